@@ -1,0 +1,246 @@
+"""The command line: `discrepant demo`, `discrepant pca`, `discrepant reproduce`."""
+
+import sys
+import time
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discrepant import __version__
+from discrepant.errors import InputError
+from discrepant.experiments import CATALOGUE
+
+app = typer.Typer(
+    help="Recover low-rank matrices from grossly corrupted data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Output = Annotated[
+    Path, typer.Option("-o", "--output", help="Folder for the results; made if needed.")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace results that are there already.")
+]
+Seed = Annotated[int, typer.Option(help="Seed; the same seed gives the same result.")]
+Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"discrepant {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show it."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    output: Output = Path("discrepant-demo"),
+    overwrite: Overwrite = False,
+    seed: Seed = 0,
+) -> None:
+    """Recover a corrupted, incomplete matrix and draw what was found.
+
+    Example: `discrepant demo -o demo`
+    """
+    from discrepant.demo import demo as run
+
+    typer.echo(run(output, overwrite=overwrite, show=_terminal(), seed=seed))
+
+
+@app.command()
+def pca(
+    file: Annotated[
+        Path, typer.Argument(help="A table: .csv, .tsv, .npy, .npz or .parquet.")
+    ],
+    output: Output,
+    alpha: Annotated[
+        str, typer.Option(help="Ratio of the learning rates (λ = 1/α), or auto.")
+    ] = "auto",
+    psd: Annotated[
+        bool,
+        typer.Option("--psd", help="The table is a covariance, Gram or kernel matrix."),
+    ] = False,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="CSV: the first line holds labels."),
+    ] = None,
+    index: Annotated[
+        bool | None,
+        typer.Option("--index/--no-index", help="CSV: the first column holds labels."),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="NPZ: the name of the array.")] = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Split a table into its low-rank part and its gross corruption.
+
+    Empty cells and NaN are missing entries. Writes `low_rank` and `sparse` in the
+    format of the file, with its labels, and `summary.json` and `picture.png`.
+
+    Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`
+    """
+    from discrepant.tables import read_table
+
+    ratio = _number_or_auto(alpha)
+    table = read_table(file, header=header, index=index, key=key)
+    _split(table, file, output, ratio, psd, seed, overwrite)
+
+
+def _split(
+    table: Any,
+    file: Path,
+    output: Path,
+    alpha: float | str,
+    psd: bool,
+    seed: int,
+    overwrite: bool,
+) -> None:
+    import numpy as np
+
+    from discrepant.estimators import RobustPCA
+    from discrepant.outputs import staged, write_json
+    from discrepant.plotting import decomposition
+    from discrepant.problems import corrupted_share
+
+    low_rank, sparse = (f"{part}{table.suffix}" for part in ("low_rank", "sparse"))
+    names = (low_rank, sparse, "summary.json", "picture.png")
+    with staged(output, names, overwrite=overwrite, keep=file) as scratch:
+        started = time.perf_counter()
+        model = RobustPCA(alpha=alpha, psd=psd, random_state=seed, verbose=_terminal())
+        model.fit(table.values)
+        summary = {
+            "file": file.name,
+            "shape": list(table.values.shape),
+            "missing": float(np.isnan(table.values).mean()),
+            "rank": model.rank_,
+            "corrupted": corrupted_share(model.sparse_, table.values),
+            "alpha": model.alpha_,
+            "certificate": vars(model.certificate_),
+            "steps": model.n_iter_,
+            "status": str(model.status_),
+            "seconds": round(time.perf_counter() - started, 3),
+            "seed": seed,
+            "version": __version__,
+        }
+        table.write(scratch / low_rank, model.low_rank_)
+        table.write(scratch / sparse, model.sparse_)
+        write_json(scratch / "summary.json", summary)
+        try:
+            picture = decomposition(table.values, model.low_rank_, model.sparse_)
+            picture.savefig(scratch / "picture.png")
+        except InputError as error:  # matplotlib is an extra: do without
+            typer.echo(f"No picture: {error}", err=True)
+    typer.echo(
+        f"{file.name}: {table.values.shape[0]}×{table.values.shape[1]}, rank "
+        f"{model.rank_}, {summary['corrupted']:.1%} of the entries corrupted, "
+        f"{summary['missing']:.1%} missing.\n{model.status_}; {model.certificate_}.\n"
+        f"Written to {output}: {', '.join(names)}."
+    )
+
+
+@app.command()
+def reproduce(
+    name: Annotated[Name, typer.Argument(help="Which figure or table of the paper.")],
+    output: Output,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version that takes about a minute.")
+    ] = False,
+    seed: Seed = 0,
+    jobs: Annotated[
+        int, typer.Option(help="Processes at a time; -1 is one a core.")
+    ] = -1,
+    overwrite: Overwrite = False,
+) -> None:
+    """Reproduce a figure of the paper: a picture, its points and its settings.
+
+    An interrupted run goes on where it stopped when the command is given again.
+
+    Example: `discrepant reproduce fig2c --quick -o results`
+    """
+    import numpy as np
+    import pandas as pd
+
+    from discrepant.experiments import load
+    from discrepant.experiments.running import Runner
+    from discrepant.outputs import staged, write_json
+
+    label = str(name.value)
+    if jobs == 0 or jobs < -1:
+        raise InputError(f"--jobs must be a positive number or -1, got {jobs}.")
+    module, settings = load(label)
+    config = module.Config.quick(**settings) if quick else module.Config(**settings)
+    files = tuple(f"{label}.{ending}" for ending in ("png", "csv", "json"))
+    with staged(output, files, overwrite=overwrite) as scratch:
+        started = time.perf_counter()
+        runner = Runner(seed=seed, jobs=jobs, show=_terminal(), folder=output)
+        outcome = module.run(config, runner)
+        seconds = time.perf_counter() - started
+        module.plot(outcome).savefig(scratch / files[0])
+        pd.DataFrame(outcome.rows).to_csv(scratch / files[1], index=False)
+        details = {
+            "experiment": label,
+            "settings": vars(config),
+            "seed": seed,
+            "finding": outcome.finding,
+            "seconds": round(seconds, 1),
+            "versions": {
+                "discrepant": __version__,
+                "numpy": np.__version__,
+                "python": sys.version.split()[0],
+            },
+        }
+        write_json(scratch / files[2], details)
+    runner.forget()
+    if outcome.table:
+        typer.echo(outcome.table)
+    typer.echo(outcome.finding)
+    if sys.stdout.isatty():
+        typer.echo(f"Written to {output}: {', '.join(files)}.")
+
+
+def _number_or_auto(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f'--alpha must be a number or "auto", got {text!r}.') from None
+
+
+def _terminal() -> bool:
+    """Progress is shown to a person, not to a pipe."""
+    return sys.stderr.isatty()
+
+
+def main() -> None:
+    """Run the command line; a mistake is one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        typer.echo(f"discrepant: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("discrepant: interrupted.", err=True)
+        sys.exit(130)
+    except MemoryError:
+        typer.echo("discrepant: not enough memory for data of this size.", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Many independent tasks: on all cores, with progress, and resumable.
+
+Finished tasks are noted in a journal beside the results; the same command after an
+interruption goes on where it stopped. The journal is named by a fingerprint of the
+settings, so results of different settings are never mixed.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed
+
+from discrepant.progress import bar
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment found: the plotted points, a sentence, perhaps a table."""
+
+    config: Any
+    rows: list[Row]
+    finding: str
+    table: str = ""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs the tasks of an experiment.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of everything random.
+    jobs : int
+        Processes at a time; −1 is one a core.
+    show : bool
+        Whether to show a progress bar.
+    folder : Path, optional
+        Where to keep the journal; without it nothing is kept.
+    """
+
+    seed: int = 0
+    jobs: int = -1
+    show: bool = False
+    folder: Path | None = None
+
+    def map(
+        self,
+        function: Callable[..., Row],
+        tasks: Sequence[Row],
+        *,
+        label: str,
+        config: Any,
+        jobs: int | None = None,
+    ) -> list[Row]:
+        """Return ``{**task, **function(**task)}`` for each task, in order."""
+        jobs = self.jobs if jobs is None else jobs
+        journal = self._journal(label, function, config)
+        done = _read(journal)
+        todo = [i for i in range(len(tasks)) if i not in done]
+        with bar(label, len(tasks), self.show) as report:
+            report(len(done), "resumed" if done else "")
+            results = Parallel(n_jobs=jobs, return_as="generator_unordered")(
+                delayed(_numbered)(i, function, tasks[i]) for i in todo
+            )
+            for i, result in results:
+                done[i] = result
+                if journal is not None:
+                    with journal.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps([i, result]) + "\n")
+                report(len(done), "")
+        return [{**task, **done[i]} for i, task in enumerate(tasks)]
+
+    def _journal(self, label: str, function: Any, config: Any) -> Path | None:
+        if self.folder is None:
+            return None
+        settings = json.dumps(
+            [function.__module__, function.__name__, asdict(config), self.seed],
+            sort_keys=True,
+        )
+        mark = hashlib.sha256(settings.encode()).hexdigest()[:12]
+        return self.folder / f".{label}-{mark}.journal"
+
+    def forget(self) -> None:
+        """Remove the journals, once the results are written."""
+        if self.folder is not None:
+            for journal in self.folder.glob(".*.journal"):
+                journal.unlink()
+
+
+def _numbered(i: int, function: Callable[..., Row], task: Row) -> tuple[int, Row]:
+    return i, function(**task)
+
+
+def _read(journal: Path | None) -> dict[int, Row]:
+    """Read what is done, leaving out a last line that was cut short."""
+    done: dict[int, Row] = {}
+    if journal is None or not journal.exists():
+        return done
+    for line in journal.read_text(encoding="utf-8").splitlines():
+        try:
+            i, result = json.loads(line)
+        except ValueError:
+            continue
+        done[int(i)] = result
+    return done

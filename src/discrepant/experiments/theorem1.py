@@ -1,0 +1,174 @@
+"""Theorem 1 as a check that runs: the flow ends in the convex optimum as γ → 0.
+
+For commuting Aᵢ = Q diag(aᵢ) Qᵀ, started from U = γI and g = h = γ1, the convex program
+with λ = 1/α is a linear program in the eigenvalues x of X and is solved exactly:
+
+    min Σ xᵢ + λ‖s‖₁   s.t.   Wx + s = y,  x ≥ 0.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discrepant.certificate import certify
+from discrepant.descent import descend
+from discrepant.experiments.running import Outcome, Row, Runner
+from discrepant.linalg import Array
+from discrepant.operators import Diagonal
+from discrepant.parameters import Hadamard, PSDFactor
+from discrepant.plotting import COLOURS, new_figure, styled
+from discrepant.result import Recovery
+from discrepant.stopping import Residual, Steps
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Size of the commuting family, the ratio α, and the starts γ."""
+
+    n: int = 20
+    measurements: int = 14
+    rank: int = 3
+    corrupted: int = 2
+    alpha: float = 3.0
+    starts: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+    problems: int = 5
+    steps: int = 200_000
+
+    @classmethod
+    def quick(cls, **settings: Any) -> "Config":
+        """Return settings that take seconds."""
+        return cls(starts=(1e-2, 1e-4, 1e-8), problems=2, steps=40_000, **settings)
+
+
+def make(config: Config, seed: list[int]) -> tuple[Diagonal, Array]:
+    """Draw a commuting family and corrupted measurements."""
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.standard_normal((config.n, config.n)))[0]
+    weights = rng.standard_normal((config.measurements, config.n))
+    weights /= np.sqrt(config.measurements)
+    x = np.zeros(config.n)
+    x[rng.choice(config.n, config.rank, replace=False)] = rng.uniform(1, 3, config.rank)
+    y = weights @ x
+    wrong = rng.choice(config.measurements, config.corrupted, replace=False)
+    y[wrong] += rng.choice((-3.0, 3.0), config.corrupted)
+    return Diagonal(weights, basis), y
+
+
+def optimum(weights: Array, y: Array, lam: float) -> tuple[Array, Array]:
+    """Solve the linear program exactly; returns the eigenvalues x and s."""
+    from scipy.optimize import linprog
+
+    m, n = weights.shape
+    cost = np.concatenate([np.ones(n), np.full(2 * m, lam)])
+    equal = np.hstack([weights, np.eye(m), -np.eye(m)])
+    z = linprog(cost, A_eq=equal, b_eq=y, bounds=(0, None), method="highs").x
+    return z[:n], z[n : n + m] - z[n + m :]
+
+
+def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
+    """Follow the flow from γ to its end, and compare with the optimum."""
+    operator, y = make(config, [seed, problem])
+    signal = PSDFactor.identity(config.n, gamma)
+    corruption = Hadamard.constant(y.shape, gamma)
+    largest = max(
+        np.linalg.norm(operator.adjoint(y), 2), config.alpha * np.abs(y).max()
+    )
+    status, history = descend(
+        y,
+        operator,
+        signal,
+        corruption,
+        step=0.05 / largest,
+        alpha=config.alpha,
+        stop=(Residual(1e-7), Steps(config.steps)),
+        every=100,
+    )
+    found = Recovery(
+        signal=signal.value(),
+        corruption=corruption.value(),
+        factors=(signal.U,),
+        dual=corruption.dual(config.alpha),
+        y=y,
+        operator=operator,
+        alpha=config.alpha,
+        psd=True,
+        status=status,
+        history=history,
+        n_steps=int(history["step"][-1]),
+    )
+    x, s = optimum(operator.weights, y, 1 / config.alpha)
+    assert operator.basis is not None
+    X = (operator.basis * x) @ operator.basis.T
+    away = np.hypot(
+        np.linalg.norm(found.signal - X), np.linalg.norm(found.corruption - s)
+    )
+    certificate = certify(found)
+    return {
+        "distance": float(away / np.hypot(np.linalg.norm(x), np.linalg.norm(s))),
+        "gap": certificate.gap,
+        "overlap": float(np.abs(corruption.g * corruption.h).max()),
+        "residual": certificate.feasibility,
+    }
+
+
+def run(config: Config, runner: Runner) -> Outcome:
+    """Let γ fall on several problems."""
+    keys = ("gamma", "problem")
+    tasks = [
+        {"gamma": gamma, "problem": k, "config": config, "seed": runner.seed}
+        for gamma in config.starts
+        for k in range(config.problems)
+    ]
+    results = runner.map(endpoint, tasks, label="theorem1", config=config)
+    columns = (*keys, "distance", "gap", "overlap", "residual")
+    rows = [{key: row[key] for key in columns} for row in results]
+    first, last = (
+        averages(rows, gamma) for gamma in (config.starts[0], config.starts[-1])
+    )
+    finding = (
+        f"As γ falls from {config.starts[0]:.0e} to {config.starts[-1]:.0e}, the end "
+        f"point's distance to the convex optimum falls from {first['distance']:.3f} to "
+        f"{last['distance']:.3f}, the certificate's gap from {first['gap']:.3f} to "
+        f"{last['gap']:.3f}, and max|g∘h| from {first['overlap']:.0e} to "
+        f"{last['overlap']:.0e}."
+    )
+    return Outcome(config, rows, finding)
+
+
+def averages(rows: list[Row], gamma: float) -> dict[str, float]:
+    """Average over the problems at one γ."""
+    at = [row for row in rows if row["gamma"] == gamma]
+    return {
+        key: float(np.mean([row[key] for row in at]))
+        for key in ("distance", "gap", "overlap")
+    }
+
+
+@styled
+def plot(outcome: Outcome) -> "Figure":
+    """Draw distance, gap and overlap against γ."""
+    starts = outcome.config.starts
+    means = [averages(outcome.rows, gamma) for gamma in starts]
+    figure, (left, right) = new_figure(2)
+    for key, label, colour in (
+        ("distance", "distance to the convex optimum", COLOURS[0]),
+        ("overlap", "max|g∘h|", COLOURS[2]),
+    ):
+        left.loglog(starts, [m[key] for m in means], "o-", color=colour, label=label)
+    left.set(title="end point of the flow")
+    inverse = 1 / np.log(1 / np.array(starts))
+    gaps = np.array([m["gap"] for m in means])
+    guide = inverse * gaps[0] / inverse[0]
+    right.semilogx(starts, gaps, "o-", color=COLOURS[1], label="relative duality gap")
+    right.semilogx(starts, guide, "--", color=COLOURS[5], label="∝ 1/log(1/γ)")
+    right.set(title="certificate", ylim=(0, None))
+    for ax in (left, right):
+        ax.set_xlabel("start γ")
+        ax.invert_xaxis()
+        ax.minorticks_off()
+        ax.legend()
+    return figure

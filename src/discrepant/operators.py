@@ -1,0 +1,257 @@
+"""How a matrix is observed: linear maps A with their adjoints.
+
+An operator knows the shape of what goes in (``signal_shape``, the matrix X), the shape
+of what comes out (``data_shape``, the observation y), and two methods that satisfy
+``⟨A(X), z⟩ = ⟨X, A*(z)⟩``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.linalg import Array
+
+
+@runtime_checkable
+class Operator(Protocol):
+    """A linear map from matrices to data."""
+
+    @property
+    def signal_shape(self) -> tuple[int, int]:
+        """Shape of the matrix X."""
+        ...
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the observation y."""
+        ...
+
+    def forward(self, X: Array) -> Array:
+        """Return A(X)."""
+        ...
+
+    def adjoint(self, z: Array) -> Array:
+        """Return A*(z)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Identity:
+    """``A(X) = X``: every entry is seen (robust PCA)."""
+
+    shape: tuple[int, int]
+
+    @property
+    def signal_shape(self) -> tuple[int, int]:
+        """Shape of the matrix X."""
+        return self.shape
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the observation y."""
+        return self.shape
+
+    def forward(self, X: Array) -> Array:
+        """Return X."""
+        return X
+
+    def adjoint(self, z: Array) -> Array:
+        """Return z."""
+        return z
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """``A(X) = observed ∘ X``: entries where ``observed`` is False are not seen."""
+
+    observed: np.ndarray
+
+    def __post_init__(self) -> None:
+        observed = np.asarray(self.observed)
+        if observed.ndim != 2 or observed.dtype != bool:
+            raise InputError(
+                "Mask needs a 2-D array of booleans (True where an entry is "
+                f"observed), got {observed.dtype} of shape {observed.shape}."
+            )
+        object.__setattr__(self, "observed", observed)
+
+    @property
+    def signal_shape(self) -> tuple[int, int]:
+        """Shape of the matrix X."""
+        return self.observed.shape
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the observation y: that of X, with zeros where nothing is seen."""
+        return self.observed.shape
+
+    def forward(self, X: Array) -> Array:
+        """Return X with its unobserved entries set to zero."""
+        return X * self.observed
+
+    def adjoint(self, z: Array) -> Array:
+        """Return z with its unobserved entries set to zero."""
+        return z * self.observed
+
+
+@dataclass(frozen=True, eq=False)
+class Sensing:
+    """``A(X)ᵢ = ⟨Aᵢ, X⟩`` for dense matrices A₁ … A_m, stacked as (m, n₁, n₂)."""
+
+    matrices: np.ndarray
+
+    def __post_init__(self) -> None:
+        matrices = np.asarray(self.matrices)
+        if matrices.ndim != 3 or matrices.dtype.kind not in "fiub":
+            raise InputError(
+                "Sensing needs real matrices stacked in a 3-D array (m, n1, n2), got "
+                f"{matrices.dtype} of shape {matrices.shape}."
+            )
+        matrices = np.ascontiguousarray(
+            matrices, np.result_type(matrices.dtype, np.float32)
+        )
+        object.__setattr__(self, "matrices", matrices)
+
+    @property
+    def signal_shape(self) -> tuple[int, int]:
+        """Shape of the matrix X."""
+        return self.matrices.shape[1:]
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the observation y: one number a matrix."""
+        return self.matrices.shape[:1]
+
+    def forward(self, X: Array) -> Array:
+        """Return the m inner products."""
+        m = len(self.matrices)
+        return self.matrices.reshape(m, -1) @ X.reshape(-1)
+
+    def adjoint(self, z: Array) -> Array:
+        """Return ``Σ zᵢ Aᵢ``."""
+        m = len(self.matrices)
+        return (z @ self.matrices.reshape(m, -1)).reshape(self.signal_shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Diagonal:
+    """``A(X)ᵢ = ⟨Q diag(aᵢ) Qᵀ, X⟩``: a commuting family, as Theorem 1 asks for.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (m, n)
+        The vectors aᵢ as rows.
+    basis : ndarray of shape (n, n), optional
+        The common orthonormal eigenvectors Q as columns; the identity by default.
+    """
+
+    weights: np.ndarray
+    basis: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights, dtype=float)
+        if weights.ndim != 2:
+            raise InputError(
+                f"Diagonal needs weights of shape (m, n), got {weights.shape}."
+            )
+        n = weights.shape[1]
+        basis = np.eye(n) if self.basis is None else np.asarray(self.basis, float)
+        if basis.shape != (n, n) or not np.allclose(basis.T @ basis, np.eye(n)):
+            raise InputError(
+                f"Diagonal needs an orthonormal basis of shape ({n}, {n}); "
+                "orthonormalise its columns, for example with numpy.linalg.qr."
+            )
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "basis", basis)
+
+    @property
+    def signal_shape(self) -> tuple[int, int]:
+        """Shape of the matrix X."""
+        n = self.weights.shape[1]
+        return n, n
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the observation y."""
+        return self.weights.shape[:1]
+
+    def forward(self, X: Array) -> Array:
+        """Return the weighted sums of the diagonal of ``Qᵀ X Q``."""
+        assert self.basis is not None
+        return self.weights @ np.einsum("ki,kl,li->i", self.basis, X, self.basis)
+
+    def adjoint(self, z: Array) -> Array:
+        """Return ``Q diag(Σ zᵢ aᵢ) Qᵀ``."""
+        assert self.basis is not None
+        return (self.basis * (z @ self.weights)) @ self.basis.T
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapped:
+    """Anything with ``shape``, ``matvec`` and ``rmatvec`` on the entries of X by rows.
+
+    This covers ``scipy.sparse.linalg.LinearOperator`` and every PyLops operator.
+
+    Parameters
+    ----------
+    linear : LinearOperator
+        Maps the ``n₁·n₂`` entries of X to the data.
+    signal_shape : tuple of int
+        The shape (n₁, n₂) of X.
+    """
+
+    linear: Any
+    signal_shape: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        missing = [
+            name
+            for name in ("shape", "matvec", "rmatvec")
+            if not hasattr(self.linear, name)
+        ]
+        if missing:
+            raise InputError(
+                f"Wrapped needs an operator with {', '.join(missing)}; pass a SciPy "
+                "LinearOperator or a PyLops operator."
+            )
+        if len(self.signal_shape) != 2 or self.linear.shape[1] != np.prod(
+            self.signal_shape
+        ):
+            raise InputError(
+                f"The operator takes {self.linear.shape[1]} values, but a matrix of "
+                f"shape {self.signal_shape} has {np.prod(self.signal_shape)}."
+            )
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the observation y."""
+        return (int(self.linear.shape[0]),)
+
+    def forward(self, X: Array) -> Array:
+        """Return A(X)."""
+        return np.asarray(self.linear.matvec(X.reshape(-1)))
+
+    def adjoint(self, z: Array) -> Array:
+        """Return A*(z)."""
+        return np.asarray(self.linear.rmatvec(z)).reshape(self.signal_shape)
+
+
+def natural_alpha(
+    operator: Operator, norm: Callable[[Array], float], rng: np.random.Generator
+) -> float:
+    """Return the α whose corruption looks as large as a signal: ``½‖A*(±1)‖₂``.
+
+    A sign pattern z of random corruption must not pass for a low-rank signal, so
+    ``λ‖A*(z)‖₂`` has to stay near a constant. For A = identity that is λ = 1/√n, the
+    rule of robust PCA; the same rule read backwards serves every operator.
+    """
+    m, n = operator.signal_shape
+    if isinstance(operator, Identity):
+        return float(np.sqrt(max(m, n)))
+    if isinstance(operator, Mask):
+        return float(np.sqrt(max(1.0, operator.observed.mean() * max(m, n))))
+    signs = rng.choice((-1.0, 1.0), size=operator.data_shape)
+    return norm(operator.adjoint(signs)) / 2

@@ -1,0 +1,93 @@
+"""Pictures of matrices, and a house style for figures; matplotlib is loaded on use."""
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.linalg import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK = "#222222"
+COLOURS = ("#0b6e99", "#d1495b", "#edae49", "#3d8f5f", "#6c5b9e", "#7a7a7a")
+
+
+STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "lines.linewidth": 2,
+    "savefig.dpi": 150,
+}
+
+Draw = TypeVar("Draw", bound=Callable[..., Any])
+
+
+def styled(draw: Draw) -> Draw:
+    """Let a function draw in the house style, without changing anybody else's."""
+
+    @functools.wraps(draw)
+    def drawing(*args: Any, **kwargs: Any) -> Any:
+        try:
+            from matplotlib import rc_context
+        except ImportError:
+            raise InputError(
+                "Pictures need matplotlib: pip install 'discrepant[plot]'."
+            ) from None
+        with rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return drawing  # type: ignore[return-value]
+
+
+def new_figure(
+    columns: int = 1,
+    rows: int = 1,
+    *,
+    size: tuple[float, float] | None = None,
+    squeeze: bool = True,
+) -> tuple["Figure", Any]:
+    """Return a figure and its axes, touching no global state."""
+    from matplotlib.figure import Figure
+
+    size = size or (4.6 * columns, 3.6 * rows)
+    figure = Figure(figsize=size, layout="constrained", dpi=150)
+    return figure, figure.subplots(rows, columns, squeeze=squeeze)
+
+
+@styled
+def decomposition(
+    observed: Array, low_rank: Array, sparse: Array, truth: Array | None = None
+) -> "Figure":
+    """Draw observed, low-rank, sparse and, if known, true matrices side by side."""
+    panels = {"observed": observed, "low-rank": low_rank, "sparse": sparse}
+    if truth is not None:
+        panels["truth"] = truth
+    figure, axes = new_figure(len(panels), size=(3.2 * len(panels), 3.4))
+    from matplotlib import colormaps
+
+    colours = colormaps["RdBu_r"].with_extremes(bad="#b8b8b8")  # missing: grey
+    limit = float(np.quantile(np.abs(low_rank), 0.995)) or 1.0
+    for ax, (title, values) in zip(axes, panels.items(), strict=True):
+        image = ax.imshow(
+            thinned(values), cmap=colours, vmin=-limit, vmax=limit, aspect="auto"
+        )
+        ax.set(title=title, xticks=[], yticks=[])
+        for spine in ax.spines.values():
+            spine.set_visible(False)
+    figure.colorbar(image, ax=axes, shrink=0.8, pad=0.01)
+    return figure
+
+
+def thinned(values: Array, most: int = 1200) -> Array:
+    """Return every k-th row and column, so that a large matrix can be drawn."""
+    rows, columns = (max(1, -(-size // most)) for size in values.shape)
+    return values[::rows, ::columns]

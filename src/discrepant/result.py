@@ -1,0 +1,90 @@
+"""What a solve hands back: the recovery, how it ended, and how it went."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from discrepant.linalg import Array
+from discrepant.operators import Operator
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run ended: whether it converged, and a sentence a person can read."""
+
+    converged: bool
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class History(Mapping[str, np.ndarray]):
+    """Numbers recorded along the way, one array a name, all of one length.
+
+    ``history["step"]``, ``history["residual"]`` and ``history["seconds"]`` are always
+    there; whatever a callback returns is recorded beside them.
+    """
+
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """A signal and a corruption that together explain the observation.
+
+    Attributes
+    ----------
+    signal : ndarray
+        The low-rank matrix X; also called ``low_rank``.
+    corruption : ndarray
+        The sparse part s, of the shape of the data; also called ``sparse``.
+    factors : tuple of ndarray
+        U for ``X = U Uᵀ``, or U and V for ``X = U Vᵀ``.
+    dual : ndarray
+        A multiple of the dual variable ν of ``A(X) + s = y``; its scale is immaterial.
+    y, operator, alpha, psd
+        The problem that was solved; ``lam`` is 1/α.
+    status : Status
+        How the run ended.
+    history : History
+        How it went.
+    """
+
+    signal: Array
+    corruption: Array
+    factors: tuple[Array, ...]
+    dual: Array
+    y: Array
+    operator: Operator
+    alpha: float
+    psd: bool
+    status: Status
+    history: History
+    n_steps: int
+
+    @property
+    def low_rank(self) -> Array:
+        """The low-rank matrix X."""
+        return self.signal
+
+    @property
+    def sparse(self) -> Array:
+        """The sparse corruption s."""
+        return self.corruption
+
+    @property
+    def lam(self) -> float:
+        """The weight λ = 1/α of ‖s‖₁ in the convex program that this solves."""
+        return 1 / self.alpha

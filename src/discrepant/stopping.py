@@ -1,0 +1,92 @@
+"""When to stop: rules that look at a moment of the run and may say how it ended.
+
+A rule is any callable ``Moment → Status | None``; the first to speak ends the run.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from discrepant.errors import InputError
+from discrepant.result import Status
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a run stands: steps taken, relative residual, seconds spent."""
+
+    step: int
+    residual: float
+    seconds: float
+
+
+Rule = Callable[[Moment], Status | None]
+
+
+@dataclass(frozen=True)
+class Residual:
+    """Stop when ``‖A(X) + s − y‖ ≤ tol·‖y‖``."""
+
+    tol: float
+
+    def __post_init__(self) -> None:
+        if not self.tol >= 0:
+            raise InputError(f"tol must be zero or more, got {self.tol}.")
+
+    def __call__(self, moment: Moment) -> Status | None:
+        """Judge a moment of the run."""
+        if moment.residual > self.tol:
+            return None
+        return Status(
+            True,
+            f"converged after {moment.step} steps: residual {moment.residual:.1e} "
+            f"at or below tol {self.tol:.1e}",
+        )
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Stop after so many steps."""
+
+    most: int
+
+    def __post_init__(self) -> None:
+        if self.most < 1:
+            raise InputError(f"At least one step is needed, got {self.most}.")
+
+    def __call__(self, moment: Moment) -> Status | None:
+        """Judge a moment of the run."""
+        if moment.step < self.most:
+            return None
+        return Status(
+            False, f"took all of {self.most} steps: residual {moment.residual:.1e}"
+        )
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Stop after so many seconds."""
+
+    most: float
+
+    def __call__(self, moment: Moment) -> Status | None:
+        """Judge a moment of the run."""
+        if moment.seconds < self.most:
+            return None
+        return Status(
+            False,
+            f"stopped after {self.most:g} s and {moment.step} steps: "
+            f"residual {moment.residual:.1e}",
+        )
+
+
+def first_word(rules: Sequence[Rule], moment: Moment) -> Status | None:
+    """Return the status of the first rule that speaks."""
+    for rule in rules:
+        if (status := rule(moment)) is not None:
+            return status
+    return None
+
+
+def most_steps(rules: Sequence[Rule]) -> int | None:
+    """Return the number of steps after which the run ends at the latest, if set."""
+    return min((rule.most for rule in rules if isinstance(rule, Steps)), default=None)
