@@ -5,14 +5,15 @@ The convex program and its dual are
     p = min ‖X‖_* + λ‖s‖₁      s.t. A(X) + s = y  (and X ⪰ 0)
     d = max ⟨ν, y⟩             s.t. ‖A*(ν)‖₂ ≤ 1,  ‖ν‖_∞ ≤ λ
 
-where X ⪰ 0 relaxes the first bound to λ_max(sym A*(ν)) ≤ 1. Any ν, scaled until it
-satisfies both bounds, gives a lower bound on p; any X with s = y − A(X) an upper one.
-Their relative distance certifies the answer without knowing the truth.
+where X ⪰ 0 relaxes the first bound to λ_max(sym A*(ν)) ≤ 1. Any ν that satisfies both
+gives a lower bound on p, and any X with s = y − A(X) an upper one. Their relative
+distance certifies the answer without knowing the truth.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from discrepant.linalg import Array, sym
 from discrepant.result import Recovery
@@ -55,17 +56,14 @@ class Certificate:
 
 def certify(recovery: Recovery) -> Certificate:
     """Certify any recovery that carries its dual."""
-    A, psd, lam = recovery.operator, recovery.psd, recovery.lam
+    A, lam = recovery.operator, recovery.lam
     X = recovery.signal.astype(np.float64)
     s = recovery.corruption.astype(np.float64)
     y = recovery.y.astype(np.float64)
     nu = recovery.dual.astype(np.float64)
 
+    nu = _best_feasible(nu, y, recovery)
     back = A.adjoint(nu)
-    scale = max(_dual_norm(back, psd), float(np.max(np.abs(nu))) / lam)
-    if scale > 0:
-        nu, back = nu / scale, back / scale
-
     nuclear = float(np.linalg.svd(X, compute_uv=False).sum())
     left_over = y - A.forward(X)  # the corruption that makes X feasible
     return from_parts(
@@ -98,6 +96,31 @@ def from_parts(
         primal=primal,
         dual=dual,
     )
+
+
+def _best_feasible(xi: Array, y: Array, recovery: Recovery) -> Array:
+    """Return the feasible dual of largest value among ``clip(ξ/t, ±λ)``, rescaled.
+
+    A start g₀ that happens to be tiny makes its entry of ξ large, and scaling by the
+    largest entry would waste the rest; clipping such entries costs next to nothing.
+    """
+    lam, psd, A = recovery.lam, recovery.psd, recovery.operator
+    largest = float(np.max(np.abs(xi)))
+    if largest == 0:
+        return xi
+
+    def feasible(log_t: float) -> Array:
+        clipped = np.clip(xi / np.exp(log_t), -lam, lam)
+        return clipped / max(1.0, _dual_norm(A.adjoint(clipped), psd))
+
+    t = np.log(max(_dual_norm(A.adjoint(xi), psd), largest / lam))
+    search = minimize_scalar(
+        lambda log_t: -float(np.vdot(feasible(log_t), y)),
+        bounds=(t - 3.0, t),
+        method="bounded",
+        options={"xatol": 1e-3, "maxiter": 20},
+    )
+    return max(feasible(t), feasible(search.x), key=lambda nu: float(np.vdot(nu, y)))
 
 
 def _dual_norm(back: Array, psd: bool) -> float:

@@ -161,13 +161,19 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return int(self.rank_)
 
     def _validated(self, X: Any, reset: bool) -> Array:
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-        )
+        try:
+            return validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan",
+            )
+        except ValueError as error:
+            advice = " Replace it by NaN to mark it as missing."
+            raise InputError(
+                f"{error}{advice if 'infinity' in str(error) else ''}"
+            ) from None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

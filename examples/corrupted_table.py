@@ -1,0 +1,27 @@
+"""Clean a table with wrong and missing cells, and place new rows in what was learned."""
+
+from pathlib import Path
+
+import numpy as np
+
+from discrepant import RobustPCA
+from discrepant.plotting import decomposition
+from discrepant.problems import corrupted_matrix, relative_error
+
+problem = corrupted_matrix((200, 80), rank=3, share=0.1, missing=0.1, random_state=0)
+train, new = problem.observed[:150], problem.observed[150:]
+
+pca = RobustPCA(random_state=0).fit(train)
+print(f"rank {pca.rank_}; {pca.certificate_}")
+print(
+    f"error of the table: {relative_error(pca.low_rank_, problem.low_rank[:150]):.1e}"
+)
+
+# New rows are as corrupted and as incomplete as the old ones were.
+cleaned = pca.inverse_transform(pca.transform(new))
+print(f"error of new rows:  {relative_error(cleaned, problem.low_rank[150:]):.1e}")
+
+picture = Path("corrupted_table.png")
+sparse = np.where(np.isnan(new), 0, new - cleaned)
+decomposition(new, cleaned, sparse, problem.low_rank[150:]).savefig(picture)
+print(f"picture: {picture}")

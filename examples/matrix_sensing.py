@@ -1,0 +1,26 @@
+"""Recover a matrix from corrupted random measurements by the paper's descent."""
+
+from pathlib import Path
+
+import numpy as np
+
+from discrepant import Sensing, certify, recover
+from discrepant.plotting import decomposition
+from discrepant.problems import relative_error
+
+rng = np.random.default_rng(0)
+n, rank, measurements = 20, 2, 300
+U = rng.standard_normal((n, rank))
+X = U @ U.T
+operator = Sensing(rng.standard_normal((measurements, n, n)))
+y = operator.forward(X)
+wrong = rng.choice(measurements, 45, replace=False)
+y[wrong] += 100 * rng.standard_normal(len(wrong))
+
+found = recover(y, operator, random_state=0)
+print(f"{found.status}\n{certify(found)}")
+print(f"error: {relative_error(found.signal, X):.1e}")
+
+picture = Path("matrix_sensing.png")
+decomposition(operator.adjoint(y), found.signal, found.signal - X, X).savefig(picture)
+print(f"picture: {picture}")

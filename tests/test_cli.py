@@ -1,0 +1,136 @@
+"""The command line, run as a person would: in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discrepant.problems import corrupted_matrix
+
+
+def discrepant(*args, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "discrepant.cli", *map(str, args)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+
+
+@pytest.fixture
+def table(tmp_path):
+    problem = corrupted_matrix((40, 30), 2, 0.05, missing=0.05, random_state=0)
+    frame = pd.DataFrame(problem.observed)
+    frame.index = [f"sample {i}" for i in frame.index]
+    frame.columns = [f"gene {i}" for i in frame.columns]
+    path = tmp_path / "table.csv"
+    frame.to_csv(path)
+    return path
+
+
+def test_pca_keeps_labels_and_writes_everything(table, tmp_path):
+    done = discrepant("pca", table, "-o", tmp_path / "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # quiet when piped
+    assert "rank 2" in done.stdout
+    low_rank = pd.read_csv(tmp_path / "out" / "low_rank.csv", index_col=0)
+    source = pd.read_csv(table, index_col=0)
+    assert low_rank.index.equals(source.index)
+    assert low_rank.columns.equals(source.columns)
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["rank"] == 2
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        *("low_rank.csv", "sparse.csv", "summary.json", "picture.png"),
+    }
+
+
+def test_the_same_seed_gives_the_same_result(table, tmp_path):
+    for name in ("one", "two"):
+        discrepant("pca", table, "-o", name, "--seed", 3, cwd=tmp_path)
+    one, two = (tmp_path / name / "sparse.csv" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_nothing_is_overwritten_unasked(table, tmp_path):
+    (tmp_path / "out").mkdir()
+    precious = tmp_path / "out" / "summary.json"
+    precious.write_text("precious")
+    refused = discrepant("pca", table, "-o", "out", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--overwrite" in refused.stderr
+    assert precious.read_text() == "precious"
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+def test_the_input_is_never_overwritten(table, tmp_path):
+    trap = tmp_path / "low_rank.csv"
+    table.rename(trap)
+    before = trap.read_bytes()
+    done = discrepant("pca", trap, "-o", tmp_path, "--overwrite", cwd=tmp_path)
+    assert done.returncode == 2
+    assert trap.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("pca", "missing.csv", "-o", "out"),
+        ("pca", ".", "-o", "out"),
+        ("pca", "text.csv", "-o", "out"),
+        ("pca", "pickled.npy", "-o", "out"),
+        ("pca", "complex.npy", "-o", "out"),
+        ("pca", "infinite.npy", "-o", "out"),
+        ("pca", "nothing.npy", "-o", "out"),
+        ("pca", "good.npy", "-o", "good.npy"),
+        ("pca", "good.npy", "-o", "good.npy/inside"),
+        ("pca", "good.npy", "-o", "out", "--alpha", "many"),
+        ("pca", "good.npy", "-o", "out", "--alpha", "-3"),
+        ("pca", "wide.npy", "-o", "out", "--psd"),
+        ("pca", "good.npy"),
+        ("reproduce", "fig9", "-o", "out"),
+        ("reproduce", "fig1a", "-o", "out", "--jobs", "0"),
+        ("unknown",),
+    ],
+)
+def test_mistakes_get_one_sentence_and_exit_code_two(tmp_path, args):
+    (tmp_path / "text.csv").write_text("a,b\n1,x\n2,y\n")
+    np.save(tmp_path / "pickled.npy", np.array([[{}]], object), allow_pickle=True)
+    np.save(tmp_path / "complex.npy", np.ones((3, 3), complex))
+    np.save(tmp_path / "infinite.npy", np.full((3, 3), np.inf))
+    np.save(tmp_path / "nothing.npy", np.full((3, 3), np.nan))
+    np.save(tmp_path / "good.npy", np.ones((4, 4)))
+    np.save(tmp_path / "wide.npy", np.ones((4, 5)))
+    before = sorted(path.name for path in tmp_path.iterdir())
+    done = discrepant(*args, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.strip()
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_reproduce_writes_picture_points_and_settings(tmp_path):
+    done = discrepant(
+        *("reproduce", "regression", "--quick", "-o", "out", "--jobs", "1"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *("regression.png", "regression.csv", "regression.json"),
+    }
+    details = json.loads((tmp_path / "out" / "regression.json").read_text())
+    assert details["seed"] == 0
+    assert details["versions"]["discrepant"]
+
+
+def test_help_names_every_command(tmp_path):
+    done = discrepant("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    for command in ("demo", "pca", "reproduce"):
+        assert command in done.stdout
+    assert "discrepant" in discrepant("--version", cwd=tmp_path).stdout

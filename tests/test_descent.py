@@ -1,0 +1,220 @@
+"""The paper's descent: it recovers, does not overfit, and refuses what cannot be."""
+
+import numpy as np
+import pytest
+
+from discrepant import Identity, InputError, Mask, Sensing, certify, recover
+from discrepant.descent import Tracking
+from discrepant.problems import corrupted_matrix, relative_error
+from discrepant.stopping import Residual, Seconds, Steps
+
+PAPER = {"alpha": np.sqrt(50), "step": 1e-4, "init_scale": 1e-4}
+
+
+def paper_problem(rank=5, share=0.1, seed=0):
+    return corrupted_matrix(50, rank, share, random_state=seed)
+
+
+class TestTheMethod:
+    def test_recovers_with_the_settings_of_the_paper_and_does_not_overfit(self):
+        problem = paper_problem(share=0.3)
+        found = recover(
+            problem.observed,
+            **PAPER,
+            stop=Steps(20_000),
+            callback=Tracking(problem.low_rank),
+            random_state=0,
+        )
+        errors = found.history["error"]
+        assert errors[-1] < 0.1
+        assert errors[-1] < 1.01 * errors.min()
+
+    def test_one_step_is_the_step_of_the_paper(self):
+        problem = paper_problem()
+        kept = {}
+
+        def keep(moment, signal, corruption):
+            kept[moment.step] = [
+                a.copy() for a in (signal.U, corruption.g, corruption.h)
+            ]
+
+        recover(
+            problem.observed, **PAPER, stop=Steps(10), callback=keep, random_state=0
+        )
+        U, g, h = kept[0]
+        tau, alpha = PAPER["step"], PAPER["alpha"]
+        for _ in range(10):
+            r = U @ U.T + g * g - h * h - problem.observed
+            U = U - tau * (r + r.T) / 2 @ U
+            g, h = g - alpha * tau * r * g, h + alpha * tau * r * h
+        for mine, theirs in zip(kept[10], (U, g, h), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-10)
+
+    def test_certificate_of_a_descent(self):
+        problem = paper_problem()
+        found = recover(problem.observed, random_state=0)
+        certificate = certify(found)
+        assert found.status.converged
+        assert -1e-9 < certificate.gap < 0.1
+        assert certificate.feasibility <= 1.001e-3
+        assert "of the global optimum" in str(certificate)
+
+    def test_rectangular(self):
+        problem = corrupted_matrix((60, 40), 2, 0.05, random_state=0)
+        found = recover(problem.observed, psd=False, random_state=0)
+        assert relative_error(found.low_rank, problem.low_rank) < 0.05
+        np.testing.assert_allclose(found.factors[0] @ found.factors[1].T, found.signal)
+        assert certify(found).gap < 0.1
+
+    @pytest.mark.parametrize("as_mask", [False, True])
+    def test_missing_entries(self, as_mask):
+        problem = corrupted_matrix(50, 3, 0.1, missing=0.2, random_state=0)
+        observed = ~np.isnan(problem.observed)
+        if as_mask:
+            y = np.where(observed, problem.observed, 0)
+            found = recover(y, Mask(observed), random_state=0)
+        else:
+            found = recover(problem.observed, random_state=0)
+        assert relative_error(found.low_rank, problem.low_rank) < 0.1
+        assert not found.sparse[~observed].any()
+
+    def test_sensing(self):
+        rng = np.random.default_rng(0)
+        U = rng.standard_normal((12, 1))
+        X = U @ U.T
+        operator = Sensing(rng.standard_normal((100, 12, 12)))
+        y = operator.forward(X)
+        y[:10] += 50 * rng.standard_normal(10)
+        found = recover(y, operator, random_state=0)
+        assert relative_error(found.signal, X) < 0.05
+        assert certify(found).gap < 0.1
+
+    def test_a_larger_alpha_puts_more_into_the_corruption(self):
+        y = paper_problem().observed
+        sizes = [
+            np.linalg.norm(recover(y, alpha=alpha, random_state=0).sparse)
+            for alpha in (3.0, 30.0)
+        ]
+        assert sizes[0] < sizes[1]
+
+
+class TestInvariance:
+    @pytest.mark.parametrize("scale", [1e-6, 1e6])
+    def test_scale_of_the_data(self, scale):
+        y = paper_problem().observed
+        plain = recover(y, random_state=0, stop=Steps(2000))
+        scaled = recover(scale * y, random_state=0, stop=Steps(2000))
+        np.testing.assert_allclose(
+            scaled.signal / scale, plain.signal, rtol=1e-6, atol=1e-6
+        )
+
+    def test_scale_of_the_operator(self):
+        rng = np.random.default_rng(0)
+        matrices = rng.standard_normal((60, 8, 8))
+        y = Sensing(matrices).forward(np.ones((8, 8)))
+        plain = recover(y, Sensing(matrices), random_state=0)
+        scaled = recover(1e4 * y, Sensing(1e4 * matrices), random_state=0)
+        np.testing.assert_allclose(scaled.signal, plain.signal, rtol=1e-4, atol=1e-6)
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+    def test_dtype_is_kept(self, dtype):
+        problem = paper_problem()
+        y = problem.observed.astype(dtype)
+        before = y.copy()
+        found = recover(y, random_state=0)
+        assert found.signal.dtype == found.sparse.dtype == dtype
+        assert np.array_equal(y, before)
+        assert relative_error(found.signal.astype(float), problem.low_rank) < 0.05
+
+    @pytest.mark.parametrize("dtype", [bool, int, np.uint8])
+    def test_whole_numbers_become_floats(self, dtype):
+        found = recover(np.ones((6, 6), dtype), random_state=0)
+        assert found.signal.dtype == np.float64
+        np.testing.assert_allclose(found.signal + found.sparse, 1, atol=0.02)
+
+    def test_seed(self):
+        y = paper_problem().observed
+        first, second = (recover(y, random_state=7, stop=Steps(300)) for _ in "ab")
+        assert np.array_equal(first.signal, second.signal)
+
+
+class TestOddShapes:
+    @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1)])
+    def test_thin(self, shape):
+        found = recover(np.full(shape, 2.0), psd=False, random_state=0)
+        np.testing.assert_allclose(found.signal + found.sparse, 2, rtol=0.01)
+
+    def test_zeros(self):
+        found = recover(np.zeros((4, 4)), random_state=0)
+        assert not found.signal.any()
+        assert not found.sparse.any()
+        assert certify(found).gap == 0
+
+    def test_asymmetric_with_psd(self):
+        found = recover(np.triu(np.ones((5, 5))), psd=True, random_state=0)
+        np.testing.assert_allclose(found.signal, found.signal.T)
+
+
+SQUARE = np.ones((4, 4))
+LADDER = np.arange(9.0).reshape(3, 3)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("y", "settings", "word"),
+        [
+            (np.zeros((0, 4)), {}, "empty"),
+            (np.ones(4), {}, "2-D"),
+            (np.ones((2, 3)), {}, "psd=False"),
+            (np.full((3, 3), np.nan), {}, "missing"),
+            (np.where(np.eye(3) > 0, np.inf, 1.0), {}, "infinite"),
+            (np.ones((3, 3), complex), {}, "Complex"),
+            (np.array([["a", "b"], ["c", "d"]]), {}, "numbers"),
+            (np.array([["a", 1], [2, 3]], object), {}, "numbers"),
+            (SQUARE, {"alpha": 0}, "alpha"),
+            (SQUARE, {"alpha": -1}, "alpha"),
+            (SQUARE, {"alpha": "much"}, "alpha"),
+            (SQUARE, {"step": -1e-4}, "step"),
+            (SQUARE, {"step": np.nan}, "step"),
+            (SQUARE, {"init_scale": 0}, "init_scale"),
+            (SQUARE, {"width": 0}, "width"),
+            (SQUARE, {"width": 5}, "width"),
+            (SQUARE, {"operator": Identity((3, 3))}, "shape"),
+            (np.full(2, np.nan), {"operator": Sensing(np.ones((2, 3, 3)))}, "NaN"),
+            (LADDER, {"step": 1.0}, "step='auto'"),
+        ],
+    )
+    def test_one_sentence(self, y, settings, word):
+        with pytest.raises(InputError, match=word):
+            recover(y, random_state=0, **settings)
+
+
+class TestStopping:
+    def test_rules(self):
+        y = paper_problem().observed
+        steps = recover(y, stop=Steps(25), random_state=0)
+        assert steps.n_steps == 25
+        assert not steps.status.converged
+        assert "25 steps" in str(steps.status)
+        loose = recover(y, stop=Residual(0.5), random_state=0)
+        assert loose.status.converged
+        quick = recover(y, stop=Seconds(0.0), random_state=0)
+        assert quick.n_steps == 0
+        with pytest.raises(InputError):
+            Steps(0)
+        with pytest.raises(InputError):
+            Residual(-1.0)
+
+    def test_history_records_what_the_callback_returns(self):
+        y = paper_problem().observed
+        found = recover(
+            y, stop=Steps(30), callback=lambda *_: {"one": 1.0}, random_state=0
+        )
+        assert list(found.history["one"]) == [1.0] * 4
+        assert set(found.history) == {"step", "residual", "seconds", "one"}
+
+    def test_progress_is_silent_unless_asked(self, capsys):
+        recover(SQUARE, stop=Steps(10), random_state=0)
+        assert capsys.readouterr() == ("", "")
+        recover(SQUARE, stop=Steps(10), random_state=0, progress=True)
+        assert "descent" in capsys.readouterr().err

@@ -1,0 +1,118 @@
+"""RobustPCA: scikit-learn's conventions, labels, and robust coordinates."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from discrepant import InputError, RobustPCA
+from discrepant.problems import corrupted_matrix, relative_error
+from discrepant.subspace import coordinates
+
+
+@parametrize_with_checks([RobustPCA(random_state=0)])
+def test_scikit_learn(estimator, check):
+    # Every check applies; check_array_api_input skips itself unless SciPy's array API
+    # mode is switched on.
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return corrupted_matrix((60, 40), 2, 0.05, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(problem):
+    return RobustPCA(random_state=0).fit(problem.observed)
+
+
+def test_recovers(problem, fitted):
+    assert fitted.rank_ == 2
+    assert relative_error(fitted.low_rank_, problem.low_rank) < 0.05
+    assert fitted.certificate_.gap < 0.1
+    assert fitted.status_.converged
+    np.testing.assert_allclose(
+        fitted.components_ @ fitted.components_.T, np.eye(2), atol=1e-10
+    )
+
+
+def test_labels_come_out_as_they_went_in(problem):
+    frame = pd.DataFrame(problem.observed).add_prefix("c").rename("r{}".format)
+    model = RobustPCA(random_state=0).fit(frame)
+    for part in (model.low_rank_, model.sparse_):
+        assert part.index.equals(frame.index)
+        assert part.columns.equals(frame.columns)
+    named = model.set_output(transform="pandas").transform(frame)
+    assert list(named.columns) == ["robustpca0", "robustpca1"]
+    assert named.index.equals(frame.index)
+
+
+def test_float32_stays(problem):
+    model = RobustPCA(random_state=0).fit(problem.observed.astype(np.float32))
+    assert model.low_rank_.dtype == model.sparse_.dtype == np.float32
+    assert model.transform(problem.observed.astype(np.float32)).dtype == np.float32
+
+
+def test_psd():
+    problem = corrupted_matrix(50, 3, 0.1, random_state=0)
+    model = RobustPCA(psd=True, random_state=0).fit(problem.observed)
+    assert model.rank_ == 3
+    assert np.linalg.eigvalsh(model.low_rank_)[0] > -1e-9
+
+
+def test_parameters_are_not_touched(problem):
+    model = RobustPCA(alpha=5.0, random_state=0)
+    before = model.get_params()
+    model.fit(problem.observed)
+    assert model.get_params() == before
+    assert clone(model).get_params() == before
+    assert model.alpha_ == 5.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"solver": "magic"}, "solver"),
+        ({"alpha": -1}, "alpha"),
+        ({"tol": -1}, "tol"),
+        ({"max_iter": 0}, "step"),
+        ({"psd": True}, "square"),
+        ({"width": 100}, "width"),
+    ],
+)
+def test_refusals(problem, settings, word):
+    with pytest.raises(InputError, match=word):
+        RobustPCA(random_state=0, **settings).fit(problem.observed)
+
+
+class TestCoordinates:
+    rng = np.random.default_rng(0)
+    V = np.linalg.qr(rng.standard_normal((100, 5)))[0].T
+    C = rng.standard_normal((30, 5))
+
+    def test_corrupted_and_incomplete_rows(self):
+        rows = self.C @ self.V
+        rows[self.rng.random(rows.shape) < 0.2] += 10
+        rows[self.rng.random(rows.shape) < 0.2] = np.nan
+        np.testing.assert_allclose(coordinates(rows, self.V), self.C, atol=1e-5)
+
+    def test_rows_are_independent(self):
+        rows = self.C @ self.V + 0.01 * self.rng.standard_normal((30, 100))
+        together = coordinates(rows, self.V)
+        apart = np.vstack([coordinates(row[None], self.V) for row in rows])
+        np.testing.assert_allclose(together, apart, atol=1e-10)
+
+    def test_scale(self):
+        rows = self.C @ self.V
+        for scale in (1e-8, 1e8):
+            np.testing.assert_allclose(
+                coordinates(scale * rows, self.V), scale * self.C, rtol=1e-6
+            )
+
+    def test_nothing_to_go_by(self):
+        rows = np.zeros((2, 100))
+        rows[1] = np.nan
+        assert not coordinates(rows, self.V).any()
+        assert coordinates(rows, self.V[:0]).shape == (2, 0)

@@ -1,0 +1,96 @@
+"""The experiments show what the paper shows, and go on after an interruption."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discrepant import experiments
+from discrepant.experiments import comparison, learning_curves, phase, ratio, theorem1
+from discrepant.experiments.running import Runner
+
+SERIAL = Runner(seed=1, jobs=1)
+
+
+def test_catalogue_loads():
+    for name in experiments.CATALOGUE:
+        module, settings = experiments.load(name)
+        assert module.Config.quick(**settings) != module.Config(**settings)
+        assert callable(module.run)
+        assert callable(module.plot)
+
+
+def test_learning_curves():
+    outcome = learning_curves.run(learning_curves.Config.quick(), SERIAL)
+    curves = {
+        method: [row["error"] for row in outcome.rows if row["method"] == method]
+        for method in learning_curves.METHODS
+    }
+    assert curves["l1-exact"][-1] < 0.01
+    assert curves["l1-over"][-1] > 3 * min(curves["l1-over"])
+    assert curves["double"][-1] < 1.05 * min(curves["double"]) < 0.2
+    learning_curves.plot(outcome)
+
+
+def test_ratio_is_best_at_the_root_of_n():
+    config = ratio.Config(trials=1, ratios=(0.5, 1.0, 2.0))
+    outcome = ratio.run(config, SERIAL)
+    errors = {row["alpha"]: row["error"] for row in outcome.rows}
+    assert min(errors, key=errors.get) == pytest.approx(np.sqrt(50))
+    ratio.plot(outcome)
+
+
+@pytest.mark.parametrize("method", ["convex", "descent"])
+def test_phase(method):
+    config = phase.Config(method=method, ranks=(1, 25), shares=(0.05, 0.55), trials=1)
+    outcome = phase.run(config, SERIAL)
+    rates = phase.success_rates(outcome.rows, method, config)
+    assert rates[0, 0] == 1
+    assert rates[1, 1] == 0
+    assert "area" in outcome.finding
+    phase.plot(outcome)
+
+
+def test_theorem1_approaches_the_convex_optimum():
+    outcome = theorem1.run(theorem1.Config.quick(), SERIAL)
+    large, small = (theorem1.averages(outcome.rows, gamma) for gamma in (1e-2, 1e-8))
+    for key in ("distance", "gap", "overlap"):
+        assert small[key] < large[key] / 2
+    theorem1.plot(outcome)
+
+
+def test_comparison():
+    outcome = comparison.run(comparison.Config(sizes=(20, 30)), SERIAL)
+    assert outcome.table.count("\n") == len(comparison.METHODS) + 1
+    comparison.plot(outcome)
+
+
+@dataclass(frozen=True)
+class Settings:
+    size: int = 3
+
+
+def fails_at_two(number, log):
+    path = Path(log)
+    before = path.read_text() if path.exists() else ""
+    path.write_text(f"{before}{number}\n")
+    if number == 2 and "2" not in before:
+        raise KeyboardInterrupt
+    return {"square": number**2}
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+    runner = Runner(jobs=1, folder=tmp_path)
+    log = tmp_path / "log"
+    tasks = [{"number": n, "log": str(log)} for n in range(4)]
+
+    def go():
+        return runner.map(fails_at_two, tasks, label="test", config=Settings())
+
+    with pytest.raises(KeyboardInterrupt):
+        go()
+    assert [row["square"] for row in go()] == [0, 1, 4, 9]
+    assert log.read_text().split() == ["0", "1", "2", "2", "3"]
+    runner.forget()
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
