@@ -1,4 +1,4 @@
-"""Clean a table with wrong and missing cells, and place new rows in what was learned."""
+"""Clean a table with wrong and missing cells, then place new rows in what it taught."""
 
 from pathlib import Path
 
