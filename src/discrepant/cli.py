@@ -188,7 +188,13 @@ def reproduce(
     with staged(output, files, overwrite=overwrite) as scratch:
         started = time.perf_counter()
         runner = Runner(seed=seed, jobs=jobs, show=_terminal(), folder=output)
-        outcome = module.run(config, runner)
+        try:
+            outcome = module.run(config, runner)
+        except KeyboardInterrupt:
+            typer.echo(
+                "discrepant: interrupted; the same command goes on from here.", err=True
+            )
+            raise typer.Exit(130) from None
         seconds = time.perf_counter() - started
         module.plot(outcome).savefig(scratch / files[0])
         pd.DataFrame(outcome.rows).to_csv(scratch / files[1], index=False)
@@ -234,9 +240,6 @@ def main() -> None:
     except InputError as error:
         typer.echo(f"discrepant: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("discrepant: interrupted.", err=True)
-        sys.exit(130)
     except MemoryError:
         typer.echo("discrepant: not enough memory for data of this size.", err=True)
         sys.exit(2)
