@@ -11,7 +11,9 @@ from discrepant.problems import corrupted_matrix, relative_error
 from discrepant.subspace import coordinates
 
 
-@parametrize_with_checks([RobustPCA(random_state=0)])
+@parametrize_with_checks(
+    [RobustPCA(random_state=0), RobustPCA("descent", random_state=0)]
+)
 def test_scikit_learn(estimator, check):
     # Every check applies; check_array_api_input skips itself unless SciPy's array API
     # mode is switched on.
@@ -79,7 +81,8 @@ def test_parameters_are_not_touched(problem):
         ({"tol": -1}, "tol"),
         ({"max_iter": 0}, "step"),
         ({"psd": True}, "square"),
-        ({"width": 100}, "width"),
+        ({"solver": "descent", "width": 100}, "width"),
+        ({"solver": "descent", "psd": True}, "square"),
     ],
 )
 def test_refusals(problem, settings, word):

@@ -15,11 +15,17 @@ ORDER = [
     "linalg",
     "kernels",
     "operators",
+    "alpha",
     "parameters",
     "result",
     "stopping",
     "descent",
     "certificate",
+    "blocks",
+    "spectra",
+    "polish",
+    "dual",
+    "implicit",
     "problems",
     "baselines",
     "subspace",
@@ -38,7 +44,9 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             parts = node.module.split(".")
-            if parts[0] == "discrepant" and len(parts) > 1:
+            if parts == ["discrepant"]:
+                names |= {alias.name for alias in node.names} & set(ORDER)
+            elif parts[0] == "discrepant":
                 names.add(parts[1])
     return names
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +29,13 @@ Overwrite = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Seed; the same seed gives the same result.")]
 Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
+
+
+class Solver(StrEnum):
+    """How `pca` solves."""
+
+    implicit = "implicit"
+    descent = "descent"
 
 
 def _version(asked: bool) -> None:
@@ -84,6 +91,16 @@ def pca(
         typer.Option("--index/--no-index", help="CSV: the first column holds labels."),
     ] = None,
     key: Annotated[str | None, typer.Option(help="NPZ: the name of the array.")] = None,
+    solver: Annotated[
+        Solver, typer.Option(help="The quick integrator, or the paper's own descent.")
+    ] = Solver.implicit,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            help="Gigabytes a working array may take; more goes to a temporary file.",
+            min=0.0,
+        ),
+    ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
 ) -> None:
@@ -94,25 +111,24 @@ def pca(
 
     Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`
     """
+    from discrepant.estimators import RobustPCA
     from discrepant.tables import read_table
 
-    ratio = _number_or_auto(alpha)
+    model = RobustPCA(
+        solver.value,
+        alpha=_number_or_auto(alpha),
+        psd=psd,
+        memory_limit=None if memory is None else int(memory * 1e9),
+        random_state=seed,
+        verbose=_terminal(),
+    )
     table = read_table(file, header=header, index=index, key=key)
-    _split(table, file, output, ratio, psd, seed, overwrite)
+    _split(model, table, file, output, overwrite)
 
 
-def _split(
-    table: Any,
-    file: Path,
-    output: Path,
-    alpha: float | str,
-    psd: bool,
-    seed: int,
-    overwrite: bool,
-) -> None:
+def _split(model: Any, table: Any, file: Path, output: Path, overwrite: bool) -> None:
     import numpy as np
 
-    from discrepant.estimators import RobustPCA
     from discrepant.outputs import staged, write_json
     from discrepant.plotting import decomposition
     from discrepant.problems import corrupted_share
@@ -121,7 +137,6 @@ def _split(
     names = (low_rank, sparse, "summary.json", "picture.png")
     with staged(output, names, overwrite=overwrite, keep=file) as scratch:
         started = time.perf_counter()
-        model = RobustPCA(alpha=alpha, psd=psd, random_state=seed, verbose=_terminal())
         model.fit(table.values)
         summary = {
             "file": file.name,
@@ -134,7 +149,8 @@ def _split(
             "steps": model.n_iter_,
             "status": str(model.status_),
             "seconds": round(time.perf_counter() - started, 3),
-            "seed": seed,
+            "solver": model.solver,
+            "seed": model.random_state,
             "version": __version__,
         }
         table.write(scratch / low_rank, model.low_rank_)

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discrepant.alpha import natural_alpha
 from discrepant.errors import InputError
 from discrepant.linalg import Array, blas_threads, spectral_norm
-from discrepant.operators import Identity, Mask, Operator, Wrapped, natural_alpha
+from discrepant.operators import Identity, Mask, Operator, Wrapped
 from discrepant.parameters import Factor, Hadamard, Parameterisation, PSDFactor
 from discrepant.progress import bar
 from discrepant.result import History, Recovery, Status
@@ -178,7 +179,7 @@ def recover(
     """
     data, A = checked_data(y, operator)
     rules = (stop,) if callable(stop) else tuple(stop)
-    _check_rates(alpha, step, init_scale)
+    check_rates(alpha, step, init_scale)
     m, n = A.signal_shape
     if psd and m != n:
         raise InputError(
@@ -351,7 +352,7 @@ def real_array(values: ArrayLike) -> Array:
     return array
 
 
-def _check_rates(alpha: float | str, step: float | str, init_scale: float) -> None:
+def check_rates(alpha: float | str, step: float | str, init_scale: float) -> None:
     """Refuse rates that cannot work."""
     for name, value in (("alpha", alpha), ("step", step), ("init_scale", init_scale)):
         if name != "init_scale" and isinstance(value, str) and value == "auto":

@@ -1,6 +1,7 @@
 """RobustPCA: the matrix methods behind scikit-learn's conventions."""
 
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import (
@@ -8,14 +9,29 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from discrepant.certificate import certify
-from discrepant.descent import recover
+from discrepant.alpha import alpha_for
+from discrepant.certificate import Certificate, certify
+from discrepant.descent import check_rates, recover
 from discrepant.errors import InputError
 from discrepant.linalg import Array
+from discrepant.progress import bar
+from discrepant.result import Recovery
 from discrepant.stopping import Residual, Steps
 from discrepant.subspace import coordinates
+
+if TYPE_CHECKING:
+    from discrepant.implicit import Split
+
+# solver → (tol, max_iter) where they are not given
+DEFAULTS: dict[str, tuple[float, int]] = {
+    "implicit": (1e-7, 500),
+    "descent": (1e-3, 20_000),
+}
+CERTIFIED = 1e-4  # gap up to which a result needs no warning
+TRUSTED = 1e-3  # gap up to which a polished result is taken for the convex optimum
 
 
 class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -26,20 +42,34 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     Parameters
     ----------
-    solver : {"descent"}
-        "descent" is the paper's gradient descent with two learning rates.
+    solver : {"implicit", "descent"}
+        "implicit" follows the paper's flow in a few big steps, each one pass over the
+        data; "descent" is the paper's gradient descent with two learning rates.
     alpha : float or "auto"
         Ratio of the rates of corruption and signal. The result is that of the convex
-        program ``min ‖X‖_* + λ‖S‖₁`` with λ = 1/α. "auto" is √max(m, n).
+        program ``min ‖X‖_* + λ‖S‖₁`` with λ = 1/α. "auto" is √max(m, n), less where
+        entries are missing; with ``psd=True`` the implicit solver reads it off the
+        data (see `discrepant.alpha`).
     psd : bool
         Whether the low-rank part is positive semidefinite, as covariance, Gram and
         kernel matrices are. The corruption need not be symmetric.
-    tol : float
-        Stop when ``‖X + S − Y‖ ≤ tol·‖Y‖``.
-    max_iter : int
-        Most steps.
+    tol : float, optional
+        Stop when ``‖X + S − Y‖ ≤ tol·‖Y‖``; by default 1e-7, for the descent 1e-3.
+    max_iter : int, optional
+        Most steps; by default 500, for the descent 20,000.
+    polish : bool
+        Implicit solver: once the rank and the support of S are seen, refine to rounding
+        where that gives an exact solution.
+    warm_start : bool
+        Implicit solver: start from the last fit, if it was of data of the same shape.
+    memory_limit : int, optional
+        Implicit solver: bytes that its one large working array may take in memory;
+        beyond that it is kept in a temporary file, and so are the two parts. The data
+        may be a memory map.
+    n_jobs : int, optional
+        Implicit solver: threads; by default one a core.
     step, init_scale, width
-        Settings of the descent; see `discrepant.recover`.
+        Descent: its settings; see `discrepant.recover`.
     random_state : int, Generator, RandomState or None
         Seed of the start.
     verbose : bool
@@ -48,15 +78,17 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     Attributes
     ----------
     low_rank_, sparse_ : ndarray or DataFrame of the shape of the data
-        The two parts.
+        The two parts. The implicit solver computes each when it is first asked for,
+        from the data that were passed to `fit`; they should not be changed before.
     rank_ : int
-        Rank of the low-rank part, read off the largest gap of its spectrum.
+        Rank of the low-rank part.
     components_ : ndarray of shape (rank_, n_features)
         Orthonormal basis of its row space.
     singular_values_ : ndarray of shape (rank_,)
         Its singular values.
     certificate_ : Certificate
-        How far the result is from a global optimum of the convex program.
+        How far the result is from a global optimum of the convex program; computed
+        when first asked for.
     alpha_ : float
         The ratio that was used.
     n_iter_ : int
@@ -70,22 +102,26 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     --------
     >>> from discrepant import RobustPCA
     >>> from discrepant.problems import corrupted_matrix, relative_error
-    >>> problem = corrupted_matrix((60, 40), rank=2, share=0.05, random_state=0)
+    >>> problem = corrupted_matrix((60, 40), rank=2, share=0.1, random_state=0)
     >>> pca = RobustPCA(random_state=0).fit(problem.observed)
     >>> pca.rank_
     2
-    >>> relative_error(pca.low_rank_, problem.low_rank) < 0.05
+    >>> relative_error(pca.low_rank_, problem.low_rank) < 1e-12
     True
     """
 
     def __init__(
         self,
-        solver: str = "descent",
+        solver: str = "implicit",
         *,
         alpha: float | str = "auto",
         psd: bool = False,
-        tol: float = 1e-3,
-        max_iter: int = 20_000,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        polish: bool = True,
+        warm_start: bool = False,
+        memory_limit: int | None = None,
+        n_jobs: int | None = None,
         step: float | str = "auto",
         init_scale: float = 1e-4,
         width: int | None = None,
@@ -97,6 +133,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.psd = psd
         self.tol = tol
         self.max_iter = max_iter
+        self.polish = polish
+        self.warm_start = warm_start
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
         self.step = step
         self.init_scale = init_scale
         self.width = width
@@ -109,36 +149,72 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The corrupted table; NaN marks missing entries.
+            The corrupted table; NaN marks missing entries. It is not changed.
         y : None
             Ignored.
         """
-        if self.solver != "descent":
-            raise InputError(f'solver must be "descent", got {self.solver!r}.')
+        if self.solver not in DEFAULTS:
+            raise InputError(
+                f'solver must be "implicit" or "descent", got {self.solver!r}.'
+            )
+        before = getattr(self, "_found", None) if self.warm_start else None
+        self._forget()  # an interrupted fit leaves nothing behind
         Y = self._validated(X, reset=True)
-        found = recover(
-            Y,
-            alpha=self.alpha,
-            step=self.step,
-            init_scale=self.init_scale,
-            width=self.width,
-            psd=self.psd,
-            stop=(Residual(self.tol), Steps(self.max_iter)),
-            random_state=self.random_state,
-            progress=bool(self.verbose),
+        tol, max_iter = DEFAULTS[self.solver]
+        rules = (
+            Residual(tol if self.tol is None else self.tol),
+            Steps(max_iter if self.max_iter is None else self.max_iter),
         )
-        _, sigma, Vt = np.linalg.svd(found.low_rank, full_matrices=False)
-        self.rank_ = _rank_at_gap(sigma)
-        self.singular_values_ = sigma[: self.rank_]
-        self.components_ = Vt[: self.rank_]
-        self.low_rank_ = _labelled(found.low_rank, X)
-        self.sparse_ = _labelled(found.sparse, X)
-        self.alpha_ = found.alpha
-        self.certificate_ = certify(found)
+        found: Recovery | Split
+        if self.solver == "implicit":
+            found = self._integrated(Y, rules, before)
+            sigma, Vt, rank = found.s, found.Vt, found.rank
+        else:
+            found = recover(
+                Y,
+                alpha=self.alpha,
+                step=self.step,
+                init_scale=self.init_scale,
+                width=self.width,
+                psd=self.psd,
+                stop=rules,
+                random_state=self.random_state,
+                progress=bool(self.verbose),
+            )
+            _, sigma, Vt = np.linalg.svd(found.low_rank, full_matrices=False)
+            rank = _rank_at_gap(sigma)
+        self._found, self._labels = found, _labels(X)
+        self.rank_ = rank
+        self.singular_values_ = sigma[:rank]
+        self.components_ = Vt[:rank]
+        self.alpha_ = 1 / found.lam
         self.n_iter_ = found.n_steps
         self.status_ = found.status
         self.history_ = found.history
+        # The residual may be slow to fall where the result is certified already.
+        if not found.status.converged and self.certificate_.gap > CERTIFIED:
+            warnings.warn(
+                f"{found.status}; {self.certificate_}. Raise max_iter, or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
+
+    @property
+    def low_rank_(self) -> Any:
+        """The low-rank part."""
+        return self._labelled(self._fitted().low_rank)
+
+    @property
+    def sparse_(self) -> Any:
+        """The sparse part."""
+        return self._labelled(self._fitted().sparse)
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far the result is from a global optimum."""
+        found = self._fitted()
+        return certify(found) if isinstance(found, Recovery) else found.certificate
 
     def transform(self, X: Any) -> Array:
         """Return the coordinates of rows in the learned subspace.
@@ -146,14 +222,84 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         The rows may be corrupted and incomplete themselves: the coordinates minimise
         the sum of absolute errors over the observed entries.
         """
-        check_is_fitted(self)
+        self._fitted()
         rows = self._validated(X, reset=False)
+        if np.isinf(rows).any():
+            raise InputError(
+                "Input X contains infinity; replace it by NaN to mark it as missing."
+            )
         return coordinates(rows, self.components_).astype(rows.dtype)
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the rows that have the given coordinates."""
+        self._fitted()
+        C = np.asarray(X)
+        if C.ndim != 2 or C.shape[1] != self.rank_:
+            raise InputError(
+                f"Coordinates of shape (rows, {self.rank_}) are needed, got {C.shape}."
+            )
+        return C @ self.components_
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return how much of new rows the subspace explains: 1 − Σ|X − X̂| / Σ|X|.
+
+        Sums are over observed entries. One is perfect; gross corruption of the rows
+        themselves lowers it by its size, not by its square.
+        """
+        C = self.transform(X)
+        rows = self._validated(X, reset=False)
+        seen = ~np.isnan(rows)
+        size = float(np.abs(rows).sum(where=seen))
+        missed = float(np.abs(rows - np.asarray(C) @ self.components_).sum(where=seen))
+        return 1 - missed / size if size else 1.0
+
+    def _integrated(
+        self, Y: Array, rules: tuple[Residual, Steps], before: Any
+    ) -> "Split":
+        """Fit by the implicit integrator."""
+        from discrepant.implicit import Split, integrate
+
+        check_rates(self.alpha, self.step, self.init_scale)
+        observed = _observed_share(Y)
+        if observed == 0:
+            raise InputError("All values are missing; at least one must be observed.")
+        told = not isinstance(self.alpha, str)
+        alpha = float(self.alpha) if told else alpha_for(Y, bool(self.psd), observed)
+        warm = before if isinstance(before, Split) and before.fits(Y) else None
+        with bar("fit", None, bool(self.verbose)) as report:
+
+            def go(polish: bool, warm: Split | None) -> Split:
+                return integrate(
+                    Y,
+                    alpha=alpha,
+                    psd=bool(self.psd),
+                    tol=rules[0].tol,
+                    max_iter=rules[1].most,
+                    polish=polish,
+                    rng=np.random.default_rng(self.random_state),
+                    warm=warm,
+                    callback=lambda k, step: report(k, f"residual {step.residual:.1e}"),
+                    n_jobs=self.n_jobs,
+                    memory_limit=self.memory_limit,
+                )
+
+            found = go(bool(self.polish), warm)
+            # Told an α of the user's own, an exact splitting need not be the convex
+            # optimum that this α asks for.
+            if told and found.polished and found.certificate.gap > TRUSTED:
+                found = go(False, found)
+        return found
+
+    def _fitted(self) -> "Recovery | Split":
         check_is_fitted(self)
-        return np.asarray(X) @ self.components_
+        return self._found
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit has learned."""
+        for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
+            delattr(self, name)
+        for name in ("_found", "_labels"):
+            self.__dict__.pop(name, None)
 
     @property
     def _n_features_out(self) -> int:
@@ -167,13 +313,19 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 X,
                 reset=reset,
                 dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan",
+                ensure_all_finite=False,
             )
         except ValueError as error:
-            advice = " Replace it by NaN to mark it as missing."
-            raise InputError(
-                f"{error}{advice if 'infinity' in str(error) else ''}"
-            ) from None
+            raise InputError(str(error)) from None
+
+    def _labelled(self, values: Array) -> Any:
+        """Give an array the row and column labels of what was fitted."""
+        if self._labels is None:
+            return values
+        import pandas as pd
+
+        index, columns = self._labels
+        return pd.DataFrame(values, index=index, columns=columns)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -196,10 +348,18 @@ def _rank_at_gap(sigma: Array) -> int:
     return int(heads[np.argmax(gaps)]) + 1
 
 
-def _labelled(values: Array, like: Any) -> Any:
-    """Give an array the row and column labels of what it was made from."""
-    if hasattr(like, "iloc") and hasattr(like, "columns"):
-        import pandas as pd
+def _observed_share(Y: Array, block: int = 1 << 22) -> float:
+    """Return the share of entries that are not NaN, in little memory."""
+    height = max(1, block // Y.shape[1])
+    missing = sum(
+        int(np.isnan(Y[start : start + height]).sum())
+        for start in range(0, len(Y), height)
+    )
+    return 1 - missing / Y.size
 
-        return pd.DataFrame(values, index=like.index, columns=like.columns)
-    return values
+
+def _labels(X: Any) -> tuple[Any, Any] | None:
+    """Return the row and column labels of a data frame."""
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        return X.index, X.columns
+    return None

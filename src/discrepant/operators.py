@@ -5,7 +5,6 @@ of what comes out (``data_shape``, the observation y), and two methods that sati
 ``⟨A(X), z⟩ = ⟨X, A*(z)⟩``.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -237,21 +236,3 @@ class Wrapped:
     def adjoint(self, z: Array) -> Array:
         """Return A*(z)."""
         return np.asarray(self.linear.rmatvec(z)).reshape(self.signal_shape)
-
-
-def natural_alpha(
-    operator: Operator, norm: Callable[[Array], float], rng: np.random.Generator
-) -> float:
-    """Return the α whose corruption looks as large as a signal: ``½‖A*(±1)‖₂``.
-
-    A sign pattern z of random corruption must not pass for a low-rank signal, so
-    ``λ‖A*(z)‖₂`` has to stay near a constant. For A = identity that is λ = 1/√n, the
-    rule of robust PCA; the same rule read backwards serves every operator.
-    """
-    m, n = operator.signal_shape
-    if isinstance(operator, Identity):
-        return float(np.sqrt(max(m, n)))
-    if isinstance(operator, Mask):
-        return float(np.sqrt(max(1.0, operator.observed.mean() * max(m, n))))
-    signs = rng.choice((-1.0, 1.0), size=operator.data_shape)
-    return norm(operator.adjoint(signs)) / 2

@@ -88,7 +88,8 @@ def read_table(
         )
     try:
         if suffix == ".npy":
-            table = Table(np.load(path, allow_pickle=False), suffix)
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
+            table = Table(values, suffix)
         elif suffix == ".npz":
             table = _read_npz(path, key)
         elif suffix == ".parquet":

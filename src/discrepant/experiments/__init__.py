@@ -14,6 +14,7 @@ CATALOGUE: dict[str, tuple[str, dict[str, str]]] = {
     "fig2a": ("ratio", {}),
     "fig2b": ("phase", {"method": "convex"}),
     "fig2c": ("phase", {"method": "descent"}),
+    "beyond-fig2c": ("beyond", {}),
     "theorem1": ("theorem1", {}),
     "regression": ("regression", {}),
     "table1": ("comparison", {}),

@@ -9,6 +9,7 @@ import numpy as np
 
 from discrepant.baselines import alternating_projections, convex, l1_factorisation
 from discrepant.descent import recover
+from discrepant.estimators import RobustPCA
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.linalg import Array
 from discrepant.plotting import COLOURS, new_figure, styled
@@ -64,6 +65,11 @@ METHODS = {
         ("when to stop",),
         lambda y, rank, share: l1_factorisation(y, random_state=0).low_rank,
     ),
+    "implicit": Method(
+        "implicit integrator (RobustPCA)",
+        (),
+        lambda y, rank, share: RobustPCA(psd=True, random_state=0).fit(y).low_rank_,
+    ),
     "descent": Method(
         "discrepant learning rates, r′ = n",
         (),
@@ -118,7 +124,7 @@ def run(config: Config, runner: Runner) -> Outcome:
     finding = (
         f"At n = {largest}, rank {config.rank_share:.0%} of n and {config.share:.0%} "
         f"corrupted, {len(free)} of {len(METHODS)} methods need to be told nothing: "
-        f"{' and '.join(free)}."
+        f"{', '.join(free)}."
     )
     return Outcome(config, rows, finding, table="\n".join(lines))
 
