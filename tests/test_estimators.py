@@ -99,7 +99,7 @@ class TestCoordinates:
         rows = self.C @ self.V
         rows[self.rng.random(rows.shape) < 0.2] += 10
         rows[self.rng.random(rows.shape) < 0.2] = np.nan
-        np.testing.assert_allclose(coordinates(rows, self.V), self.C, atol=1e-5)
+        np.testing.assert_allclose(coordinates(rows, self.V), self.C, atol=1e-12)
 
     def test_rows_are_independent(self):
         rows = self.C @ self.V + 0.01 * self.rng.standard_normal((30, 100))

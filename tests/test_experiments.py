@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from discrepant import experiments
-from discrepant.experiments import comparison, learning_curves, phase, ratio, theorem1
+from discrepant.experiments import (
+    beyond,
+    comparison,
+    learning_curves,
+    phase,
+    ratio,
+    theorem1,
+)
 from discrepant.experiments.running import Runner
 
 SERIAL = Runner(seed=1, jobs=1)
@@ -58,6 +65,20 @@ def test_theorem1_approaches_the_convex_optimum():
     for key in ("distance", "gap", "overlap"):
         assert small[key] < large[key] / 2
     theorem1.plot(outcome)
+
+
+def test_beyond_recovers_more():
+    config = beyond.Config(
+        sizes=(50,), trials=(1,), ranks=(0.18, 0.26), shares=(0.05, 0.15)
+    )
+    outcome = beyond.run(config, SERIAL)
+    auto, packages = (
+        beyond.success_rates(outcome.rows, method, 50, config).mean()
+        for method in ("auto", "packages")
+    )
+    assert auto == 1 > packages
+    assert "| 50 |" in outcome.table
+    beyond.plot(outcome)
 
 
 def test_comparison():

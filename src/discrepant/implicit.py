@@ -296,7 +296,7 @@ class _Integration:
         if self.stopped:
             return self.result("stopped by the callback", False)
         return self.result(
-            f"not converged: residual {residual:.0e} after {self.max_iter} steps", False
+            f"took all of {self.max_iter} steps: residual {residual:.1e}", False
         )
 
     def begin(self, warm: "Split | None") -> None:
@@ -336,29 +336,22 @@ class _Integration:
         rows, mu = self.rows, self.mu
         self.last, self.last_mu = (self.U, self.C), mu
         scalars = (self.unit, self.first, self.keep, self.lam / mu)
+        P, B, sums = rows.sweep(
+            kernels.step,
+            (self.T,),
+            scalars,
+            low_rank=self.last,
+            right=self.V,
+            left=self.V if self.psd else None,
+            power=not self.psd,
+        )
         if self.psd:
-            P, B, sums = rows.sweep(
-                kernels.step,
-                (self.T,),
-                scalars,
-                low_rank=self.last,
-                right=self.V,
-                left=self.V,
-            )
             # Shifted by half the most negative eigenvalue seen, so that the largest
             # are also the foremost: the dual is bounded from above only.
             P = (P + B) / 2 + (self.below / (2 * mu)) * self.V
             U, V, s = eigenpairs(rows, self.T, P)
             self.below = max(self.below, -s[-1] * mu)
         else:
-            P, B, sums = rows.sweep(
-                kernels.step,
-                (self.T,),
-                scalars,
-                low_rank=self.last,
-                right=self.V,
-                power=True,
-            )
             U, V, s = triplets(P, B)
         residual, alignment, active = sums.sum(axis=0)
         r = int(np.sum(s > 1 / mu))

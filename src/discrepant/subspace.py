@@ -13,6 +13,7 @@ import numpy as np
 from discrepant.linalg import Array, shrink
 
 BLOCK = 1 << 22  # entries worked on at a time
+GROWTH = 1.2  # of μ at each step
 
 
 def coordinates(rows: Array, components: Array) -> Array:
@@ -36,7 +37,7 @@ def coordinates(rows: Array, components: Array) -> Array:
 
 
 def _least_absolute(
-    Y: Array, observed: np.ndarray, V: Array, tol: float = 1e-8, max_iter: int = 500
+    Y: Array, observed: np.ndarray, V: Array, tol: float = 1e-7, max_iter: int = 1000
 ) -> Array:
     """Minimise ``‖Y − C V‖₁`` row by row; rows leave the iteration as they settle."""
     C = np.zeros((len(Y), len(V)))
@@ -44,21 +45,21 @@ def _least_absolute(
     rows = np.arange(len(Y))
     y, seen = Y, observed
     S, D = np.zeros_like(Y), np.zeros_like(Y)  # corruption, and multiplier over μ
-    inverse_mu = (
-        0.3 * np.abs(Y).sum(axis=1, keepdims=True) / observed.sum(axis=1, keepdims=True)
+    inverse_mu = np.abs(Y).sum(axis=1, keepdims=True) / observed.sum(
+        axis=1, keepdims=True
     )
     for k in range(max_iter):
         c = (y - S + D) @ V.T
         E = y - c @ V
         S_new = np.where(seen, shrink(E + D, inverse_mu), E)
         D = np.where(seen, D + E - S_new, 0.0)
-        settled = (
-            np.maximum(np.abs(E - S_new).max(axis=1), np.abs(S_new - S).max(axis=1))
-            <= tol
-        )
+        change = np.maximum(np.abs(E - S_new), np.abs(S_new - S)).max(axis=1)
+        settled = (change <= tol) | (k == max_iter - 1)
         S = S_new
-        if k == max_iter - 1:
-            settled[:] = True
+        # Slowly growing, μ passes through the scale of the clean residuals, whatever
+        # that is, and ends the iteration where no entry is exactly clean.
+        D /= GROWTH
+        inverse_mu = inverse_mu / GROWTH
         if settled.any():
             C[rows[settled]] = c[settled]
             clean[rows[settled]] = seen[settled] & (S[settled] == 0)
