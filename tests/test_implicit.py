@@ -210,7 +210,10 @@ class TestOddData:
     def test_tiny_and_constant(self, shape, value):
         model = RobustPCA(random_state=0).fit(np.full(shape, value))
         np.testing.assert_allclose(model.low_rank_ + model.sparse_, value, atol=1e-6)
-        assert model.certificate_.gap < 1e-4
+        certificate = model.certificate_
+        assert abs(certificate.gap) < 1e-4
+        assert certificate.signal_alignment == pytest.approx(1, abs=1e-4)
+        assert certificate.corruption_alignment == pytest.approx(1, abs=1e-4)
 
     def test_rows_and_columns_that_are_missing(self):
         problem = corrupted_matrix((100, 80), 2, 0.05, random_state=8)

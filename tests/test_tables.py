@@ -65,6 +65,7 @@ def test_parquet(tmp_path):
 
 def bad_files(folder):
     (folder / "empty.csv").write_text("")
+    (folder / "labels.csv").write_text("a,b\n")
     (folder / "text.csv").write_text("a,b\n1,yes\n2,no\n")
     (folder / "ragged.csv").write_text("1,2\n3,4,5\n")
     (folder / "binary.csv").write_bytes(bytes(range(256)))
@@ -83,7 +84,14 @@ def bad_files(folder):
 @pytest.mark.parametrize(
     "name",
     [
-        *("empty.csv", "text.csv", "ragged.csv", "binary.csv", "table.xyz"),
+        *(
+            "labels.csv",
+            "empty.csv",
+            "text.csv",
+            "ragged.csv",
+            "binary.csv",
+            "table.xyz",
+        ),
         *("folder.csv", "wrong.npy", "cut.npy", "pickled.npy", "line.npy"),
         *("wrong.npz", "wrong.parquet", "missing.csv", "empty.npy"),
     ],

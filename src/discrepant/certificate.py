@@ -18,6 +18,8 @@ from scipy.optimize import minimize_scalar
 from discrepant.linalg import Array, sym
 from discrepant.result import Recovery
 
+NEGLIGIBLE = 1e-6  # a part that is less than this of the whole counts as none
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -91,8 +93,10 @@ def from_parts(
     return Certificate(
         gap=_ratio(primal - dual, primal, 0.0),
         feasibility=feasibility,
-        signal_alignment=_ratio(on_signal, nuclear, 1.0),
-        corruption_alignment=_ratio(on_corruption, weighted_l1, 1.0),
+        signal_alignment=_ratio(on_signal, nuclear, 1.0, NEGLIGIBLE * primal),
+        corruption_alignment=_ratio(
+            on_corruption, weighted_l1, 1.0, NEGLIGIBLE * primal
+        ),
         primal=primal,
         dual=dual,
     )
@@ -134,5 +138,5 @@ def _norm(z: Array) -> float:
     return float(np.linalg.norm(z))
 
 
-def _ratio(part: float, whole: float, if_empty: float) -> float:
-    return float(part / whole) if whole > 0 else if_empty
+def _ratio(part: float, whole: float, if_empty: float, tiny: float = 0.0) -> float:
+    return float(part / whole) if whole > tiny else if_empty

@@ -464,6 +464,8 @@ class _Integration:
         rows = self.rows
         s = np.linalg.norm(self.C, axis=0)
         order = np.argsort(-s)
+        floor = 10 * np.finfo(rows.dtype).eps  # in units of the largest entry
+        order = order[s[order] > floor]
         s = s[order]
         U, V = self.U[:, order], self.C[:, order] / s
         if rows.turned:

@@ -170,6 +170,8 @@ def _read_csv(
     if index is None:
         index = any(not _is_number(line[0], decimal) for line in lines[header:])
         index = index or (header and len(first) > 1 and not first[0].strip())
+    if len(lines) <= header:
+        raise InputError(f"{path.name} holds no rows below its labels.")
     frame = pd.read_csv(
         path,
         sep=separator,
