@@ -336,3 +336,25 @@ class TestEstimator:
         )
         assert split.n_steps == 3
         assert "stopped" in str(split.status)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "rank", "share", "missing"),
+    [
+        ((1000, 1000), 50, 0.1, 0.0),
+        ((20000, 500), 10, 0.1, 0.0),
+        ((500, 20000), 10, 0.1, 0.0),
+        ((1000, 1000), 10, 0.3, 0.0),
+        ((1000, 1000), 10, 0.1, 0.3),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_large_problems(shape, rank, share, missing, dtype):
+    problem = corrupted_matrix(shape, rank, share, missing=missing, random_state=3)
+    model = RobustPCA(random_state=0).fit(problem.observed.astype(dtype))
+    double = dtype == np.float64
+    assert model.rank_ == rank
+    error = relative_error(model.low_rank_, problem.low_rank)
+    assert error < (1e-12 if double else 1e-4)
+    assert model.certificate_.gap < (1e-5 if double else 1e-3)

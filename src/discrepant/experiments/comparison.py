@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Config:
     """Problems of growing size at a fixed share of rank and corruption."""
 
-    sizes: tuple[int, ...] = (50, 100, 200, 400)
+    sizes: tuple[int, ...] = (50, 100, 200)
     rank_share: float = 0.1
     share: float = 0.15
 
