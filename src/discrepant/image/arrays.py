@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +40,14 @@ class Picture:
 
 def read_image(path: Path) -> Picture:
     """Read an image file: 8- or 16-bit, float, grey, colour, palette, with alpha."""
-    try:
-        from skimage.io import imread
-    except ModuleNotFoundError:
-        raise InputError(
-            "Images need scikit-image: pip install 'discrepant[image]'."
-        ) from None
     if not path.is_file():
         raise InputError(f"{path} is not a file.")
     try:
-        raw = np.asarray(imread(path))
+        raw = _decoded(path)
+    except ModuleNotFoundError:
+        raise InputError(
+            "Image files need scikit-image: pip install 'discrepant[image]'."
+        ) from None
     except Exception as error:  # a decoder may raise anything on a broken file
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise InputError(
@@ -63,6 +62,25 @@ def read_image(path: Path) -> Picture:
     if raw.dtype.kind == "b":
         raw = raw.astype(np.uint8) * 255
     return Picture(checked_image(raw), alpha, raw.dtype)
+
+
+def _decoded(path: Path) -> np.ndarray:
+    """Decode a file; Pillow and tifffile come with scikit-image."""
+    content = BytesIO(path.read_bytes())
+    if path.suffix.lower() in (".tif", ".tiff"):
+        from tifffile import imread
+
+        return np.asarray(imread(content))
+    from PIL import Image
+
+    with Image.open(content) as file:
+        if file.mode in ("P", "PA"):
+            mode = "RGBA" if "transparency" in file.info else "RGB"
+            return np.asarray(file.convert(mode))
+        if file.mode in ("CMYK", "YCbCr", "LAB", "HSV"):
+            return np.asarray(file.convert("RGB"))
+        decoded = np.asarray(file)
+    return decoded.astype(np.uint16) if decoded.dtype.kind == "i" else decoded
 
 
 def checked_image(image: ArrayLike) -> Array:

@@ -50,7 +50,8 @@ def load(path: Path, mark: str) -> Arrays | None:
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # A file opened here is closed even where NumPy finds that it is none of its own.
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         found = str(arrays.pop("fingerprint"))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):

@@ -39,6 +39,8 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
 }
 
+SECONDS_BETWEEN = 60.0  # checkpoints
+
 # Derivative of N/2 times the mean loss with respect to φ(θ), given the residual.
 GRADIENTS: dict[str, Callable[[Tensor], Tensor] | None] = {
     "squares": None,
@@ -367,7 +369,6 @@ class Watch:
 
     power: float  # mean square of the observation
     truth: Array | None = None
-    seconds_between: float = 60.0
     start: Moment = BEGINNING
     best: Array | None = None
     best_psnr: float = -math.inf
@@ -384,7 +385,7 @@ class Watch:
         if (
             self._path is not None
             and moment.step > self.start.step
-            and time.monotonic() - self._saved >= self.seconds_between
+            and time.monotonic() - self._saved >= SECONDS_BETWEEN
         ):
             self.save(moment, signal, corruption)
         image = signal.image()
