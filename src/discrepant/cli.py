@@ -200,16 +200,19 @@ def reproduce(
     if scale is Scale.paper:
         make = module.Config.paper
     config = make(**settings)
-    files = tuple(f"{label}.{ending}" for ending in ("png", "csv", "json"))
+    parts = getattr(config, "companions", ())
+    files = (
+        *(f"{label}.{ending}" for ending in ("png", "csv", "json")),
+        *(f"{label}-{part}.png" for part in parts),
+    )
     with staged(output, files, overwrite=overwrite) as scratch:
         started = time.perf_counter()
         runner = Runner(seed=seed, jobs=jobs, show=_terminal(), folder=output)
         outcome = module.run(config, runner)
         seconds = time.perf_counter() - started
         module.plot(outcome).savefig(scratch / files[0])
-        more = module.more_plots(outcome) if hasattr(module, "more_plots") else {}
-        for part, figure in more.items():
-            figure.savefig(scratch / f"{label}-{part}.png")
+        for part in parts:
+            getattr(module, part)(outcome).savefig(scratch / f"{label}-{part}.png")
         pd.DataFrame(outcome.rows).to_csv(scratch / files[1], index=False)
         details = {
             "experiment": label,

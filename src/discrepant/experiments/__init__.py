@@ -2,8 +2,8 @@
 
 A module states its default settings in ``Config()`` and smaller ones in
 ``Config.quick()``. ``run(config, runner)`` returns an `Outcome`: the plotted points as
-rows, and the finding as a sentence. ``plot(outcome)`` draws it, and
-``more_plots(outcome)``, where there is one, what goes with it. A module that has
+rows, and the finding as a sentence. ``plot(outcome)`` draws it; ``companions`` of a
+Config name further functions that draw what goes with it. A module that has
 ``Config.paper()`` knows two scales.
 """
 

@@ -47,7 +47,7 @@ class Config:
     width: int = 32
     optimiser: str = "adam"
     rate: float = 0.01
-    corruption_rate: float = 0.05
+    corruption_rate: float = 0.1
     start: float = 1e-5
     steps: int = 1500
     half_life: int | None = None
@@ -85,6 +85,11 @@ class Config:
             every=500,
             together=False,
         )
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """What goes with the figure: curves to the images, images to the curves."""
+        return ("curves",) if self.figure in ("fig3", "fig4") else ("pictures",)
 
     def cases(self, names: list[str]) -> list[tuple[str, float]]:
         """Return the images and shares that the figure shows."""
@@ -329,16 +334,8 @@ def unpacked(held: list[Any]) -> np.ndarray:
 
 def plot(outcome: Outcome) -> "Figure":
     """Draw the figure: images in 3 and 4, learning curves in 1b and 5."""
-    if outcome.config.figure in ("fig3", "fig4"):
-        return pictures(outcome)
-    return curves(outcome)
-
-
-def more_plots(outcome: Outcome) -> dict[str, "Figure"]:
-    """Draw what goes with the figure: images to the curves, curves to the images."""
-    if outcome.config.figure in ("fig3", "fig4"):
-        return {"curves": curves(outcome)}
-    return {"images": pictures(outcome)}
+    (companion,) = outcome.config.companions
+    return pictures(outcome) if companion == "curves" else curves(outcome)
 
 
 @styled

@@ -50,7 +50,7 @@ def load(path: Path, mark: str) -> Arrays | None:
     if not path.exists():
         return None
     try:
-        # A file opened here is closed even where NumPy finds that it is none of its own.
+        # Opened here, a file is closed even where NumPy cannot read it.
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         found = str(arrays.pop("fingerprint"))
