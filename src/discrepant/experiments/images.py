@@ -35,7 +35,9 @@ class Config:
     """The reduced scale: small crops, a narrow network, Adam, fewer and larger steps.
 
     ``size`` is the side of the crop, taken from the middle after the image has been
-    shrunk ``shrink`` times.
+    shrunk ``shrink`` times. ``crossed`` shows every image at every share in Figure 5,
+    where the paper shows one at all shares and all at one; ``together`` runs as many at
+    a time as there are cores.
     """
 
     figure: str
@@ -49,9 +51,10 @@ class Config:
     rate: float = 0.01
     corruption_rate: float = 0.1
     start: float = 1e-5
-    steps: int = 1500
+    steps: int = 1200
     half_life: int | None = None
     every: int = 25
+    crossed: bool = True
     together: bool = True
 
     @classmethod
@@ -83,6 +86,7 @@ class Config:
             corruption_rate=4 * 500 / (512 * 512 * 3),
             steps=150_000,
             every=500,
+            crossed=False,
             together=False,
         )
 
@@ -97,12 +101,13 @@ class Config:
         first, many = names[0], names[: self.most_images]
         across = [(name, middle) for name in many]
         along = [(first, share) for share in self.shares]
-        return {
-            "fig1b": across[:1],
-            "fig3": across,
-            "fig4": along,
-            "fig5": across + [case for case in along if case not in across],
-        }[self.figure]
+        if self.crossed:
+            both = [(name, share) for name in many for share in self.shares]
+        else:
+            both = across + [case for case in along if case not in across]
+        return {"fig1b": across[:1], "fig3": across, "fig4": along, "fig5": both}[
+            self.figure
+        ]
 
 
 def available(folder: str | None) -> dict[str, Path | None]:
@@ -379,7 +384,7 @@ def pictures(outcome: Outcome) -> "Figure":
     cases = list(dict.fromkeys((r["image"], r["share"]) for r in outcome.rows))
     titles = ["truth", "observed", *METHODS.values()]
     figure, axes = new_figure(
-        len(titles), len(cases), squeeze=False, size=(10.5, 2.35 * len(cases))
+        len(titles), len(cases), squeeze=False, size=(10.5, 2.7 * len(cases))
     )
     for row, (name, share) in zip(axes, cases, strict=True):
         truth, observed = problem(name, share, config, extra["seed"])
