@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from skimage import data
+from torch.nn import functional
 
 from discrepant.errors import InputError
 from discrepant.image import (
@@ -22,6 +23,7 @@ from discrepant.image import (
     recover_image,
 )
 from discrepant.image.device import check_memory, chosen_device, memory_needed
+from discrepant.image.fused import norm_leak
 from discrepant.image.networks import multiplications
 from discrepant.image.noise import salt_and_pepper
 
@@ -50,6 +52,43 @@ def test_any_size_and_number_of_channels(shape):
     found = recover_image(image, Settings(width=2, steps=2), every=1, device="cpu")
     assert found.image.shape == found.corruption.shape == shape
     assert np.isfinite(found.image).all()
+
+
+@pytest.mark.parametrize("margin", [0, 1])
+@pytest.mark.parametrize("slope", [0.2, 1])
+def test_fused_norm_is_what_it_stands_for(margin, slope):
+    torch.manual_seed(0)
+    norm = torch.nn.BatchNorm2d(5, track_running_stats=False).double()
+    with torch.no_grad():
+        norm.weight.normal_()
+        norm.bias.normal_()
+    z = torch.randn(1, 5, 6, 7, dtype=torch.float64, requires_grad=True)
+    plain = functional.leaky_relu(norm(z), slope)
+    if margin:
+        plain = functional.pad(plain, (1, 1, 1, 1), mode="reflect")
+    fused = norm_leak(z, norm, slope, margin)
+    torch.testing.assert_close(fused, plain)
+    weights = torch.randn_like(plain)
+    inputs = (z, norm.weight, norm.bias)
+    for one, other in zip(
+        torch.autograd.grad((fused * weights).sum(), inputs),
+        torch.autograd.grad((plain * weights).sum(), inputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+    pair = norm_leak(torch.cat([z, z]), norm, slope, margin)  # the plain way
+    torch.testing.assert_close(pair[:1], plain)
+
+
+def test_fused_norm_is_the_same_on_threads():
+    norm = torch.nn.BatchNorm2d(7, track_running_stats=False)
+    z = torch.randn(1, 7, 200, 200)
+    one = norm_leak(z, norm, 0.2, 1)
+    torch.set_num_threads(3)
+    try:
+        assert torch.equal(one, norm_leak(z, norm, 0.2, 1))
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_gradient_of_the_network():

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from discrepant.errors import InputError
+from discrepant.image.fused import norm_leak
 
 SCALES = 5
 SKIP_CHANNELS = 4
@@ -70,9 +71,9 @@ class Network(nn.Module):
         skips = []
         for scale in self.levels():
             skips.append(scale.skip(z))
-            z = scale.down(z)
+            z = scale.way_down(z)
         for scale, skip in zip(self.levels()[::-1], skips[::-1], strict=True):
-            z = scale.up(skip, z)
+            z = scale.way_up(skip, z)
         image = torch.sigmoid(self.last(z))
         return image if size is None else image[..., : size[0], : size[1]]
 
@@ -83,34 +84,35 @@ class Scale(nn.Module):
     def __init__(self, entering: int, width: int) -> None:
         super().__init__()
         self.skip = Layer(entering, SKIP_CHANNELS, 1)
-        self.down = nn.Sequential(
-            Layer(entering, width, 3, stride=2), Layer(width, width, 3)
-        )
+        self.first = Layer(entering, width, 3, stride=2)
+        self.second = Layer(width, width, 3)
         self.norm = norm(SKIP_CHANNELS + width)
-        self.merge = nn.Sequential(
-            Layer(SKIP_CHANNELS + width, width, 3), Layer(width, width, 1)
-        )
+        self.merge = Layer(SKIP_CHANNELS + width, width, 3)
+        self.mix = Layer(width, width, 1)
 
-    def up(self, skip: Tensor, deeper: Tensor) -> Tensor:
+    def way_down(self, z: Tensor) -> Tensor:
+        """Halve what comes from above."""
+        z = functional.pad(z, (1, 1, 1, 1), mode="reflect")
+        return self.second(self.first(z, margin=1))
+
+    def way_up(self, skip: Tensor, deeper: Tensor) -> Tensor:
         """Double what comes from below and join it with the skip."""
         doubled = functional.interpolate(deeper, scale_factor=2, mode="bilinear")
-        return self.merge(self.norm(torch.cat([skip, doubled], dim=1)))
+        joined = torch.cat([skip, doubled], dim=1)
+        return self.mix(self.merge(norm_leak(joined, self.norm, slope=1, margin=1)))
 
 
 class Layer(nn.Module):
-    """Convolution with reflected edges, batch norm, LeakyReLU."""
+    """Convolution, batch norm, LeakyReLU; the margin comes with what goes in."""
 
     def __init__(self, entering: int, leaving: int, kernel: int, stride: int = 1):
         super().__init__()
-        self.pad = kernel // 2
         self.convolution = nn.Conv2d(entering, leaving, kernel, stride)
         self.norm = norm(leaving)
 
-    def forward(self, z: Tensor) -> Tensor:
-        """Apply the three."""
-        if self.pad:
-            z = functional.pad(z, (self.pad,) * 4, mode="reflect")
-        return functional.leaky_relu_(self.norm(self.convolution(z)), SLOPE)
+    def forward(self, z: Tensor, margin: int = 0) -> Tensor:
+        """Apply the three, and reflect the margin that the next convolution needs."""
+        return norm_leak(self.convolution(z), self.norm, SLOPE, margin)
 
 
 def norm(channels: int) -> nn.BatchNorm2d:
@@ -124,14 +126,12 @@ def multiplications(network: Network, height: int, width: int) -> int:
     total = network.last.weight.numel() * height * width
     for depth, scale in enumerate(network.levels()):
         here = (height >> depth) * (width >> depth)
-        for part, pixels in (
+        for layer, pixels in (
             (scale.skip, here),
-            (scale.down, here // 4),
+            (scale.first, here // 4),
+            (scale.second, here // 4),
             (scale.merge, here),
+            (scale.mix, here),
         ):
-            total += pixels * sum(
-                layer.convolution.weight.numel()
-                for layer in part.modules()
-                if isinstance(layer, Layer)
-            )
+            total += layer.convolution.weight.numel() * pixels
     return 3 * total
