@@ -30,6 +30,7 @@ ORDER = [
     "baselines",
     "subspace",
     "estimators",
+    "image",
     "tables",
     "outputs",
     "plotting",

@@ -28,6 +28,7 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace results that are there already.")
 ]
 Seed = Annotated[int, typer.Option(help="Seed; the same seed gives the same result.")]
+Scale = Enum("Scale", {"cpu": "cpu", "paper": "paper"}, type=str)
 Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
 
 
@@ -176,6 +177,14 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version that takes about a minute.")
     ] = False,
+    scale: Annotated[
+        Scale | None,
+        typer.Option(help="Images: minutes on two cores, or the paper's own settings."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Images: a folder to take them from, not scikit-image's."),
+    ] = None,
     seed: Seed = 0,
     jobs: Annotated[
         int, typer.Option(help="Processes at a time; -1 is one a core.")
@@ -199,8 +208,19 @@ def reproduce(
     if jobs == 0 or jobs < -1:
         raise InputError(f"--jobs must be a positive number or -1, got {jobs}.")
     module, settings = load(label)
-    config = module.Config.quick(**settings) if quick else module.Config(**settings)
-    files = tuple(f"{label}.{ending}" for ending in ("png", "csv", "json"))
+    if scale or images:
+        if not hasattr(module.Config, "paper"):
+            raise InputError(f"{label} has no --scale and no --images: it needs none.")
+        settings = {**settings, **({"images": str(images)} if images else {})}
+    make = module.Config.quick if quick else module.Config
+    if scale is Scale.paper:
+        make = module.Config.paper
+    config = make(**settings)
+    parts = getattr(config, "companions", ())
+    files = (
+        *(f"{label}.{ending}" for ending in ("png", "csv", "json")),
+        *(f"{label}-{part}.png" for part in parts),
+    )
     with staged(output, files, overwrite=overwrite) as scratch:
         started = time.perf_counter()
         runner = Runner(seed=seed, jobs=jobs, show=_terminal(), folder=output)
@@ -213,6 +233,8 @@ def reproduce(
             raise typer.Exit(130) from None
         seconds = time.perf_counter() - started
         module.plot(outcome).savefig(scratch / files[0])
+        for part in parts:
+            getattr(module, part)(outcome).savefig(scratch / f"{label}-{part}.png")
         pd.DataFrame(outcome.rows).to_csv(scratch / files[1], index=False)
         details = {
             "experiment": label,

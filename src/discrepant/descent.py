@@ -32,6 +32,8 @@ Callback = Callable[[Moment, Parameterisation, Parameterisation], Any]
 DEFAULT_STOP: tuple[Rule, ...] = (Residual(1e-3), Steps(20_000))
 
 
+BEGINNING = Moment(step=0, residual=1.0, seconds=0.0)
+
 SAFETY = 0.3  # the automatic step, as a share of what both rates can bear
 
 
@@ -52,6 +54,7 @@ def descend(
     every: int = 10,
     callback: Callback | None = None,
     progress: bool = False,
+    start: Moment = BEGINNING,
 ) -> tuple[Status, History]:
     """Descend on signal and corruption together until a rule says stop.
 
@@ -79,16 +82,18 @@ def descend(
         returns is recorded in the history. Its time is not counted.
     progress : bool
         Show a bar.
+    start : Moment
+        Where an interrupted run left off; the history begins there.
     """
     last = most_steps(stop)
     norm_y = _norm(y) or 1.0
     records: list[dict[str, float]] = []
-    seconds, started = 0.0, time.perf_counter()
+    seconds, started = start.seconds, time.perf_counter()
     with (
         bar("descent", last, progress) as report,
         np.errstate(over="ignore", invalid="ignore"),
     ):
-        for k in count():
+        for k in count(start.step):
             residual = operator.forward(signal.value()) + corruption.value() - y
 
             if k % every == 0 or k == last:
@@ -98,7 +103,7 @@ def descend(
                     raise DivergenceError(f"diverged within {k} steps")
                 extra = callback(moment, signal, corruption) if callback else None
                 records.append(_record(moment, extra))
-                report(k, f"residual {moment.residual:.1e}")
+                report(k, _note(moment, extra))
                 started = time.perf_counter()
                 status = first_word(stop, moment)
                 if status is not None:
@@ -377,6 +382,15 @@ def _record(moment: Moment, extra: Any) -> dict[str, float]:
         "seconds": moment.seconds,
     }
     return {**row, **extra} if isinstance(extra, Mapping) else row
+
+
+def _note(moment: Moment, extra: Any) -> str:
+    """Say beside the bar how the run stands."""
+    recorded = extra if isinstance(extra, Mapping) else {}
+    return "  ".join(
+        [f"residual {moment.residual:.1e}"]
+        + [f"{name} {value:.4g}" for name, value in recorded.items()]
+    )
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class Parameterisation(Protocol):
         """Return what the parameters stand for."""
         ...
 
-    def descend(self, grad: Array, rate: float) -> None:
+    def descend(self, grad: Any, rate: float) -> None:
         """Move the parameters against ``grad`` at the given rate."""
         ...
 
@@ -159,7 +159,7 @@ class Absent:
         """Return zero."""
         return 0.0
 
-    def descend(self, grad: Array, rate: float) -> None:
+    def descend(self, grad: Any, rate: float) -> None:
         """Do nothing."""
 
 

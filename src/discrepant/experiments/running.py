@@ -21,12 +21,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment found: the plotted points, a sentence, perhaps a table."""
+    """What an experiment found: the plotted points, a sentence, perhaps a table.
+
+    ``extra`` is what a plot needs beside the points: images, for instance.
+    """
 
     config: Any
     rows: list[Row]
     finding: str
     table: str = ""
+    extra: Any = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Runner:
     ) -> list[Row]:
         """Return ``{**task, **function(**task)}`` for each task, in order."""
         jobs = self.jobs if jobs is None else jobs
-        journal = self._journal(label, function, config)
+        journal = self.journal(label, function, config)
         done = _read(journal)
         todo = [i for i in range(len(tasks)) if i not in done]
         with bar(label, len(tasks), self.show) as report:
@@ -77,7 +81,8 @@ class Runner:
                 report(len(done), "")
         return [{**task, **done[i]} for i, task in enumerate(tasks)]
 
-    def _journal(self, label: str, function: Any, config: Any) -> Path | None:
+    def journal(self, label: str, function: Any, config: Any) -> Path | None:
+        """Return where finished tasks are noted; checkpoints stand beside it."""
         if self.folder is None:
             return None
         settings = json.dumps(
@@ -88,10 +93,11 @@ class Runner:
         return self.folder / f".{label}-{mark}.journal"
 
     def forget(self) -> None:
-        """Remove the journals, once the results are written."""
+        """Remove journals and checkpoints, once the results are written."""
         if self.folder is not None:
-            for journal in self.folder.glob(".*.journal"):
-                journal.unlink()
+            for pattern in (".*.journal", ".*.checkpoint*"):
+                for path in self.folder.glob(pattern):
+                    path.unlink()
 
 
 def _numbered(i: int, function: Callable[..., Row], task: Row) -> tuple[int, Row]:

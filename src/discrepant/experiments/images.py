@@ -1,0 +1,415 @@
+"""Figures 1b, 3, 4 and 5: images under salt-and-pepper noise, and who overfits.
+
+The network φ(θ) is fitted to the corrupted image alone, under squares (DIP) or
+absolute values (DIP-ℓ1), and together with g∘g − h∘h. The first two come near the
+truth, pass it and fit the corruption; the paper grants them the step of their best
+PSNR, marked here by a circle. The third needs no such help.
+"""
+
+import base64
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.experiments.running import Outcome, Row, Runner
+from discrepant.image.arrays import MARGIN, checked_image, psnr, read_image
+from discrepant.image.noise import salt_and_pepper
+from discrepant.linalg import Array
+from discrepant.plotting import COLOURS, new_figure, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+METHODS = {"dip": "DIP", "dip-l1": "DIP-ℓ1", "double": "ours"}
+SHIPPED = ("astronaut", "coffee", "chelsea")
+ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+FIRST = ("F16", "Peppers", "Baboon", "kodim03")  # the paper's, in its order
+
+
+@dataclass(frozen=True)
+class Config:
+    """The reduced scale: small crops, a narrow network, Adam, fewer and larger steps.
+
+    ``size`` is the side of the crop, taken from the middle after the image has been
+    shrunk ``shrink`` times. ``crossed`` shows every image at every share in Figure 5,
+    where the paper shows one at all shares and all at one; ``together`` runs as many at
+    a time as there are cores.
+    """
+
+    figure: str
+    images: str | None = None
+    shares: tuple[float, ...] = (0.3, 0.5, 0.7)
+    most_images: int = 3
+    size: int | None = 96
+    shrink: int = 2
+    width: int = 32
+    optimiser: str = "adam"
+    rate: float = 0.01
+    corruption_rate: float = 0.1
+    start: float = 1e-5
+    steps: int = 1200
+    half_life: int | None = None
+    every: int = 25
+    crossed: bool = True
+    together: bool = True
+
+    @classmethod
+    def quick(cls, figure: str, images: str | None = None) -> "Config":
+        """Return settings that take about a minute: the start of a run."""
+        return cls(
+            figure,
+            images,
+            shares=(0.5,),
+            most_images=1,
+            size=64,
+            width=16,
+            steps=300,
+        )
+
+    @classmethod
+    def paper(cls, figure: str, images: str | None = None) -> "Config":
+        """Return the paper's settings: days on a CPU, hours on a GPU."""
+        return cls(
+            figure,
+            images,
+            shares=(0.1, 0.3, 0.5, 0.7),
+            most_images=4,
+            size=None,
+            shrink=1,
+            width=192 if figure == "fig1b" else 128,
+            optimiser="sgd",
+            rate=1.0,
+            corruption_rate=4 * 500 / (512 * 512 * 3),
+            steps=150_000,
+            every=500,
+            crossed=False,
+            together=False,
+        )
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """What goes with the figure: curves to the images, images to the curves."""
+        return ("curves",) if self.figure in ("fig3", "fig4") else ("pictures",)
+
+    def cases(self, names: list[str]) -> list[tuple[str, float]]:
+        """Return the images and shares that the figure shows."""
+        middle = 0.5 if 0.5 in self.shares else self.shares[0]
+        first, many = names[0], names[: self.most_images]
+        across = [(name, middle) for name in many]
+        along = [(first, share) for share in self.shares]
+        if self.crossed:
+            both = [(name, share) for name in many for share in self.shares]
+        else:
+            both = across + [case for case in along if case not in across]
+        return {"fig1b": across[:1], "fig3": across, "fig4": along, "fig5": both}[
+            self.figure
+        ]
+
+
+def available(folder: str | None) -> dict[str, Path | None]:
+    """Return the images by name: those of a folder, or those of scikit-image."""
+    if folder is None:
+        return dict.fromkeys(SHIPPED)
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError(f"--images {folder} is not a folder.")
+    files = sorted(p for p in root.iterdir() if p.suffix.lower() in ENDINGS)
+    if not files:
+        raise InputError(f"--images {folder} holds no {', '.join(ENDINGS)} file.")
+    rank = {name: i for i, name in enumerate(FIRST)}
+    files.sort(key=lambda path: rank.get(path.stem, len(rank)))
+    return {path.stem: path for path in files}
+
+
+def clean(name: str, config: Config) -> Array:
+    """Return an image at the scale of the experiment."""
+    path = available(config.images)[name]
+    if path is None:
+        from skimage import data
+
+        values = checked_image(getattr(data, name)())
+    else:
+        values = read_image(path).values
+    f = config.shrink
+    if f > 1 and min(values.shape[:2]) >= f:
+        rows, columns = (size // f for size in values.shape[:2])
+        blocks = values[: rows * f, : columns * f]
+        blocks = blocks.reshape(rows, f, columns, f, *values.shape[2:])
+        values = blocks.mean(axis=(1, 3))
+    if config.size is not None:
+        top, left = (max(0, (size - config.size) // 2) for size in values.shape[:2])
+        values = values[top : top + config.size, left : left + config.size]
+    return values
+
+
+def problem(name: str, share: float, config: Config, seed: int) -> tuple[Array, Array]:
+    """Return a clean image and what was observed of it; all methods see the same."""
+    truth = clean(name, config)
+    where = [seed, round(1000 * share), sum(name.encode())]
+    return truth, salt_and_pepper(truth, share, random_state=where)[0]
+
+
+def descent(
+    name: str,
+    share: float,
+    method: str,
+    config: Config,
+    seed: int,
+    checkpoint: str | None = None,
+    show: bool = False,
+) -> Row:
+    """Return the learning curve of one method on one image, and its images."""
+    import torch
+
+    from discrepant.image import Settings, dip, dip_l1, recover_image
+
+    fit = {"dip": dip, "dip-l1": dip_l1, "double": recover_image}[method]
+    settings = Settings(
+        width=config.width,
+        optimiser=config.optimiser,
+        rate=config.rate,
+        corruption_rate=config.corruption_rate,
+        start=config.start,
+        steps=config.steps,
+        half_life=config.half_life,
+    )
+    truth, observed = problem(name, share, config, seed)
+    threads = torch.get_num_threads()
+    if config.together:  # one run a core, and the same result however many cores
+        torch.set_num_threads(1)
+    try:
+        found = fit(
+            observed,
+            settings,
+            truth=truth,
+            every=config.every,
+            device="cpu" if config.together else "auto",
+            random_state=seed,
+            checkpoint=checkpoint,
+            progress=show,
+        )
+    finally:
+        torch.set_num_threads(threads)
+    return {
+        "steps": found.history["step"].tolist(),
+        "psnr": found.history["psnr"].tolist(),
+        "loss": found.history["loss"].tolist(),
+        "seconds": float(found.history["seconds"][-1]),
+        "interior": psnr(found.image, truth, MARGIN),
+        "image": packed(found.image if method == "double" else found.best),
+    }
+
+
+def run(config: Config, runner: Runner) -> Outcome:
+    """Run every method on every case, as many at a time as there are cores."""
+    cases = config.cases(list(available(config.images)))
+    journal = runner.journal(config.figure, descent, config)
+    single = runner.jobs == 1 or not config.together
+    tasks: list[Row] = [
+        {"name": name, "share": share, "method": method, "seed": runner.seed}
+        for method in reversed(METHODS)  # the longest first
+        for name, share in cases
+    ]
+    for i, task in enumerate(tasks):
+        task["config"] = config
+        task["show"] = runner.show and single
+        if journal is not None:
+            task["checkpoint"] = str(journal.with_suffix(f".{i}.checkpoint"))
+    # Of two bars only one can be shown; where runs are long, theirs tells more.
+    mapper = replace(runner, show=runner.show and not single)
+    results = mapper.map(
+        descent,
+        tasks,
+        label=config.figure,
+        config=config,
+        jobs=1 if single else None,
+    )
+    rows = [
+        {
+            "image": result["name"],
+            "share": result["share"],
+            "method": result["method"],
+            "step": step,
+            "psnr": value,
+            "loss": loss,
+        }
+        for result in results
+        for step, value, loss in zip(
+            result["steps"], result["psnr"], result["loss"], strict=True
+        )
+    ]
+    scores = {(r["name"], r["share"], r["method"]): score(r) for r in results}
+    pictures = {(r["name"], r["share"], r["method"]): r["image"] for r in results}
+    return Outcome(
+        config,
+        rows,
+        finding(scores),
+        table=table(scores, cases, config, runner.seed),
+        extra={"scores": scores, "pictures": pictures, "seed": runner.seed},
+    )
+
+
+def score(result: Row) -> Row:
+    """Return last and best PSNR of a run."""
+    values = np.array(result["psnr"])
+    return {
+        "last": float(values[-1]),
+        "best": float(values.max()),
+        "at": int(result["steps"][int(values.argmax())]),
+        "interior": result["interior"],
+        "seconds": result["seconds"],
+    }
+
+
+def finding(scores: dict[tuple[str, float, str], Row]) -> str:
+    """Say in numbers whether the paper's claims hold here."""
+    cases = sorted({key[:2] for key in scores})
+    ours = [scores[*case, "double"] for case in cases]
+    absolute = [scores[*case, "dip-l1"] for case in cases]
+    squares = [scores[*case, "dip"] for case in cases]
+    lost = max(o["best"] - o["last"] for o in ours)
+    overfit = [a["best"] - a["last"] for a in absolute]
+    ahead = [o["last"] - a["best"] for o, a in zip(ours, absolute, strict=True)]
+    dip = [a["best"] - d["best"] for a, d in zip(absolute, squares, strict=True)]
+    return (
+        f"Over {len(cases)} cases this method ends at most {lost:.2f} dB below its own "
+        f"best, DIP-ℓ1 {_range(overfit)} dB below its best; this method's last is "
+        f"{_range(ahead, '+')} dB against DIP-ℓ1's best, which is "
+        f"{_range(dip, '+')} dB against DIP's best."
+    )
+
+
+def _range(values: list[float], sign: str = "") -> str:
+    low, high = min(values), max(values)
+    if len(values) == 1:
+        return f"{low:{sign}.2f}"
+    return f"{low:{sign}.2f} to {high:{sign}.2f}"
+
+
+def table(
+    scores: dict[tuple[str, float, str], Row],
+    cases: list[tuple[str, float]],
+    config: Config,
+    seed: int,
+) -> str:
+    """Set the runs beside the filters that a user would pick instead."""
+    from discrepant.image import adaptive_median, inpaint_extremes, median
+
+    lines = [
+        "| image | corrupted | observed | median, best window | adaptive median | "
+        "0 and 1 inpainted (told) | DIP, best | DIP-ℓ1, best | DIP-ℓ1, last | "
+        "ours, last | ours, interior |",
+        "| --- |" + " --- |" * 10,
+    ]
+    for name, share in cases:
+        truth, observed = problem(name, share, config, seed)
+        numbers = [
+            psnr(observed, truth),
+            max(psnr(median(observed, size), truth) for size in (3, 5, 7)),
+            psnr(adaptive_median(observed), truth),
+            psnr(inpaint_extremes(observed), truth),
+            scores[name, share, "dip"]["best"],
+            scores[name, share, "dip-l1"]["best"],
+            scores[name, share, "dip-l1"]["last"],
+            scores[name, share, "double"]["last"],
+            scores[name, share, "double"]["interior"],
+        ]
+        cells = " | ".join(f"{number:.2f}" for number in numbers)
+        lines.append(f"| {name} | {share:.0%} | {cells} |")
+    return "\n".join(lines)
+
+
+def packed(image: Array) -> list[Any]:
+    """Return an image in 8 bits as something JSON can hold."""
+    values = np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)
+    text = base64.b64encode(zlib.compress(values.tobytes())).decode()
+    return [list(values.shape), text]
+
+
+def unpacked(held: list[Any]) -> np.ndarray:
+    """Return the image again."""
+    shape, text = held
+    values = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8)
+    return values.reshape(shape)
+
+
+def plot(outcome: Outcome) -> "Figure":
+    """Draw the figure: images in 3 and 4, learning curves in 1b and 5."""
+    (companion,) = outcome.config.companions
+    return pictures(outcome) if companion == "curves" else curves(outcome)
+
+
+@styled
+def curves(outcome: Outcome) -> "Figure":
+    """Draw PSNR against steps, one panel a case; a circle is a stop by an oracle."""
+    cases = list(dict.fromkeys((r["image"], r["share"]) for r in outcome.rows))
+    columns = min(len(cases), 3)
+    rows = -(-len(cases) // columns)
+    size = (3.6 * columns, 2.9 * rows) if len(cases) > 1 else (6.4, 4.0)
+    figure, axes = new_figure(columns, rows, squeeze=False, size=size)
+    for ax in axes.flat[len(cases) :]:
+        ax.set_visible(False)
+    for ax, (image, share) in zip(axes.flat, cases, strict=False):
+        for (method, label), colour in zip(METHODS.items(), CURVE_COLOURS, strict=True):
+            points = [
+                (r["step"], r["psnr"])
+                for r in outcome.rows
+                if (r["image"], r["share"], r["method"]) == (image, share, method)
+            ]
+            steps, values = np.array(points).T
+            ax.plot(steps, values, color=colour, label=label, lw=1.5)
+            if method != "double":
+                at = values.argmax()
+                ax.plot(steps[at], values[at], "o", mfc="none", color=colour)
+        ax.set(
+            title=f"{image}, {share:.0%} corrupted", xlabel="step", ylabel="PSNR, dB"
+        )
+        bottom = min(r["psnr"] for r in outcome.rows if r["step"] > 0)
+        ax.set_ylim(bottom=bottom - 0.5)
+    axes.flat[0].legend(loc="lower right")
+    return figure
+
+
+CURVE_COLOURS = (COLOURS[2], COLOURS[1], COLOURS[0])
+
+
+@styled
+def pictures(outcome: Outcome) -> "Figure":
+    """Draw the images with their PSNR beneath, one row a case."""
+    config, extra = outcome.config, outcome.extra
+    cases = list(dict.fromkeys((r["image"], r["share"]) for r in outcome.rows))
+    titles = ["truth", "observed", *METHODS.values()]
+    figure, axes = new_figure(
+        len(titles), len(cases), squeeze=False, size=(10.5, 2.7 * len(cases))
+    )
+    for row, (name, share) in zip(axes, cases, strict=True):
+        truth, observed = problem(name, share, config, extra["seed"])
+        panels: list[tuple[np.ndarray, str]] = [
+            (truth, f"{name}"),
+            (observed, f"{share:.0%} corrupted: {psnr(observed, truth):.2f} dB"),
+        ]
+        for method in METHODS:
+            scored = extra["scores"][name, share, method]
+            panels.append(
+                (
+                    unpacked(extra["pictures"][name, share, method]),
+                    f"{scored['last']:.2f} dB at the end"
+                    if method == "double"
+                    else f"best {scored['best']:.2f} dB, last {scored['last']:.2f}",
+                )
+            )
+        for ax, (image, note) in zip(row, panels, strict=True):
+            limits = {"vmin": 0, "vmax": 255 if image.dtype == np.uint8 else 1}
+            colours = {"cmap": "gray"} if image.ndim == 2 else {}
+            ax.imshow(image, interpolation="nearest", **limits, **colours)
+            ax.set(xticks=[], yticks=[])
+            ax.set_xlabel(note, fontsize=8)
+            for spine in ax.spines.values():
+                spine.set_visible(False)
+    for ax, title in zip(axes[0], titles, strict=True):
+        ax.set_title(title)
+    return figure

@@ -1,0 +1,118 @@
+"""The figures about images: cases, pictures, resuming, and mistakes."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from skimage import data
+from skimage.io import imsave
+
+from discrepant.errors import InputError
+from discrepant.experiments import images
+from discrepant.experiments.running import Runner
+from test_cli import discrepant
+
+TINY = replace(images.Config.quick("fig3"), width=2, steps=4, every=2, size=40)
+NAMES = ["a", "b", "c"]
+
+
+def test_each_figure_has_its_cases():
+    paper = {name: images.Config.paper(name) for name in ("fig1b", "fig3", "fig4")}
+    assert paper["fig1b"].cases(NAMES) == [("a", 0.5)]
+    assert paper["fig3"].cases(NAMES) == [("a", 0.5), ("b", 0.5), ("c", 0.5)]
+    assert paper["fig4"].cases(NAMES) == [("a", s) for s in (0.1, 0.3, 0.5, 0.7)]
+    assert len(images.Config.paper("fig5").cases(NAMES)) == 6
+    assert len(images.Config("fig5").cases(NAMES)) == 9
+    assert images.Config.paper("fig3").corruption_rate == pytest.approx(
+        2.54e-3, rel=0.01
+    )
+
+
+def test_packing_keeps_an_image():
+    image = data.astronaut()[:20, :30]
+    held = json.loads(json.dumps(images.packed(image / 255)))
+    assert np.array_equal(images.unpacked(held), image)
+
+
+@pytest.mark.parametrize("figure", ["fig1b", "fig3", "fig4", "fig5"])
+def test_figures_are_drawn(figure):
+    config = replace(TINY, figure=figure, most_images=2, shares=(0.3, 0.5))
+    outcome = images.run(config, Runner(jobs=1))
+    assert "dB" in outcome.finding
+    cases = config.cases(list(images.SHIPPED))
+    assert len(outcome.rows) == len(cases) * len(images.METHODS) * 3
+    assert outcome.table.count("\n") == len(cases) + 1
+    images.plot(outcome)
+    for companion in config.companions:
+        getattr(images, companion)(outcome)
+
+
+def test_images_of_a_folder_are_cropped(tmp_path):
+    for name in ("other", "F16"):
+        imsave(tmp_path / f"{name}.png", data.astronaut(), check_contrast=False)
+    imsave(tmp_path / "small.png", data.camera()[:30, :20], check_contrast=False)
+    assert list(images.available(str(tmp_path))) == ["F16", "other", "small"]
+    config = replace(TINY, images=str(tmp_path))
+    assert images.clean("F16", config).shape == (40, 40, 3)
+    assert images.clean("small", config).shape == (15, 10)
+    with pytest.raises(InputError, match="not a folder"):
+        images.available(str(tmp_path / "nowhere"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no"):
+        images.available(str(tmp_path / "empty"))
+
+
+def test_results_do_not_depend_on_an_interruption(tmp_path, monkeypatch):
+    whole = images.run(TINY, Runner(jobs=1))
+    runner = Runner(jobs=1, folder=tmp_path)
+    calls = []
+
+    def stop_at_the_second(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return psnr(*args, **kwargs)
+
+    psnr = images.psnr
+    monkeypatch.setattr(images, "psnr", stop_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        images.run(TINY, runner)
+    monkeypatch.setattr(images, "psnr", psnr)
+    resumed = images.run(TINY, runner)
+    assert resumed.rows == whole.rows
+    runner.forget()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("fig2c", "--scale", "cpu"),
+        ("fig1a", "--images", "."),
+        ("fig3", "--images", "nowhere"),
+        ("fig3", "--images", "broken"),
+        ("fig3", "--scale", "huge"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_exit_code_two(tmp_path, args):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
+    done = discrepant("reproduce", *args, "-o", "out", "--jobs", "1", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_this_method_needs_no_early_stopping():
+    config = replace(images.Config("fig4"), shares=(0.5, 0.7))
+    outcome = images.run(config, Runner())
+    scores = outcome.extra["scores"]
+    for share in config.shares:
+        ours, absolute, squares = (
+            scores["astronaut", share, method] for method in ("double", "dip-l1", "dip")
+        )
+        assert ours["last"] > ours["best"] - 0.3
+        assert absolute["last"] < absolute["best"] - 1
+        assert ours["last"] > absolute["best"] > squares["best"] + 2
