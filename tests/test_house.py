@@ -24,6 +24,7 @@ ORDER = [
     "baselines",
     "subspace",
     "estimators",
+    "image",
     "tables",
     "outputs",
     "plotting",
