@@ -156,6 +156,7 @@ def detect(
     x = local_mode(y, known, judge.odds())
     scale = np.full(y.shape, 0.05, np.float32)
     weight = judge.weigh(y - x, scale, rounds=1)
+    P = coupling(x)
     for round_, stiffness in enumerate(STIFFNESS):
         error = y - x
         if round_:
@@ -168,9 +169,9 @@ def detect(
             square = np.full(y.shape, mean, np.float32)
         scale = np.float32(0.8) * np.sqrt(square + np.float32(FLOOR**2))
         weight = judge.weigh(error, scale)
-        P = coupling(x)
         softer = STIFFNESS[min(round_ + 1, len(STIFFNESS) - 1)]
         x = smooth(y, weight, softer, P, x)
+        P = coupling(x)
         if not proceed(x, weight):
             break
     return x, weight

@@ -1,7 +1,7 @@
 """Patches that look alike: each predicts what its own values should be.
 
-The patches most like a given one span a space of low dimension. Taking them as samples of
-a Gaussian, every value is predicted from the trusted values of its patch other than
+The patches most like a given one span a space of low dimension. Taking them as samples
+of a Gaussian, every value is predicted from the trusted values of its patch other than
 itself, with a variance; over all patches that hold it, the predictions are averaged.
 This sees texture and edges where a smooth image does not, and its variances tell an
 unusual value from a wrong one.
@@ -50,11 +50,10 @@ def predict(x: Array, y: Array, noise: Array, search: Search) -> tuple[Array, Ar
     channels = x.shape[2]
     if channels > MOST_CHANNELS:
         groups = np.array_split(np.arange(channels), -(-channels // MOST_CHANNELS))
-        parts = [
-            predict(*(a[..., g] for a in (x, y, noise)), search)  # type: ignore[call-arg]
-            for g in groups
-        ]
-        mean, variance = (np.concatenate(part, axis=2) for part in zip(*parts))
+        parts = [predict(x[..., g], y[..., g], noise[..., g], search) for g in groups]
+        mean, variance = (
+            np.concatenate(part, axis=2) for part in zip(*parts, strict=True)
+        )
         return mean, variance
     from discrepant.image.kernels import leave_one_out
 
@@ -79,8 +78,8 @@ def predict(x: Array, y: Array, noise: Array, search: Search) -> tuple[Array, Ar
             size,
             search.reach,
             search.count,
-            np.float32(RIDGE),
-            np.float32(LEAST),
+            RIDGE,
+            LEAST,
             *sums,
         )
         return first, sums

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,8 @@ class Restoration:
     Attributes
     ----------
     image : ndarray
-        The restored image, of the shape, dtype and range of the input. Where ``mask`` is
-        False it is bit for bit the input.
+        The restored image, of the shape, dtype and range of the input. Where ``mask``
+        is False it is bit for bit the input.
     corruption : ndarray
         Input minus restored image, zero where ``mask`` is False.
     mask : ndarray of bool
@@ -267,13 +268,13 @@ def _tile(
 
 
 def _tiles(rows: int, columns: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield what a tile writes, what it sees, and where the first lies in the second."""
+    """Yield what a tile writes, what it sees, and where in that the first lies."""
 
     def cuts(length: int) -> list[tuple[slice, slice, slice]]:
         parts = -(-length // TILE)
         edges = np.linspace(0, length, parts + 1).astype(int)
         out = []
-        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        for start, stop in pairwise(edges):
             low, high = max(start - MARGIN, 0), min(stop + MARGIN, length)
             inside = slice(start - low, stop - low)
             out.append((slice(start, stop), slice(low, high), inside))

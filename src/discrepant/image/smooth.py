@@ -1,8 +1,8 @@
 """Smooth images: a thin plate whose colour channels bend together.
 
-The energy is ``Σ_cd P_cd ⟨x_c, Q x_d⟩`` with Q the bending of a thin plate. P, the inverse
-covariance of the channels' differences, is what makes it strong: where one channel is
-lost, an edge seen in another is an edge in this one.
+The energy is ``Σ_cd P_cd ⟨x_c, Q x_d⟩`` with Q the bending of a thin plate. P, the
+inverse covariance of the channels' differences, is what makes it strong: where one
+channel is lost, an edge seen in another is an edge in this one.
 """
 
 import numpy as np
@@ -44,10 +44,9 @@ def smooth(
     y: Array, weight: Array, stiffness: float, P: Array, start: Array, steps: int = 15
 ) -> Array:
     """Minimise ``Σ weight (x − y)² + stiffness · energy(x)`` by conjugate gradients."""
-    diagonal = weight + np.float32(stiffness) * (20 + 4 * TENSION) * np.diag(P)
-    return _conjugate(
-        weight * y, weight, np.float32(stiffness), P, diagonal, start, steps
-    )
+    pull = np.float32(stiffness)
+    diagonal = weight + pull * (20 + 4 * TENSION) * np.diag(P)
+    return _conjugate(weight * y, weight, pull, P, diagonal, start, steps)
 
 
 def fill(y: Array, clean: Array, P: Array, start: Array, steps: int = 60) -> Array:
@@ -89,7 +88,7 @@ def _bending(x: Array, P: Array) -> Array:
     from discrepant.image.kernels import bend
 
     out = np.empty_like(x)
-    bend(x, np.float32(TENSION), out)
+    bend(x, TENSION, out)
     return out if len(P) == 1 else out @ P
 
 

@@ -14,8 +14,8 @@ class Tone:
     """A monotone map of an image's values to [0, 1].
 
     Linear, unless a few values lie so far out that the rest would be crushed (zingers,
-    a 12-bit image with 16-bit impulses, bright spots on a dark ground): then the inverse
-    hyperbolic sine, linear within ``unit`` of ``middle`` and logarithmic beyond.
+    a 12-bit image with 16-bit impulses, bright spots on a dark ground): then the
+    inverse hyperbolic sine, linear within ``unit`` of ``middle`` and logarithmic beyond.
     """
 
     dtype: np.dtype
