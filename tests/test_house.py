@@ -28,6 +28,7 @@ ORDER = [
     "tables",
     "outputs",
     "plotting",
+    "restoring",
     "experiments",
     "demo",
     "cli",

@@ -1,20 +1,22 @@
 """Which values are corrupted: told neither the kind of corruption nor its level.
 
 Every value is a mixture. Clean, it lies near what its surroundings predict, with heavy
-tails and a local scale; corrupted, it is drawn from a density of values that is itself
-learned. So a lone hot value, a 0 or a 1 that turns up everywhere, and a value drawn at
-random are all found by the same rule, and the share of corruption comes out of it.
+tails and a local scale; corrupted, it may be anything, and how often a value like it
+turns out corrupted is learned. So a lone hot value, a 0 or a 1 that is everywhere,
+and a value drawn at random are all found by the same rule, and the share of corruption
+comes out of it.
 """
 
 from collections.abc import Callable
 
 import numpy as np
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import gaussian_filter, median_filter
 
 from discrepant.image.smooth import coupling, leverage, smooth, spread
 from discrepant.linalg import Array
 
 BINS = 256
+SHARPEST = 30.0  # density of a peak: below that of a clean value well predicted
 FLOOR = 1 / 255  # no scale is finer: the step of 8-bit values
 LEVELS = 16  # candidates of the start
 WINDOWS = (1.2, 2.0, 3.0, 4.5)
@@ -22,46 +24,63 @@ STIFFNESS = (8.0, 8.0, 4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 0.5, 0.5)
 
 
 class Judge:
-    """The learned side of the mixture: share and density of the corrupted values.
+    """The learned side of the mixture: how likely each value is to be a corrupted one.
 
     Attributes
     ----------
     share : float
         How much is corrupted.
-    density : ndarray of shape (BINS,)
-        How corrupted values are distributed over [0, 1].
+    level : ndarray of shape (BINS,)
+        The corrupt-to-clean odds of a value before it is compared with its
+        surroundings: those of the share, and more at single values that stand out.
     """
 
     def __init__(self, y: Array, known: Array) -> None:
         self.known = known
         self._bin = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
+        self._counts = np.bincount(self._bin.ravel(), known.ravel(), BINS)
         self.share = 0.5
-        # All that is known at first is how often each value turns up.
-        self.density = self._histogram(known)
+        # All that is known at first is that some values turn up everywhere.
+        common = self._counts * BINS / max(self._counts.sum(), 1)
+        peak = _peaks(common)
+        # An image of few values is nothing but peaks, and they tell nothing.
+        self._few = common[~peak].sum() < 0.1 * common.sum()
+        self.level = np.where(peak & ~self._few, np.minimum(common, SHARPEST), 1)
 
-    def _histogram(self, weight: Array) -> Array:
-        counts = np.bincount(self._bin.ravel(), weight.ravel(), BINS)
-        counts += (0.02 * counts.sum() + 1e-3 * self.known.sum()) / BINS
-        return (counts / counts.sum() * BINS).astype(np.float32)
+    def learn(self, weight: Array) -> None:
+        """Learn the odds from how likely each value is to be clean."""
+        wrong = np.where(self.known, 1 - weight, 0)
+        counts = np.bincount(self._bin.ravel(), wrong.ravel(), BINS)
+        total = max(float(self._counts.sum()), 1)
+        self.share = float(np.clip(counts.sum() / total, 1e-4, 0.95))
+        density = counts * BINS / max(float(counts.sum()), 1e-9)
+        peak = _peaks(density) & ~self._few
+        flat = max(float(density[~peak].sum()) / BINS, 0.02)
+        # A value that is common among clean ones too is no hint of corruption.
+        chance = (counts + 20 * self.share) / (self._counts + 20)
+        special = np.where(peak, chance * np.minimum(density, SHARPEST), 0)
+        self.level = (flat + special) * self.share / (1 - self.share)
 
     def odds(self) -> Array:
         """Return the clean-to-corrupt odds of each value, but for its likelihood."""
-        level = self.share / (1 - self.share) * self.density
-        odds = (1 / level).astype(np.float32)[self._bin]
+        odds = (1 / self.level).astype(np.float32)[self._bin]
         odds[~self.known] = 0
         return odds
 
     def weigh(self, error: Array, scale: Array, rounds: int = 3) -> Array:
         """Return the probability that each value is clean, and learn from it."""
         likelihood = density(error, scale)
-        total = max(int(self.known.sum()), 1)
         for _ in range(rounds):
             weight = likelihood * self.odds()
             weight /= 1 + weight
-            corrupt = np.where(self.known, 1 - weight, 0)
-            self.share = float(np.clip(corrupt.sum() / total, 1e-4, 0.95))
-            self.density = self._histogram(corrupt)
+            self.learn(weight)
         return weight
+
+
+def _peaks(density: Array) -> Array:
+    """Return where a density over values stands out from those around."""
+    around = median_filter(density, 15, mode="mirror")
+    return (density > 4 * around + 1) & (density > 0.004 * BINS)
 
 
 def density(error: Array, scale: Array | np.float32) -> Array:
@@ -144,7 +163,7 @@ def detect(
     y, known : ndarray of shape (rows, columns, channels)
         The image on [0, 1] in single precision, and what may be looked at.
     judge : Judge
-        Learns the share and the density of the corruption.
+        Learns the share and the values of the corruption.
     proceed : callable
         Told the estimate and the weights after each round; says whether to go on.
 

@@ -20,7 +20,7 @@ from discrepant.linalg import Array
 BAND = 32  # rows of patches a task; fixed, so that results do not depend on threads
 MOST_CHANNELS = 4
 SIZES = {1: 6, 2: 5, 3: 4, 4: 4}  # channels → rows and columns of a patch
-RIDGE = 0.02
+RIDGE = 0.005
 LEAST = 1e-5
 FLOOR = 0.5 / 255
 TRUSTED = 0.5

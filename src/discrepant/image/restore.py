@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.image.borders import odd_lines
 from discrepant.image.detect import STIFFNESS, Judge, detect
-from discrepant.image.patches import Search, refine
+from discrepant.image.patches import TRUSTED, Search, refine
 from discrepant.image.tone import Tone
 from discrepant.linalg import Array
 from discrepant.progress import bar
@@ -27,7 +28,8 @@ from discrepant.result import History
 
 TILE = 1024
 MARGIN = 32  # what a tile sees beyond its own part
-Progress = Callable[[float, str], None]
+Progress = Callable[[float, str], bool | None]
+Proceed = Callable[[Array, Array], bool]
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def restore(
     time_limit : float, optional
         Seconds after which the best result so far is handed back.
     progress : bool or callable, optional
-        True shows a bar; a callable is told ``(share done, note)``.
+        True shows a bar; a callable is told ``(share done, note)``, and ends the work
+        with the best so far if it returns False.
     device : str, optional
         Reserved for work on another device; "cpu" or None.
 
@@ -231,8 +234,8 @@ def _restore(
                 share = float(1 - weight.mean())
                 rows.append((seconds, number, share))
                 done = (number + len(rows) % rounds / rounds) / len(tiles)
-                report(min(done, 1.0), f"{share:.0%} corrupted")
-                return seconds < limit
+                going = report(min(done, 1.0), f"{share:.0%} corrupted")
+                return seconds < limit and going is not False
 
             guess, weight, replace = _tile(
                 tone.forward(values[outer]), ~bad[outer], quality, proceed
@@ -249,9 +252,26 @@ def _restore(
 
 
 def _tile(
-    y: Array, known: Array, quality: Quality, proceed: Callable[[Array, Array], bool]
+    y: Array, known: Array, quality: Quality, proceed: Proceed
 ) -> tuple[Array, Array, Array]:
     """Restore one tile; returns the guess, who is clean, and what is to be replaced."""
+    rows, columns = odd_lines(y, known)
+    inside = (rows, columns)
+    guess, weight, replace = y.copy(), np.zeros_like(y), np.zeros(y.shape, bool)
+    guess[inside], weight[inside], replace[inside], judge = _picture(
+        y[inside], known[inside], quality, proceed
+    )
+    for line in _outside(y.shape, rows, columns):
+        own = Judge(y[line], known[line])
+        own.share, own.level = judge.share, judge.level
+        x, weight[line] = detect(y[line], known[line], own, lambda x, weight: True)
+        guess[line], replace[line] = x, weight[line] < TRUSTED
+    return guess, weight, replace
+
+
+def _picture(
+    y: Array, known: Array, quality: Quality, proceed: Proceed
+) -> tuple[Array, Array, Array, Judge]:
     judge = Judge(y, known)
     going = True
 
@@ -262,9 +282,25 @@ def _tile(
 
     x, weight = detect(y, known, judge, watch)
     if not going:
-        return x, weight, weight < 0.5
+        return x, weight, weight < TRUSTED, judge
     search, passes = quality.search, quality.passes
-    return refine(y, known, x, weight, judge, search, passes, watch)
+    return *refine(y, known, x, weight, judge, search, passes, watch), judge
+
+
+def _outside(
+    shape: tuple[int, ...], rows: slice, columns: slice
+) -> Iterator[tuple[slice, slice]]:
+    """Yield the border lines that are not inside."""
+    whole = slice(None)
+    for edge in (slice(0, rows.start or 0), slice(rows.stop or shape[0], shape[0])):
+        if edge.start < edge.stop:
+            yield edge, whole
+    for edge in (
+        slice(0, columns.start or 0),
+        slice(columns.stop or shape[1], shape[1]),
+    ):
+        if edge.start < edge.stop:
+            yield whole, edge
 
 
 def _tiles(rows: int, columns: int) -> Iterator[tuple[Any, Any, Any]]:

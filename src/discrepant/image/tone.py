@@ -15,7 +15,7 @@ class Tone:
 
     Linear, unless a few values lie so far out that the rest would be crushed (zingers,
     a 12-bit image with 16-bit impulses, bright spots on a dark ground): then the
-    inverse hyperbolic sine, linear within ``unit`` of ``middle`` and logarithmic beyond.
+    inverse hyperbolic sine, linear near ``middle`` and logarithmic beyond ``unit``.
     """
 
     dtype: np.dtype
