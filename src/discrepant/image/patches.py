@@ -24,6 +24,7 @@ RIDGE = 0.005
 LEAST = 1e-5
 FLOOR = 0.5 / 255
 TRUSTED = 0.5
+SETTLED = 1e-3  # root mean square change of a pass that is not worth another
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ def predict(x: Array, y: Array, noise: Array, search: Search) -> tuple[Array, Ar
     x, y, noise = (np.ascontiguousarray(a, np.float32) for a in (x, y, noise))
     rows, columns, _ = x.shape
     size = min(SIZES[channels], rows, columns)
-    tops = _corners(rows - size, search.stride)
-    lefts = _corners(columns - size, search.stride)
+    stride = min(search.stride, size)
+    tops, lefts = _corners(rows - size, stride), _corners(columns - size, stride)
     bands = [tops[k : k + BAND] for k in range(0, len(tops), BAND)]
 
     def run(band: Array) -> tuple[int, Array]:
@@ -113,8 +114,9 @@ def refine(
         The predictions, the probability of being clean, and the values that are better
         replaced: those whose expected squared error if kept exceeds that of the guess.
     """
-    guess, variance = x, np.zeros_like(x)
+    guess = x
     doubtful = weight < TRUSTED
+    out = np.where(doubtful, guess, y)
     for _ in range(passes):
         error = y - guess
         noise = np.where(weight > TRUSTED, (1 - weight) * error**2, -1)
@@ -125,6 +127,8 @@ def refine(
         scale = np.sqrt(np.float32(0.64) * fit * variance + np.float32(FLOOR**2))
         weight = judge.weigh(error, scale)
         doubtful = ~known | ((1 - weight) * error**2 > weight * scale**2)
-        if not proceed(np.where(doubtful, guess, y), weight):
+        before, out = out, np.where(doubtful, guess, y)
+        settled = float(np.mean((out - before) ** 2)) < SETTLED**2
+        if not proceed(out, weight) or settled:
             break
     return guess, weight, doubtful

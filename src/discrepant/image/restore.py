@@ -42,7 +42,7 @@ class Quality:
 
 QUALITIES = {
     "fast": Quality(Search(stride=3), 2),
-    "best": Quality(Search(stride=2, count=120), 8),
+    "best": Quality(Search(stride=2, count=120), 12),
 }
 
 
@@ -233,7 +233,8 @@ def _restore(
                 seconds = time.perf_counter() - started
                 share = float(1 - weight.mean())
                 rows.append((seconds, number, share))
-                done = (number + len(rows) % rounds / rounds) / len(tiles)
+                step = sum(row[1] == number for row in rows)
+                done = (number + step / rounds) / len(tiles)
                 going = report(min(done, 1.0), f"{share:.0%} corrupted")
                 return seconds < limit and going is not False
 

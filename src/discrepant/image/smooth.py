@@ -116,10 +116,11 @@ def _conjugate(
     p = z.copy()
     old = first = float(np.vdot(r, z))
     for _ in range(steps):
-        if old <= 1e-9 * first:
-            break
         Ap = apply(p)
-        step = np.float32(old / float(np.vdot(p, Ap)))
+        curvature = float(np.vdot(p, Ap))
+        if old <= 1e-9 * first or curvature <= 1e-30:
+            break
+        step = np.float32(old / curvature)
         x += step * p
         r -= step * Ap
         z = r / diagonal
