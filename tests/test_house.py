@@ -34,6 +34,7 @@ ORDER = [
     "tables",
     "outputs",
     "plotting",
+    "restoring",
     "experiments",
     "demo",
     "cli",

@@ -7,6 +7,8 @@ infinitely many exact fits is reached: that of the convex program with λ = 1/α
 (You, Zhu, Qu, Ma; NeurIPS 2020).
 """
 
+from typing import Any
+
 from discrepant.baselines import convex, l1_factorisation
 from discrepant.certificate import Certificate, certify
 from discrepant.descent import recover
@@ -33,4 +35,13 @@ __all__ = [
     "convex",
     "l1_factorisation",
     "recover",
+    "restore",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "restore":  # loads more than matrices need
+        from discrepant.image.restore import restore
+
+        return restore
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

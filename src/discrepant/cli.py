@@ -1,4 +1,4 @@
-"""The command line: `discrepant demo`, `discrepant pca`, `discrepant reproduce`."""
+"""The command line: `discrepant demo`, `pca`, `restore` and `reproduce`."""
 
 import sys
 import time
@@ -168,6 +168,59 @@ def _split(model: Any, table: Any, file: Path, output: Path, overwrite: bool) ->
         f"{summary['missing']:.1%} missing.\n{model.status_}; {model.certificate_}.\n"
         f"Written to {output}: {', '.join(names)}."
     )
+
+
+@app.command()
+def restore(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Images (PNG, JPEG, TIFF, WebP, NPY) or folders of them."),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", help="The clean image; for several, a folder."),
+    ],
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Seconds instead of minutes.")
+    ] = False,
+    mask: Annotated[
+        bool, typer.Option("--mask", help="Also write what was judged corrupted.")
+    ] = False,
+    side_by_side: Annotated[
+        bool, typer.Option("--side-by-side", help="Also write before beside after.")
+    ] = False,
+    known_bad: Annotated[
+        Path | None,
+        typer.Option(help="An image that is nonzero where values are known to be bad."),
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds for each file, at most.")
+    ] = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Clean images of gross corruption, of whatever kind and amount.
+
+    Values judged clean stay as they are, bit for bit. Ctrl-C writes the best so far.
+
+    Examples: `discrepant restore photo.png -o clean.png`,
+    `discrepant restore scans -o clean --fast`
+    """
+    from discrepant.restoring import Options, plan, run
+
+    quality = "fast" if fast else "best"
+    options = Options(
+        quality, known_bad, mask, side_by_side, overwrite, time_limit, seed
+    )
+    jobs = plan(files, output)
+    failures = run(jobs, options, typer.echo, _terminal())
+    if len(jobs) == 1 and failures:
+        raise InputError(next(iter(failures.values())))
+    if failures:
+        typer.echo(f"{len(failures)} of {len(jobs)} files failed:", err=True)
+        for path, reason in failures.items():
+            typer.echo(f"  {path}: {reason}", err=True)
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -87,6 +87,18 @@ def decomposition(
     return figure
 
 
+@styled
+def pictures(panels: dict[str, Array]) -> "Figure":
+    """Draw images side by side, each under its title."""
+    figure, axes = new_figure(len(panels), size=(3.2 * len(panels), 3.4))
+    for ax, (title, values) in zip(axes, panels.items(), strict=True):
+        ax.imshow(values, cmap="gray", interpolation="nearest")
+        ax.set(title=title, xticks=[], yticks=[])
+        for spine in ax.spines.values():
+            spine.set_visible(False)
+    return figure
+
+
 def thinned(values: Array, most: int = 1200) -> Array:
     """Return every k-th row and column, so that a large matrix can be drawn."""
     rows, columns = (max(1, -(-size // most)) for size in values.shape)

@@ -1,7 +1,7 @@
-"""Images: the paper's network φ(θ) + g∘g − h∘h, and what to compare it with.
+"""Images: the paper's network φ(θ) + g∘g − h∘h, rivals, and the quick `restore`.
 
-The names below load PyTorch or scikit-image when they are first used, both part of
-``pip install 'discrepant[image]'``.
+`discrepant.restore` is the front door. The names below load PyTorch or scikit-image
+when they are first used, both part of ``pip install 'discrepant[image]'``.
 """
 
 import os
@@ -20,6 +20,7 @@ _PUBLIC = {
     "ImageRecovery": "prior",
     "Network": "networks",
     "NetworkPrior": "prior",
+    "Restoration": "restore",
     "adaptive_median": "baselines",
     "dip": "baselines",
     "dip_l1": "baselines",

@@ -1,0 +1,263 @@
+"""restore(): what it mends, what it must not touch, and what it refuses."""
+
+import numpy as np
+import pytest
+from scipy.ndimage import median_filter
+
+from discrepant import InputError, restore
+from discrepant.image.borders import odd_lines
+from discrepant.image.kernels import bend
+from discrepant.image.patches import LEAST, RIDGE, Search, predict
+from discrepant.image.smooth import coupling, fill, spread
+
+data = pytest.importorskip("skimage.data")
+CAT = data.chelsea()[60:156, 130:226]
+
+
+def psnr(image, truth):
+    error = np.mean((image.astype(float) - truth) ** 2)
+    return 10 * np.log10(255**2 / error) if error else np.inf
+
+
+def spoil(truth, kind, share, seed=0):
+    rng = np.random.default_rng(seed)
+    hit = rng.random(truth.shape) < share
+    values = rng.integers(0, 256, truth.shape)
+    if kind == "salt-and-pepper":
+        values = np.where(values < 128, 0, 255)
+    elif kind == "hot":
+        values[:] = 255
+    elif kind == "lines":
+        hit[:] = False
+        hit[20], hit[60], hit[:, 33] = True, True, True
+        values[20], values[60], values[:, 33] = 0, 180, 255
+    elif kind == "pixels":
+        hit[:] = hit[..., :1]
+        values = np.where(values[..., :1] < 128, 0, 255) + np.zeros_like(values)
+    return np.where(hit, values, truth).astype(truth.dtype)
+
+
+@pytest.mark.parametrize(
+    ("kind", "share", "gain"),
+    [
+        ("salt-and-pepper", 0.1, 10),
+        ("salt-and-pepper", 0.5, 8),
+        ("salt-and-pepper", 0.8, 8),
+        ("random", 0.3, 5),
+        ("random", 0.5, 5),
+        ("random", 0.7, 5),
+        ("hot", 0.02, 10),
+        ("lines", 0, 5),
+        ("pixels", 0.3, 4),
+    ],
+)
+def test_it_beats_the_best_median_untold(kind, share, gain):
+    spoiled = spoil(CAT, kind, share)
+    median = max(psnr(median_filter(spoiled, (k, k, 1)), CAT) for k in (3, 5, 7))
+    assert psnr(restore(spoiled, quality="fast").image, CAT) > median + gain
+
+
+def test_grey_images_too():
+    truth = data.camera()[100:196, 180:276]
+    spoiled = spoil(truth, "random", 0.3)
+    result = restore(spoiled, quality="fast")
+    median = max(psnr(median_filter(spoiled, k), truth) for k in (3, 5, 7))
+    assert result.image.shape == truth.shape
+    assert psnr(result.image, truth) > median + 2
+
+
+@pytest.mark.parametrize("name", ["chelsea", "camera", "coffee", "brick", "page"])
+def test_a_clean_photograph_is_left_alone(name):
+    truth = getattr(data, name)()[40:168, 40:168]
+    result = restore(truth, quality="fast")
+    assert np.mean(result.image != truth) < 1e-3
+    assert psnr(result.image, truth) > 55
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "float32", "float64"])
+def test_what_is_judged_clean_is_kept_bit_for_bit(dtype):
+    spoiled = spoil(CAT, "salt-and-pepper", 0.2)
+    given = spoiled.astype(dtype) * np.dtype(dtype).type(3 if dtype != "uint8" else 1)
+    result = restore(given, quality="fast")
+    assert result.image.dtype == given.dtype
+    assert result.image.shape == result.mask.shape == result.probability.shape
+    assert np.array_equal(result.image[~result.mask], given[~result.mask])
+    assert not result.corruption[~result.mask].any()
+    back = result.image + result.corruption
+    assert np.allclose(back.astype(float), given.astype(float))
+    assert 0.15 < result.mask.mean() < 0.25
+
+
+def test_alpha_is_kept():
+    alpha = np.random.default_rng(0).integers(0, 256, CAT.shape[:2], np.uint8)
+    rgba = np.dstack([spoil(CAT, "salt-and-pepper", 0.2), alpha])
+    result = restore(rgba, quality="fast")
+    assert np.array_equal(result.image[..., 3], alpha)
+    assert psnr(result.image[..., :3], CAT) > 35
+
+
+def test_channels_may_come_first_and_be_many():
+    rng = np.random.default_rng(0)
+    mixing = rng.random((3, 32))
+    stack = np.moveaxis((CAT[:48, :48] / 255.0) @ mixing, -1, 0).astype(np.float32)
+    spoiled = np.where(rng.random(stack.shape) < 0.2, stack.max(), stack)
+    result = restore(spoiled, quality="fast", channel_axis=0)
+    assert result.image.shape == stack.shape
+    before, after = (np.mean((x - stack) ** 2) for x in (spoiled, result.image))
+    assert after < before / 100
+
+
+def test_nan_and_a_mask_mark_known_bad_values():
+    given = (CAT / 255.0).astype(np.float32)
+    hole = np.zeros(given.shape[:2], bool)
+    hole[30:36, 40:60] = True
+    given[hole] = np.nan
+    by_nan = restore(given, quality="fast")
+    assert np.isfinite(by_nan.image).all()
+    assert by_nan.mask[hole].all()
+    assert (by_nan.probability[hole] == 1).all()
+    by_mask = restore(CAT, quality="fast", mask=hole)
+    assert by_mask.mask[hole].all()
+    assert psnr(by_mask.image, CAT) > 30
+
+
+def test_zingers_do_not_crush_the_scale():
+    rng = np.random.default_rng(0)
+    truth = CAT.astype(np.float32)
+    spoiled = np.where(
+        rng.random(truth.shape) < 0.03, 1e6 * rng.random(truth.shape), truth
+    )
+    result = restore(spoiled.astype(np.float32), quality="fast")
+    assert psnr(result.image, truth) > 38
+
+
+def test_dark_first_row_is_not_taken_for_corruption():
+    framed = CAT.copy()
+    framed[0] //= 16
+    assert odd_lines(framed / np.float32(255), np.ones(CAT.shape, bool))[0].start == 1
+    assert not restore(framed, quality="fast").mask[0].any()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (3, 3, 3), (2, 50, 3)])
+def test_small_images_come_back(shape):
+    image = np.arange(np.prod(shape)).reshape(shape).astype(np.uint8)
+    assert restore(image, quality="fast").image.shape == shape
+
+
+@pytest.mark.parametrize("value", [0, 7, 255])
+def test_a_constant_image_is_left_alone(value):
+    image = np.full((40, 40, 3), value, np.uint8)
+    assert not restore(image, quality="fast").mask.any()
+
+
+def test_pure_noise_ends():
+    noise = np.random.default_rng(0).integers(0, 256, (48, 48, 3), np.uint8)
+    assert np.isfinite(restore(noise, quality="fast").probability).all()
+
+
+def test_the_same_input_gives_the_same_output(monkeypatch):
+    spoiled = spoil(CAT, "random", 0.4)
+    first = restore(spoiled, quality="fast").image
+    monkeypatch.setattr("joblib.cpu_count", lambda: 3)
+    assert np.array_equal(restore(spoiled, quality="fast").image, first)
+
+
+def test_tiles_leave_no_seam(monkeypatch):
+    spoiled = spoil(CAT, "salt-and-pepper", 0.5)
+    whole = psnr(restore(spoiled, quality="fast").image, CAT)
+    monkeypatch.setattr("discrepant.image.restore.TILE", 48)
+    tiled = restore(spoiled, quality="fast")
+    assert set(tiled.history["tile"]) == {0, 1, 2, 3}
+    assert psnr(tiled.image, CAT) > whole - 1
+    seam = psnr(tiled.image[46:50], CAT[46:50])
+    assert seam > psnr(tiled.image, CAT) - 4
+
+
+def test_time_runs_out_and_there_is_a_result():
+    spoiled = spoil(CAT, "salt-and-pepper", 0.3)
+    result = restore(spoiled, time_limit=1e-3)
+    assert len(result.history["step"]) == 1
+    assert psnr(result.image, CAT) > psnr(spoiled, CAT) + 5
+
+
+def test_progress_may_stop_it():
+    told = []
+
+    def progress(done, note):
+        told.append(done)
+        return len(told) < 3
+
+    restore(spoil(CAT, "random", 0.3), progress=progress)
+    assert told == sorted(told)
+    assert told[-1] == 1
+    assert len(told) <= 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"image": np.zeros((4, 4, 3, 2))}, "shape"),
+        ({"image": np.zeros((0, 4))}, "empty"),
+        ({"image": np.zeros((4, 4), complex)}, "complex"),
+        ({"image": np.full((4, 4), np.nan)}, "nothing to restore"),
+        ({"image": np.zeros((4, 4)), "mask": np.ones((4, 4), bool)}, "nothing"),
+        ({"image": np.zeros((4, 4)), "mask": np.ones((3, 4), bool)}, "mask"),
+        ({"image": np.zeros((4, 4)), "quality": "good"}, "quality"),
+        ({"image": np.zeros((4, 4)), "time_limit": 0}, "time_limit"),
+        ({"image": np.zeros((4, 4, 3)), "channel_axis": 5}, "channel_axis"),
+        ({"image": np.zeros((4, 4)), "device": "abacus"}, "device"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments, sentence):
+    with pytest.raises(InputError, match=sentence):
+        restore(**arguments)
+
+
+# The laws of the parts.
+
+
+def test_bending_is_symmetric_and_ignores_planes():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 7, 9, 2))
+    Qa, Qb = np.empty_like(a), np.empty_like(b)
+    bend(a, 0.3, Qa)
+    bend(b, 0.3, Qb)
+    assert np.vdot(a, Qb) == pytest.approx(np.vdot(Qa, b))
+    assert np.vdot(a, Qa) > 0
+    i, j = np.mgrid[:7, :9]
+    plane = (1.0 + 2 * i - 3 * j)[..., None]
+    bend(plane, 0.0, Qp := np.empty_like(plane))
+    assert np.abs(Qp).max() < 1e-12
+
+
+def test_the_plate_meets_clean_values_and_continues_a_plane():
+    i, j = np.mgrid[:20, :20]
+    plane = (0.02 * i + 0.01 * j)[..., None].astype(np.float32)
+    clean = np.random.default_rng(0).random(plane.shape) < 0.4
+    start = spread(np.where(clean, plane, 0), clean)
+    assert np.abs(fill(plane, clean, coupling(plane), start, 200) - plane).max() < 0.03
+
+
+def test_predictions_are_those_of_the_gaussian():
+    rng = np.random.default_rng(0)
+    x = rng.random((7, 6, 1)).astype(np.float32)
+    y = x + 0.1 * rng.standard_normal(x.shape).astype(np.float32)
+    noise = np.where(rng.random(x.shape) < 0.7, 0.01, -1).astype(np.float32)
+    mean, _ = predict(x, y, noise, Search(stride=1))
+    # Two patches of 6×6 fit into 7×6; both form the group of both.
+    patches = np.stack([x[k : k + 6].ravel() for k in range(2)]).astype(float)
+    centre = patches.mean(0)
+    S = (patches - centre).T @ (patches - centre) / 2
+    jitter = LEAST + RIDGE * np.trace(S) / len(S)
+    total, precision = np.zeros((2, 7, 6))
+    for k in range(2):
+        seen = noise[k : k + 6].ravel() >= 0
+        for m in range(36):
+            others = seen & (np.arange(36) != m)
+            K = S[np.ix_(others, others)] + (0.01 + jitter) * np.eye(others.sum())
+            gain = np.linalg.solve(K, S[others, m])
+            guess = centre[m] + gain @ (y[k : k + 6].ravel() - centre)[others]
+            spread_ = S[m, m] - gain @ S[others, m] + jitter
+            total[k + m // 6, m % 6] += guess / spread_
+            precision[k + m // 6, m % 6] += 1 / spread_
+    assert np.allclose(mean[..., 0], total / precision, atol=2e-3)
