@@ -29,7 +29,7 @@ format: .venv/dev.stamp
 
 .venv/demo.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing discrepant into .venv ..."
-	$(INSTALL) --editable ".[plot]"
+	$(INSTALL) --editable ".[plot,restore]"
 	@touch $@
 
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/bin/python

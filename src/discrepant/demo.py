@@ -91,7 +91,7 @@ def _decibels(image: Array, truth: Array) -> float:
 
 def _told(image: dict[str, float] | None, directory: Path) -> str:
     if image is None:
-        return "A photograph too, with scikit-image: pip install 'discrepant[image]'."
+        return "A photograph too, with scikit-image: pip install 'discrepant[restore]'."
     return (
         "A photograph, half of its values replaced by random ones; told nothing.\n"
         f"  from {image['before']:.1f} dB to {image['after']:.1f} dB in "

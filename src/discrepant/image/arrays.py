@@ -46,7 +46,7 @@ def read_image(path: Path) -> Picture:
         raw = _decoded(path)
     except ModuleNotFoundError:
         raise InputError(
-            "Image files need scikit-image: pip install 'discrepant[image]'."
+            "Image files need scikit-image: pip install 'discrepant[restore]'."
         ) from None
     except Exception as error:  # a decoder may raise anything on a broken file
         reason = str(error).strip().splitlines() or [type(error).__name__]

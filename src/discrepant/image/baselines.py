@@ -117,7 +117,7 @@ def inpaint_extremes(image: ArrayLike) -> Array:
         from skimage.restoration import inpaint_biharmonic
     except ModuleNotFoundError:
         raise InputError(
-            "Inpainting needs scikit-image: pip install 'discrepant[image]'."
+            "Inpainting needs scikit-image: pip install 'discrepant[restore]'."
         ) from None
     values = checked_image(image)
     channels = values[..., None] if values.ndim == 2 else values

@@ -99,7 +99,7 @@ def read(path: Path) -> Picture:
         raise
     except ModuleNotFoundError:
         raise InputError(
-            "Image files need scikit-image: pip install 'discrepant[image]'."
+            "Image files need scikit-image: pip install 'discrepant[restore]'."
         ) from None
     except MemoryError:
         raise
