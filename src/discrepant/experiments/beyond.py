@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discrepant.alpha import alpha_for
 from discrepant.experiments import phase
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.linalg import Array
@@ -57,22 +58,13 @@ class Config:
 
 def solve(method: str, observed: Array, seed: list[int]) -> Array:
     """Return the low-rank part that a method finds, told nothing."""
-    from discrepant.alpha import alpha_for
-    from discrepant.implicit import integrate
-
     if method == "descent":
         return phase.solve("descent", observed, phase.Config(), seed)
-    auto = method == "auto"
-    return integrate(
-        observed,
-        alpha=alpha_for(observed, psd=True) if auto else np.sqrt(len(observed)),
-        psd=method != "packages",
-        polish=auto,
-        tol=1e-5,
-        max_iter=500,
-        rng=np.random.default_rng(seed),
-        n_jobs=1,
-    ).low_rank
+    if method == "auto":
+        alpha = alpha_for(observed, psd=True)
+        return phase.solve_convex(observed, alpha, psd=True, polish=True)
+    alpha = float(np.sqrt(len(observed)))
+    return phase.solve_convex(observed, alpha, psd=method == "convex-psd")
 
 
 def cell(method: str, n: int, rank: float, share: float, trial: int, seed: int) -> Row:

@@ -81,7 +81,7 @@ def fit(ratio: float, config: Config, seed: int) -> Row:
         step=float(1 / np.linalg.norm(B * np.sqrt(d), 2) ** 2),
         stop=(Residual(1e-12), Steps(config.steps)),
         callback=distance,
-        every=100,
+        every=10,
     )
     plain = weighted_minimum_norm(B, b, np.ones_like(d))
     return {
@@ -125,8 +125,8 @@ def plot(outcome: Outcome) -> "Figure":
     config = outcome.config
     for ratio, colour in zip(config.ratios, COLOURS, strict=False):
         points = [row for row in outcome.rows if row["ratio"] == ratio]
-        ax.loglog(
-            [max(1, p["step"]) for p in points],
+        ax.semilogy(
+            [p["step"] for p in points],
             [p["distance_to_weighted"] for p in points],
             color=colour,
             label=f"rates differ by {ratio:g}",
