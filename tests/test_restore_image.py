@@ -1,5 +1,8 @@
 """restore(): what it mends, what it must not touch, and what it refuses."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.ndimage import median_filter
@@ -211,6 +214,36 @@ def test_progress_may_stop_it():
 def test_mistakes_are_one_sentence(arguments, sentence):
     with pytest.raises(InputError, match=sentence):
         restore(**arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "share", "least"),
+    [("salt-and-pepper", 0.5, 33), ("random", 0.3, 33), ("random", 0.5, 29)],
+)
+def test_best_is_better_than_fast(kind, share, least):
+    truth = data.astronaut()
+    spoiled = spoil(truth, kind, share)
+    fast, best = (
+        psnr(restore(spoiled, quality=q).image, truth) for q in ("fast", "best")
+    )
+    assert best > fast
+    assert best > least
+
+
+@pytest.mark.slow
+def test_a_large_image_stays_within_memory():
+    code = (
+        "import resource, numpy as np; from discrepant import restore\n"
+        "rng = np.random.default_rng(0)\n"
+        "image = rng.integers(0, 256, (4000, 3000, 3), np.uint8)\n"
+        "restore(image, quality='fast', time_limit=60)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert int(run.stdout) < 6e6  # kilobytes
 
 
 # The laws of the parts.

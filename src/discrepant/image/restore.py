@@ -56,7 +56,7 @@ class Restoration:
         The restored image, of the shape, dtype and range of the input. Where ``mask``
         is False it is bit for bit the input.
     corruption : ndarray
-        Input minus restored image, zero where ``mask`` is False.
+        Input minus restored image, zero where ``mask`` is False; signed.
     mask : ndarray of bool
         The values judged corrupted, or marked as bad.
     probability : ndarray
@@ -149,7 +149,7 @@ def restore(
     mask_[..., :colours] = doubtful
     chance = np.zeros(stack.shape, np.float32)
     chance[..., :colours] = probability
-    wide = np.float64 if out.dtype.itemsize > 4 else np.int64
+    wide = np.int32 if out.dtype.itemsize <= 2 else np.float64
     signed = out.dtype if out.dtype.kind == "f" else wide
     corruption = np.where(mask_, stack.astype(signed) - out.astype(signed), 0)
 
