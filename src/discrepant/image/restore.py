@@ -103,7 +103,7 @@ def restore(
     channel_axis : int or None
         Where the channels of a three-dimensional image are.
     seed : int
-        The same seed gives the same result.
+        Taken for the sake of other solvers; nothing here is left to chance.
     time_limit : float, optional
         Seconds after which the best result so far is handed back.
     progress : bool or callable, optional
