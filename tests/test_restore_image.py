@@ -183,6 +183,14 @@ def test_time_runs_out_and_there_is_a_result():
     assert psnr(result.image, CAT) > psnr(spoiled, CAT) + 5
 
 
+def test_tiles_beyond_the_time_stay_as_they_were(monkeypatch):
+    monkeypatch.setattr("discrepant.image.restore.TILE", 48)
+    spoiled = spoil(CAT, "salt-and-pepper", 0.3)
+    result = restore(spoiled, time_limit=1e-3)
+    assert set(result.history["tile"]) == {0}
+    assert np.array_equal(result.image[48:], spoiled[48:])
+
+
 def test_progress_may_stop_it():
     told = []
 
