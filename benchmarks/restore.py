@@ -152,7 +152,9 @@ def main():
     restore(
         np.eye(48, dtype=np.uint8)[..., None].repeat(3, 2), quality="fast"
     )  # compile
-    restore(np.eye(48, dtype=np.uint8), quality="fast")
+    small = np.eye(48, dtype=np.uint8)  # compile
+    restore(small, quality="fast")
+    restore(np.dstack([small] * 3), quality="fast")
     table = []
     for name, truth in images(
         args.images, args.names.split(",") * (args.names != "")

@@ -131,6 +131,6 @@ def test_reproduce_writes_picture_points_and_settings(tmp_path):
 def test_help_names_every_command(tmp_path):
     done = discrepant("--help", cwd=tmp_path)
     assert done.returncode == 0
-    for command in ("demo", "pca", "reproduce"):
+    for command in ("demo", "pca", "restore", "reproduce"):
         assert command in done.stdout
     assert "discrepant" in discrepant("--version", cwd=tmp_path).stdout

@@ -1,5 +1,8 @@
 """restore(): what it mends, what it must not touch, and what it refuses."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.ndimage import median_filter
@@ -8,7 +11,7 @@ from discrepant import InputError, restore
 from discrepant.image.borders import odd_lines
 from discrepant.image.kernels import bend
 from discrepant.image.patches import LEAST, RIDGE, Search, predict
-from discrepant.image.smooth import coupling, fill, spread
+from discrepant.image.smooth import coupling, smooth, spread
 
 data = pytest.importorskip("skimage.data")
 CAT = data.chelsea()[60:156, 130:226]
@@ -180,6 +183,14 @@ def test_time_runs_out_and_there_is_a_result():
     assert psnr(result.image, CAT) > psnr(spoiled, CAT) + 5
 
 
+def test_tiles_beyond_the_time_stay_as_they_were(monkeypatch):
+    monkeypatch.setattr("discrepant.image.restore.TILE", 48)
+    spoiled = spoil(CAT, "salt-and-pepper", 0.3)
+    result = restore(spoiled, time_limit=1e-3)
+    assert set(result.history["tile"]) == {0}
+    assert np.array_equal(result.image[48:], spoiled[48:])
+
+
 def test_progress_may_stop_it():
     told = []
 
@@ -213,6 +224,36 @@ def test_mistakes_are_one_sentence(arguments, sentence):
         restore(**arguments)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "share", "least"),
+    [("salt-and-pepper", 0.5, 33), ("random", 0.3, 33), ("random", 0.5, 29)],
+)
+def test_best_is_better_than_fast(kind, share, least):
+    truth = data.astronaut()
+    spoiled = spoil(truth, kind, share)
+    fast, best = (
+        psnr(restore(spoiled, quality=q).image, truth) for q in ("fast", "best")
+    )
+    assert best > fast
+    assert best > least
+
+
+@pytest.mark.slow
+def test_a_large_image_stays_within_memory():
+    code = (
+        "import resource, numpy as np; from discrepant import restore\n"
+        "rng = np.random.default_rng(0)\n"
+        "image = rng.integers(0, 256, (4000, 3000, 3), np.uint8)\n"
+        "restore(image, quality='fast', time_limit=60)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert int(run.stdout) < 6e6  # kilobytes
+
+
 # The laws of the parts.
 
 
@@ -230,12 +271,14 @@ def test_bending_is_symmetric_and_ignores_planes():
     assert np.abs(Qp).max() < 1e-12
 
 
-def test_the_plate_meets_clean_values_and_continues_a_plane():
+def test_a_stiff_plate_continues_a_plane_over_gaps():
     i, j = np.mgrid[:20, :20]
     plane = (0.02 * i + 0.01 * j)[..., None].astype(np.float32)
     clean = np.random.default_rng(0).random(plane.shape) < 0.4
     start = spread(np.where(clean, plane, 0), clean)
-    assert np.abs(fill(plane, clean, coupling(plane), start, 200) - plane).max() < 0.03
+    weight = clean.astype(np.float32)
+    out = smooth(plane, weight, 1e-3, coupling(plane), start, steps=200)
+    assert np.abs(out - plane).max() < 0.03
 
 
 def test_predictions_are_those_of_the_gaussian():

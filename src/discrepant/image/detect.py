@@ -8,7 +8,9 @@ comes out of it.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
+import joblib
 import numpy as np
 from scipy.ndimage import gaussian_filter, median_filter
 
@@ -111,9 +113,10 @@ def local_mode(y: Array, known: Array, odds: Array) -> Array:
     Medians fail once half of the values are wrong; the mode does not. The window is the
     one under which values are best predicted where they are.
     """
-    out = np.empty_like(y)
-    for channel in range(y.shape[2]):
-        out[..., channel] = _mode(y[..., channel], odds[..., channel])
+    channels = range(y.shape[2])
+    with ThreadPoolExecutor(min(joblib.cpu_count(), 4)) as pool:
+        planes = pool.map(lambda c: _mode(y[..., c], odds[..., c]), channels)
+        out = np.stack(list(planes), axis=2)
     seen = gaussian_filter(known.astype(np.float32), (2.5, 2.5, 0), truncate=2) > 0.05
     return out if seen.all() else spread(out, seen)
 

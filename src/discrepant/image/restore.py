@@ -56,7 +56,7 @@ class Restoration:
         The restored image, of the shape, dtype and range of the input. Where ``mask``
         is False it is bit for bit the input.
     corruption : ndarray
-        Input minus restored image, zero where ``mask`` is False.
+        Input minus restored image, zero where ``mask`` is False; signed.
     mask : ndarray of bool
         The values judged corrupted, or marked as bad.
     probability : ndarray
@@ -103,9 +103,10 @@ def restore(
     channel_axis : int or None
         Where the channels of a three-dimensional image are.
     seed : int
-        The same seed gives the same result.
+        Taken for the sake of other solvers; nothing here is left to chance.
     time_limit : float, optional
-        Seconds after which the best result so far is handed back.
+        Seconds after which the best result so far is handed back; parts of a large
+        image that were not reached stay as they were.
     progress : bool or callable, optional
         True shows a bar; a callable is told ``(share done, note)``, and ends the work
         with the best so far if it returns False.
@@ -149,7 +150,7 @@ def restore(
     mask_[..., :colours] = doubtful
     chance = np.zeros(stack.shape, np.float32)
     chance[..., :colours] = probability
-    wide = np.float64 if out.dtype.itemsize > 4 else np.int64
+    wide = np.int32 if out.dtype.itemsize <= 2 else np.float64
     signed = out.dtype if out.dtype.kind == "f" else wide
     corruption = np.where(mask_, stack.astype(signed) - out.astype(signed), 0)
 
@@ -221,11 +222,16 @@ def _restore(
     started = time.perf_counter()
     with ExitStack() as stack:
         report = _reporter(progress, stack)
+        stopped = False
         for number, (inner, outer, part) in enumerate(tiles):
-            limit = math.inf
+            spent, limit = time.perf_counter() - started, math.inf
             if time_limit is not None:  # an even share of what is left
-                spent = time.perf_counter() - started
                 limit = spent + max(time_limit - spent, 0) / (len(tiles) - number)
+            if stopped or (number and limit <= spent):
+                doubtful[inner] = bad[inner]
+                probability[inner] = bad[inner]
+                clean[inner][bad[inner]] = tone.backward(np.full(1, 0.5))
+                continue
 
             def proceed(
                 x: Array, weight: Array, number: int = number, limit: float = limit
@@ -236,7 +242,9 @@ def _restore(
                 step = sum(row[1] == number for row in rows)
                 done = (number + step / rounds) / len(tiles)
                 going = report(min(done, 1.0), f"{share:.0%} corrupted")
-                return seconds < limit and going is not False
+                nonlocal stopped
+                stopped = going is False
+                return seconds < limit and not stopped
 
             guess, weight, replace = _tile(
                 tone.forward(values[outer]), ~bad[outer], quality, proceed

@@ -49,16 +49,6 @@ def smooth(
     return _conjugate(weight * y, weight, pull, P, diagonal, start, steps)
 
 
-def fill(y: Array, clean: Array, P: Array, start: Array, steps: int = 60) -> Array:
-    """Keep the clean values and lay the plate through them."""
-    free = (~clean).astype(np.float32)
-    x = np.where(clean, y, start).astype(np.float32)
-    diagonal = ((20 + 4 * TENSION) * np.diag(P)).astype(np.float32)
-    pull = _bending(x, P)
-    pull *= -free
-    return x + _conjugate(pull, None, free, P, diagonal, np.zeros_like(x), steps)
-
-
 def leverage(density: Array, stiffness: float, P: Array) -> Array:
     """Return how much a value of weight 1 pulls `smooth` to itself.
 
@@ -94,20 +84,19 @@ def _bending(x: Array, P: Array) -> Array:
 
 def _conjugate(
     b: Array,
-    weight: Array | None,
-    stiffness: Array | np.float32,
+    weight: Array,
+    stiffness: np.float32,
     P: Array,
     diagonal: Array,
     start: Array,
     steps: int,
 ) -> Array:
-    """Solve ``(weight + stiffness ∘ Q P) x = b``, preconditioned by the diagonal."""
+    """Solve ``(weight + stiffness · Q P) x = b``, preconditioned by the diagonal."""
 
     def apply(v: Array) -> Array:
         out = _bending(v, P)
         out *= stiffness
-        if weight is not None:
-            out += weight * v
+        out += weight * v
         return out
 
     x = start.copy()
