@@ -277,8 +277,8 @@ def finding(scores: dict[tuple[str, float, str], Row]) -> str:
     dip = [a["best"] - d["best"] for a, d in zip(absolute, squares, strict=True)]
     return (
         f"Images at shares tried: {len(cases)}. This method ends at most {lost:.2f} dB "
-        f"below its own best, DIP-ℓ1 {_range(overfit)} dB below its best; this method's "
-        f"last is {_range(ahead, '+')} dB against DIP-ℓ1's best, which is "
+        f"below its own best, DIP-ℓ1 {_range(overfit)} dB below its best; this "
+        f"method's last is {_range(ahead, '+')} dB against DIP-ℓ1's best, which is "
         f"{_range(dip, '+')} dB against DIP's best."
     )
 
