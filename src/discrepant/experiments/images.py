@@ -49,9 +49,9 @@ class Config:
     width: int = 32
     optimiser: str = "adam"
     rate: float = 0.01
-    corruption_rate: float = 0.1
+    corruption_rate: float = 0.06
     start: float = 1e-5
-    steps: int = 1200
+    steps: int = 2000
     half_life: int | None = None
     every: int = 25
     crossed: bool = True
