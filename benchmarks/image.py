@@ -61,9 +61,7 @@ def main():
     if options.large:
         cases.append((512, 128))
     print(f"{options.threads} threads, torch {torch.__version__}")
-    print(
-        "  size width  step, ms  matrix product  network  share of it  by processor time"
-    )
+    print("  size width  step, ms  matrix product  network  share of it  by processors")
     for size, width in cases:
         torch.manual_seed(0)
         network = Network(3, width)
