@@ -14,6 +14,8 @@ from discrepant import kernels
 from discrepant.blocks import Rows
 from discrepant.linalg import Array
 
+ROUNDING = 1e-13  # relative error at which nothing is left to gain
+
 
 @dataclass(frozen=True)
 class Polished:
@@ -73,6 +75,7 @@ def polish(
         Told of each pass, ``note(residual, share not clean)``; true means stop.
     """
     eps = float(np.finfo(rows.dtype).eps)
+    done = max(30 * eps, ROUNDING)
     entries, r = rows.m * rows.n, A.shape[1]
     freedom = r * (rows.m + rows.n - r)
     size = np.linalg.norm(B) / np.sqrt(entries)
@@ -107,7 +110,7 @@ def polish(
         if note(relative, 1 - clean / observed):
             return failed
         ratio = error / previous if np.isfinite(previous) else 1.0
-        if error <= 30 * eps * size or (ratio > 0.7 and error <= 200 * eps * size):
+        if error <= done * size or (ratio > 0.7 and error <= 200 * eps * size):
             exact = covers(rows, A, B, unit, zeta)
             return Polished(A, B, zeta, beyond, exact)
         slow += ratio > 0.9

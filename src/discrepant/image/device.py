@@ -6,7 +6,7 @@ import torch
 
 from discrepant.errors import InputError
 
-# Floats kept for the backward pass, for each pixel: measured at widths 32 and 128.
+# An estimate of the floats kept for the backward pass, for each pixel.
 FLOATS_PER_PIXEL_AND_WIDTH = 14
 FLOATS_PER_PIXEL = 400
 
