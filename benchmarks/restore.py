@@ -149,9 +149,6 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--csv", type=Path)
     args = parser.parse_args()
-    restore(
-        np.eye(48, dtype=np.uint8)[..., None].repeat(3, 2), quality="fast"
-    )  # compile
     small = np.eye(48, dtype=np.uint8)  # compile
     restore(small, quality="fast")
     restore(np.dstack([small] * 3), quality="fast")

@@ -12,6 +12,7 @@ from discrepant.errors import InputError
 from discrepant.linalg import (
     Array,
     blas_threads,
+    check_square,
     shrink,
     shrink_eigen,
     shrink_singular,
@@ -57,10 +58,7 @@ def convex(
     data, operator = checked_data(y, None)
     Y = data.astype(np.float64)
     m, n = Y.shape
-    if psd and m != n:
-        raise InputError(
-            f"psd=True needs a square matrix, but this one is {m}×{n}; pass psd=False."
-        )
+    check_square(Y.shape, psd)
     alpha = math.sqrt(max(m, n)) if alpha is None else float(alpha)
     if not 0 < alpha < math.inf:
         raise InputError(f"alpha must be a positive number, got {alpha!r}.")

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from discrepant.estimators import RobustPCA
-from discrepant.linalg import Array
 from discrepant.outputs import staged, write_json
 from discrepant.plotting import decomposition, pictures
 from discrepant.problems import corrupted_matrix, corrupted_share, relative_error
@@ -68,6 +67,7 @@ def photograph(path: Path, *, seed: int, show: bool) -> dict[str, float] | None:
         from skimage import data
     except ImportError:
         return None
+    from discrepant.image.arrays import psnr
     from discrepant.image.restore import restore
 
     truth = data.astronaut()[:256, 96:352]
@@ -80,13 +80,10 @@ def photograph(path: Path, *, seed: int, show: bool) -> dict[str, float] | None:
     seconds = time.perf_counter() - started
     panels = {"observed": observed, "restored": result.image, "truth": truth}
     pictures(panels).savefig(path)
-    before, after = (_decibels(image, truth) for image in (observed, result.image))
+    before, after = (
+        round(psnr(image / 255, truth / 255), 2) for image in (observed, result.image)
+    )
     return {"before": before, "after": after, "seconds": round(seconds, 3)}
-
-
-def _decibels(image: Array, truth: Array) -> float:
-    error = np.mean((image.astype(float) - truth) ** 2)
-    return round(float(10 * np.log10(255**2 / error)), 2)
 
 
 def _told(image: dict[str, float] | None, directory: Path) -> str:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from discrepant.alpha import natural_alpha
 from discrepant.errors import InputError
-from discrepant.linalg import Array, blas_threads, spectral_norm
+from discrepant.linalg import Array, blas_threads, check_square, spectral_norm
 from discrepant.operators import Identity, Mask, Operator, Wrapped
 from discrepant.parameters import Factor, Hadamard, Parameterisation, PSDFactor
 from discrepant.progress import bar
@@ -186,10 +186,7 @@ def recover(
     rules = (stop,) if callable(stop) else tuple(stop)
     check_rates(alpha, step, init_scale)
     m, n = A.signal_shape
-    if psd and m != n:
-        raise InputError(
-            f"psd=True needs a square matrix, but this one is {m}×{n}; pass psd=False."
-        )
+    check_square(A.signal_shape, psd)
     rng = np.random.default_rng(random_state)
     work = np.dtype(np.float32 if data.dtype.itemsize < 8 else np.float64)
     y = data.astype(work)

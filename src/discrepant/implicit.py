@@ -35,7 +35,7 @@ from discrepant.blocks import Rows
 from discrepant.certificate import Certificate
 from discrepant.dual import certify_factors, settle
 from discrepant.errors import InputError
-from discrepant.linalg import Array
+from discrepant.linalg import Array, check_square
 from discrepant.polish import polish
 from discrepant.result import History, Status
 from discrepant.spectra import distance, eigenpairs, product, triplets
@@ -217,11 +217,7 @@ def integrate(
         As for `blocks.Rows`.
     """
     rows = Rows(Y, n_jobs=n_jobs, memory_limit=memory_limit)
-    if psd and rows.m != rows.n:
-        m, n = np.shape(Y)
-        raise InputError(
-            f"psd=True needs a square matrix, but this one is {m}×{n}; pass psd=False."
-        )
+    check_square(rows.Z.T.shape if rows.Z_is_transposed else rows.Z.shape, psd)
     if warm is not None and not warm._rows.lies_like(rows):
         raise InputError("A warm start needs data of the same shape and memory order.")
     tol = max(tol, 20 * float(np.finfo(rows.dtype).eps))

@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from discrepant.errors import InputError
+
 Array = np.ndarray  # of floats
 
 
@@ -32,6 +34,15 @@ def shrink_eigen(Z: Array, threshold: float) -> tuple[Array, Array]:
 def sym(Z: Array) -> Array:
     """Return the symmetric part ``(Z + Zᵀ)/2``."""
     return (Z + Z.T) / 2
+
+
+def check_square(shape: tuple[int, ...], psd: bool) -> None:
+    """Refuse X ⪰ 0 where X is not square."""
+    m, n = shape
+    if psd and m != n:
+        raise InputError(
+            f"psd=True needs a square matrix, but this one is {m}×{n}; pass psd=False."
+        )
 
 
 def spectral_norm(Z: Array, rng: np.random.Generator, steps: int = 30) -> float:
