@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from skimage import data
-from skimage.io import imsave
 
 from discrepant.errors import InputError
 from discrepant.image import adaptive_median, inpaint_extremes, median, noise
-from discrepant.image.arrays import psnr, read_image
+from discrepant.image.arrays import psnr
 
 IMAGE = data.astronaut()[100:196:2, 180:280:2] / 255  # (48, 50, 3)
 
@@ -74,42 +73,3 @@ def test_psnr():
     edge = np.full((40, 40), 0.5)
     edge[0] = 0.6
     assert psnr(edge, np.full((40, 40), 0.5), margin=8) == np.inf
-
-
-@pytest.mark.parametrize(
-    "image",
-    [
-        data.astronaut()[:20, :30],
-        data.astronaut()[:20, :30, 0],
-        np.dstack([data.astronaut()[:20, :30], np.arange(600).reshape(20, 30) % 256]),
-        data.astronaut()[:20, :30, 0].astype(np.uint16) * 257,
-    ],
-    ids=["colour", "grey", "alpha", "16-bit"],
-)
-def test_depth_and_alpha_are_kept(tmp_path, image):
-    image = image.astype(np.uint16 if image.max() > 255 else np.uint8)
-    imsave(tmp_path / "a.png", image, check_contrast=False)
-    picture = read_image(tmp_path / "a.png")
-    assert 0 <= picture.values.min() <= picture.values.max() <= 1
-    back = picture.restored(picture.values)
-    assert back.dtype == image.dtype
-    assert np.array_equal(back, image)
-
-
-def test_palette_images_are_read(tmp_path):
-    from PIL import Image
-
-    image = data.astronaut()[:40, :40]
-    Image.fromarray(image).quantize(16).save(tmp_path / "p.png")
-    assert read_image(tmp_path / "p.png").values.shape == (40, 40, 3)
-
-
-def test_broken_files_are_refused(tmp_path):
-    imsave(tmp_path / "good.png", data.astronaut(), check_contrast=False)
-    whole = (tmp_path / "good.png").read_bytes()
-    (tmp_path / "truncated.png").write_bytes(whole[: len(whole) // 3])
-    (tmp_path / "text.png").write_text("not an image")
-    (tmp_path / "empty.png").write_bytes(b"")
-    for name in ("truncated.png", "text.png", "empty.png", "absent.png", "."):
-        with pytest.raises(InputError):
-            read_image(tmp_path / name)

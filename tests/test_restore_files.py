@@ -35,6 +35,9 @@ def spoiled(shape=(24, 30, 3), dtype=np.uint8):
         (".png", (24, 30), np.uint16),
         (".png", (24, 30, 3), np.uint8),
         (".png", (24, 30, 4), np.uint8),
+        (".png", (24, 30, 2), np.uint16),
+        (".png", (24, 30, 3), np.uint16),
+        (".png", (24, 30, 4), np.uint16),
         (".tif", (24, 30), np.float32),
         (".tif", (24, 30, 3), np.uint16),
         (".webp", (24, 30, 3), np.uint8),
@@ -51,13 +54,12 @@ def test_what_is_written_is_read_again(tmp_path, ending, shape, dtype):
     assert np.array_equal(again.values, values)
 
 
-def test_metadata_survive(tmp_path):
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_metadata_survive(tmp_path, dtype):
     path, out = tmp_path / "a.png", tmp_path / "b.png"
-    from PIL.PngImagePlugin import PngInfo
-
-    info = PngInfo()
-    info.add_text("Author", "somebody")
-    Image.fromarray(spoiled()).save(path, dpi=(300, 300), pnginfo=info)
+    extra = {"text": {"Author": "somebody"}, "dpi": (300, 300)}
+    values = spoiled(dtype=dtype)
+    write(path, Picture(values, (), 2, "PNG", extra=extra), values)
     restore_file(plan([path], out)[0], Options("fast"))
     with Image.open(out) as file:
         assert file.text["Author"] == "somebody"
@@ -81,13 +83,45 @@ def test_pages_and_channels_of_a_tiff(tmp_path):
     assert values[1, 1, 5, 7] < 20_000
 
 
+@pytest.mark.parametrize("compression", ["lzw", "packbits", "zlib"])
+def test_compressed_tiffs_are_read(tmp_path, compression):
+    tifffile.imwrite(tmp_path / "a.tif", picture(), compression=compression)
+    assert np.array_equal(read(tmp_path / "a.tif").values, picture())
+
+
+def test_palettes_are_read_as_colours(tmp_path):
+    Image.fromarray(picture()).quantize(16).save(tmp_path / "a.png")
+    assert read(tmp_path / "a.png").values.shape == (24, 30, 3)
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+@pytest.mark.parametrize("ending", [".png", ".tif"])
+def test_alpha_is_kept_however_odd(tmp_path, ending, channels):
+    values = spoiled((24, 30, channels))
+    values[..., -1] = 255 * (np.indices((24, 30)).sum(axis=0) % 7 == 0)
+    path, out = tmp_path / f"a{ending}", tmp_path / f"b{ending}"
+    Image.fromarray(values).save(path)
+    restore_file(plan([path], out)[0], Options("fast"))
+    found = read(out).values
+    assert np.array_equal(found[..., -1], values[..., -1])
+    assert (found[5, 7, :-1] < 255).all()
+
+
+def test_a_fourth_channel_that_is_not_alpha_is_restored(tmp_path):
+    values = np.moveaxis(spoiled((24, 30, 4), np.uint16), -1, 0)
+    path, out = tmp_path / "a.tif", tmp_path / "b.tif"
+    tifffile.imwrite(path, values, metadata={"axes": "CYX"}, photometric="minisblack")
+    restore_file(plan([path], out)[0], Options("fast"))
+    assert (read(out).values[:, 5, 7] < 255).all()
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "dtype"),
     [
         ("a.jpg", (24, 30), np.uint16),
         ("a.jpg", (24, 30, 4), np.uint8),
         ("a.png", (24, 30), np.float32),
-        ("a.png", (24, 30, 3), np.uint16),
+        ("a.png", (24, 30, 7), np.uint16),
         ("a.webp", (24, 30, 7), np.uint8),
     ],
 )

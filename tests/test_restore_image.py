@@ -153,9 +153,19 @@ def test_a_constant_image_is_left_alone(value):
     assert not restore(image, quality="fast").mask.any()
 
 
-def test_pure_noise_ends():
+def test_pure_noise_ends_with_a_warning():
     noise = np.random.default_rng(0).integers(0, 256, (48, 48, 3), np.uint8)
-    assert np.isfinite(restore(noise, quality="fast").probability).all()
+    with pytest.warns(UserWarning, match="a guess"):
+        found = restore(noise, quality="fast")
+    assert np.isfinite(found.probability).all()
+
+
+def test_four_channels_in_front_are_no_alpha():
+    stack = np.concatenate([CAT, CAT[..., :1]], axis=2)
+    stack[40, 50] = 255
+    assert not restore(stack, quality="fast").mask[..., 3].any()
+    front = restore(np.moveaxis(stack, -1, 0), quality="fast", channel_axis=0)
+    assert front.mask[3, 40, 50]
 
 
 def test_the_same_input_gives_the_same_output(monkeypatch):

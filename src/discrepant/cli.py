@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -326,6 +327,9 @@ def _terminal() -> bool:
 
 def main() -> None:
     """Run the command line; a mistake is one sentence and exit code 2."""
+    warnings.showwarning = lambda message, *place: typer.echo(
+        f"discrepant: {message}", err=True
+    )
     try:
         app()
     except InputError as error:

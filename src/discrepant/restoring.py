@@ -118,8 +118,8 @@ def restore_file(
     with staged(job.target.parent, names, overwrite=options.overwrite) as scratch:
         out = picture.values.copy()
         mask = np.zeros(out.shape, bool)
-        before, after, pages = None, None, picture.n_pages
-        for number, (index, page) in enumerate(picture.pages()):
+        before, after, pages, share = None, None, picture.n_pages, 0.0
+        for number, (place, page) in enumerate(picture.pages()):
 
             def told(done: float, note: str, number: int = number) -> bool:
                 return progress is None or progress((number + done) / pages, note)
@@ -130,14 +130,16 @@ def restore_file(
                 left = max(options.time_limit - spent, 1e-3) / (pages - number)
             result = restore(
                 page,
+                channel_axis=0,
                 quality=options.quality,
                 mask=bad,
                 seed=options.seed,
                 time_limit=left,
                 progress=told,
             )
-            picture.put(out, index, result.image)
-            picture.put(mask, index, result.mask)
+            picture.put(out, place, result.image)
+            picture.put(mask, place, result.mask)
+            share += float(result.mask.mean()) / pages
             if before is None:
                 before, after = page, result.image
         write(scratch / job.target.name, picture, out)
@@ -151,7 +153,7 @@ def restore_file(
             write(scratch / beside_name, Picture(both, (), axis, "NPY"), both)
     seconds = time.perf_counter() - started
     return (
-        f"{job.source.name}: {mask.mean():.2%} of the values corrupted"
+        f"{job.source.name}: {share:.2%} of the values corrupted"
         f"{kind_of_values(picture.values, mask)}, {seconds:.1f} s → {job.target}"
     )
 
@@ -209,7 +211,7 @@ def _bad(path: Path | None) -> Array | None:
 
 
 def _beside(before: Array, after: Array) -> Array:
-    """Return before and after in 8 bits, side by side on one scale."""
+    """Return before and after, channels first, in 8 bits on one scale, side by side."""
     finite = after[np.isfinite(after)].astype(float)
     low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
     if after.dtype == np.uint8:
@@ -217,9 +219,11 @@ def _beside(before: Array, after: Array) -> Array:
     span = (high - low) or 1.0
 
     def shown(page: Array) -> Array:
-        page = page if page.ndim == 2 or page.shape[2] in (3, 4) else page[..., 0]
+        if page.ndim == 3:
+            page = np.moveaxis(page, 0, -1) if len(page) == 3 else page[0]
         scaled = (np.nan_to_num(page.astype(float), nan=low) - low) / span
         return (255 * np.clip(scaled, 0, 1)).astype(np.uint8)
 
-    gap = np.full((before.shape[0], 8, *shown(before).shape[2:]), 255, np.uint8)
-    return np.concatenate([shown(before), gap, shown(after)], axis=1)
+    left, right = shown(before), shown(after)
+    gap = np.full((len(left), 8, *left.shape[2:]), 255, np.uint8)
+    return np.concatenate([left, gap, right], axis=1)

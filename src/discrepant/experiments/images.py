@@ -16,7 +16,8 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.experiments.running import Outcome, Row, Runner
-from discrepant.image.arrays import MARGIN, checked_image, psnr, read_image
+from discrepant.image.arrays import MARGIN, checked_image, psnr
+from discrepant.image.files import FORMATS, is_image, read
 from discrepant.image.noise import salt_and_pepper
 from discrepant.linalg import Array
 from discrepant.plotting import COLOURS, new_figure, styled
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 METHODS = {"dip": "DIP", "dip-l1": "DIP-ℓ1", "double": "ours"}
 SHIPPED = ("astronaut", "coffee", "chelsea")
-ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 FIRST = ("F16", "Peppers", "Baboon", "kodim03")  # the paper's, in its order
 
 
@@ -117,9 +117,9 @@ def available(folder: str | None) -> dict[str, Path | None]:
     root = Path(folder)
     if not root.is_dir():
         raise InputError(f"--images {folder} is not a folder.")
-    files = sorted(p for p in root.iterdir() if p.suffix.lower() in ENDINGS)
+    files = sorted(path for path in root.iterdir() if is_image(path))
     if not files:
-        raise InputError(f"--images {folder} holds no {', '.join(ENDINGS)} file.")
+        raise InputError(f"--images {folder} holds no {', '.join(FORMATS)} file.")
     rank = {name: i for i, name in enumerate(FIRST)}
     files.sort(key=lambda path: rank.get(path.stem, len(rank)))
     return {path.stem: path for path in files}
@@ -133,7 +133,8 @@ def clean(name: str, config: Config) -> Array:
 
         values = checked_image(getattr(data, name)())
     else:
-        values = read_image(path).values
+        _, page = next(read(path).pages())
+        values = checked_image(page if page.ndim == 2 else np.moveaxis(page, 0, -1))
     f = config.shrink
     if f > 1 and min(values.shape[:2]) >= f:
         rows, columns = (size // f for size in values.shape[:2])

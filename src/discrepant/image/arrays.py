@@ -1,9 +1,6 @@
-"""Images as arrays: read from a file, checked at the door, scored against a truth."""
+"""Images as arrays: checked at the door, scored against a truth."""
 
 import math
-from dataclasses import dataclass
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,71 +13,9 @@ MOST_CHANNELS = 32
 MARGIN = 8  # pixels left out of the interior's score
 
 
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """What a file holds: values in [0, 1], and what is needed to write them back.
-
-    ``alpha`` is the transparency, which is kept as it is; ``dtype`` is the depth.
-    """
-
-    values: Array
-    alpha: np.ndarray | None
-    dtype: np.dtype
-
-    def restored(self, values: Array) -> np.ndarray:
-        """Return values in the depth of the file, with its transparency."""
-        if self.dtype.kind != "f":
-            most = np.iinfo(self.dtype).max
-            values = np.round(np.clip(values, 0, 1) * most)
-        values = values.astype(self.dtype)
-        if self.alpha is None:
-            return values
-        return np.dstack([values, self.alpha])
-
-
-def read_image(path: Path) -> Picture:
-    """Read an image file: 8- or 16-bit, float, grey, colour, palette, with alpha."""
-    if not path.is_file():
-        raise InputError(f"{path} is not a file.")
-    try:
-        raw = _decoded(path)
-    except ModuleNotFoundError:
-        raise InputError(
-            "Image files need scikit-image: pip install 'discrepant[restore]'."
-        ) from None
-    except Exception as error:  # a decoder may raise anything on a broken file
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise InputError(
-            f"{path} cannot be read as an image: {reason[0].rstrip('.')}."
-        ) from None
-    if raw.ndim not in (2, 3) or raw.size == 0:
-        raise InputError(f"{path} holds no single image: its shape is {raw.shape}.")
-    alpha = None
-    if raw.ndim == 3 and raw.shape[2] in (2, 4) and path.suffix.lower() == ".png":
-        raw, alpha = raw[..., :-1], raw[..., -1]
-        raw = raw[..., 0] if raw.shape[2] == 1 else raw
-    if raw.dtype.kind == "b":
-        raw = raw.astype(np.uint8) * 255
-    return Picture(checked_image(raw), alpha, raw.dtype)
-
-
-def _decoded(path: Path) -> np.ndarray:
-    """Decode a file; Pillow and tifffile come with scikit-image."""
-    content = BytesIO(path.read_bytes())
-    if path.suffix.lower() in (".tif", ".tiff"):
-        from tifffile import imread
-
-        return np.asarray(imread(content))
-    from PIL import Image
-
-    with Image.open(content) as file:
-        if file.mode in ("P", "PA"):
-            mode = "RGBA" if "transparency" in file.info else "RGB"
-            return np.asarray(file.convert(mode))
-        if file.mode in ("CMYK", "YCbCr", "LAB", "HSV"):
-            return np.asarray(file.convert("RGB"))
-        decoded = np.asarray(file)
-    return decoded.astype(np.uint16) if decoded.dtype.kind == "i" else decoded
+def has_alpha(image: Array, channel_axis: int | None) -> bool:
+    """Return whether an array looks like RGBA: integers, of four channels, last."""
+    return image.dtype.kind in "ui" and channel_axis == 2 and image.shape[2] == 4
 
 
 def checked_image(image: ArrayLike) -> Array:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.image.arrays import has_alpha
 from discrepant.linalg import Array
 
 FORMATS = {
@@ -19,7 +21,9 @@ FORMATS = {
     ".webp": "WEBP",
     ".npy": "NPY",
 }
-_MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "I;16", "I;16B", "I"}
+GREY = {"1", "L", "I;16", "I;16B", "I"}
+_MODES = GREY | {"LA", "P", "PA", "RGB", "RGBA"}
+PNG_MARK = b"\x89PNG\r\n\x1a\n"
 _CHANNEL_LIMITS = {"PNG": (1, 2, 3, 4), "JPEG": (1, 3), "WEBP": (1, 3, 4)}
 
 
@@ -35,30 +39,42 @@ class Picture:
         The axes along which pages are counted; empty for a single image.
     channel_axis : int or None
         Where the channels are.
-    extra : dict
-        Metadata, for the writer of the same format.
     format : str
         One of the values of ``FORMATS``.
+    alpha : bool
+        Whether the last channel is transparency.
+    extra : dict
+        Metadata, for the writer of the same format.
     """
 
     values: Array
     page_axes: tuple[int, ...]
     channel_axis: int | None
     format: str
+    alpha: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
     def pages(self) -> Iterator[tuple[tuple[Any, ...], Array]]:
-        """Yield the index of each page and the page, its channels last."""
+        """Yield the place of each page and the page: channels first, without alpha."""
         counts = [self.values.shape[axis] for axis in self.page_axes]
-        for place in np.ndindex(*counts):
+        for numbers in np.ndindex(*counts):
             index: list[Any] = [slice(None)] * self.values.ndim
-            for axis, k in zip(self.page_axes, place, strict=True):
+            for axis, k in zip(self.page_axes, numbers, strict=True):
                 index[axis] = k
-            page = self.values[tuple(index)]
             if self.channel_axis is not None:
-                before = sum(axis < self.channel_axis for axis in self.page_axes)
-                page = np.moveaxis(page, self.channel_axis - before, -1)
-            yield tuple(index), page
+                index[self.channel_axis] = slice(self.channels - self.alpha)
+            place = tuple(index)
+            yield place, self._channels_first(self.values[place])
+
+    def put(self, out: Array, place: tuple[Any, ...], page: Array) -> None:
+        """Write a page, its channels first, to its place in ``out``."""
+        self._channels_first(out[place])[...] = page
+
+    def _channels_first(self, page: Array) -> Array:
+        if self.channel_axis is None:
+            return page
+        before = sum(axis < self.channel_axis for axis in self.page_axes)
+        return np.moveaxis(page, self.channel_axis - before, 0)
 
     @property
     def channels(self) -> int:
@@ -70,13 +86,6 @@ class Picture:
     def n_pages(self) -> int:
         """How many pages there are."""
         return int(np.prod([self.values.shape[axis] for axis in self.page_axes]))
-
-    def put(self, out: Array, index: tuple[Any, ...], page: Array) -> None:
-        """Write a page, its channels last, to its place in ``out``."""
-        if self.channel_axis is not None:
-            before = sum(axis < self.channel_axis for axis in self.page_axes)
-            page = np.moveaxis(page, -1, self.channel_axis - before)
-        out[index] = page
 
 
 def is_image(path: Path) -> bool:
@@ -118,7 +127,7 @@ def check_fits(path: Path, picture: Picture) -> None:
         raise InputError(f"{path.name}: {kind} cannot hold several pages; use .tif.")
     if channels not in _CHANNEL_LIMITS[kind]:
         raise InputError(f"{path.name}: {kind} cannot hold {channels} channels.")
-    wide = dtype == np.uint16 and kind == "PNG" and channels == 1
+    wide = dtype == np.uint16 and kind == "PNG"
     if not (dtype in (np.uint8, np.bool_) or wide):
         raise InputError(f"{path.name}: {kind} cannot hold {dtype} values; use .tif.")
 
@@ -148,8 +157,8 @@ def _read_npy(path: Path) -> Picture:
     values = np.load(path, allow_pickle=False)
     if values.ndim == 3:
         # Channels are the short axis: first or last.
-        first = values.shape[0] < values.shape[2]
-        return Picture(values, (), 0 if first else 2, "NPY")
+        axis = 0 if values.shape[0] < values.shape[2] else 2
+        return Picture(values, (), axis, "NPY", has_alpha(values, axis))
     if values.ndim != 2:
         raise InputError(f"{path} holds an array of shape {values.shape}, no image.")
     return Picture(values, (), None, "NPY")
@@ -178,13 +187,13 @@ def _read_tiff(path: Path) -> Picture:
                 extra["resolutionunit"] = int(page.tags["ResolutionUnit"].value)
         if "InterColorProfile" in page.tags:
             extra["iccprofile"] = page.tags["InterColorProfile"].value
-        extra["photometric"] = page.photometric.name.lower()
+        alpha = axes.endswith("S") and bool(page.extrasamples)
     channel = next((axes.index(a) for a in "SC" if a in axes), None)
     plane = [axes.index(a) for a in "YX" if a in axes]
     if len(plane) != 2:
         raise InputError(f"{path} holds axes {axes}, no image.")
     pages = tuple(k for k in range(values.ndim) if k not in (*plane, channel))
-    return Picture(values, pages, channel, "TIFF", extra)
+    return Picture(values, pages, channel, "TIFF", alpha, extra)
 
 
 def _write_tiff(path: Path, picture: Picture, values: Array) -> None:
@@ -217,8 +226,6 @@ def _read_pillow(path: Path, kind: str) -> Picture:
             raise InputError(f"{path} is not a {kind} file but {file.format}.")
         if file.mode not in _MODES:
             raise InputError(f"{path}: images of mode {file.mode} are not supported.")
-        if kind == "PNG" and file.mode in ("RGB", "RGBA") and _png_depth(path) == 16:
-            raise InputError(f"{path}: 16-bit colour PNG is not supported; use .tif.")
         extra = {
             name: file.info[name]
             for name in ("icc_profile", "exif", "dpi")
@@ -230,11 +237,17 @@ def _read_pillow(path: Path, kind: str) -> Picture:
         opaque = "transparency" not in file.info and file.mode != "PA"
         if file.mode in ("P", "PA"):
             values = np.array(file.convert("RGB" if opaque else "RGBA"))
+        elif kind == "PNG" and file.mode not in GREY and _png_depth(path) == 16:
+            import imagecodecs  # Pillow halves the depth of colours
+
+            values = imagecodecs.png_decode(path.read_bytes())
         else:
             values = np.array(file)
     if values.dtype == np.int32:
         values = values.astype(np.uint16)
-    return Picture(values, (), 2 if values.ndim == 3 else None, kind, extra)
+    axis = None if values.ndim == 2 else 2
+    alpha = axis is not None and values.shape[2] in (2, 4)
+    return Picture(values, (), axis, kind, alpha, extra)
 
 
 def _png_depth(path: Path) -> int:
@@ -264,4 +277,30 @@ def _write_pillow(path: Path, kind: str, picture: Picture, values: Array) -> Non
     elif kind == "WEBP":
         options.pop("dpi", None)
         options["lossless"] = True
-    Image.fromarray(np.ascontiguousarray(values)).save(path, kind, **options)
+    values = np.ascontiguousarray(values)
+    if values.dtype == np.uint16 and values.ndim == 3:
+        path.write_bytes(_deep_png(values, options))
+    else:
+        Image.fromarray(values).save(path, kind, **options)
+
+
+def _deep_png(values: Array, options: dict[str, Any]) -> bytes:
+    """Return 16-bit colours as PNG, with the metadata that Pillow makes of options."""
+    import imagecodecs
+    from PIL import Image
+
+    small = BytesIO()
+    Image.new("RGB", (1, 1)).save(small, "PNG", **options)
+    head, *rest = _png_chunks(bytes(imagecodecs.png_encode(values)))
+    critical = (b"IHDR", b"IDAT", b"IEND")
+    kept = [c for c in _png_chunks(small.getvalue()) if c[4:8] not in critical]
+    return PNG_MARK + b"".join([head, *kept, *rest])
+
+
+def _png_chunks(content: bytes) -> Iterator[bytes]:
+    """Yield the chunks of a PNG file, each with its length, name and checksum."""
+    place = len(PNG_MARK)
+    while place < len(content):
+        end = place + 12 + int.from_bytes(content[place : place + 4], "big")
+        yield content[place:end]
+        place = end

@@ -9,6 +9,7 @@ alike predict one another (`patches`). Values judged clean are never touched.
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.image.arrays import has_alpha
 from discrepant.image.borders import odd_lines
 from discrepant.image.detect import STIFFNESS, Judge, detect
 from discrepant.image.patches import TRUSTED, Search, refine
@@ -27,6 +29,7 @@ from discrepant.progress import bar
 from discrepant.result import History
 
 TILE = 1024
+LITTLE_LEFT = 0.88  # share of corruption beyond which no picture is recovered
 MARGIN = 32  # what a tile sees beyond its own part
 Progress = Callable[[float, str], bool | None]
 Proceed = Callable[[Array, Array], bool]
@@ -95,7 +98,8 @@ def restore(
     ----------
     image : array-like of shape (rows, columns) or (rows, columns, channels)
         Integer, bool or float. NaN and infinite values are known to be bad. Of four
-        channels of an integer image, the last is taken for alpha and kept.
+        channels of an integer image, if they stand last, the last is taken for alpha
+        and kept; move the axis to the front if it is a channel like the others.
     quality : {"best", "fast"}
         Minutes or seconds.
     mask : array-like of bool, optional
@@ -135,7 +139,7 @@ def restore(
         raise InputError(f'device must be "cpu" or None, got {device!r}.')
     given = np.asarray(image)
     stack, bad, axis = _stack(given, mask, channel_axis)
-    colours = stack.shape[2] - int(_has_alpha(stack))
+    colours = stack.shape[2] - has_alpha(stack, axis)
     values, bad = stack[..., :colours], bad[..., :colours]
     bad = bad | ~np.isfinite(values) if values.dtype.kind == "f" else bad
     if bad.all():
@@ -144,6 +148,13 @@ def restore(
     clean, doubtful, probability, history = _restore(
         values, bad, QUALITIES[quality], time_limit, progress
     )
+    share = float(doubtful.mean())
+    if share > LITTLE_LEFT:
+        warnings.warn(
+            f"{share:.0%} of the values were judged corrupted; what is left does not "
+            "determine a picture, and the result is a guess.",
+            stacklevel=2,
+        )
     out = stack.copy()
     out[..., :colours] = clean
     mask_ = np.zeros(stack.shape, bool)
@@ -199,10 +210,6 @@ def _stack(
     if bad.shape == stack.shape[:2]:
         return stack, np.repeat(bad[..., None], stack.shape[2], 2), axis
     raise InputError(f"mask has shape {bad.shape}, the image {given.shape}.")
-
-
-def _has_alpha(stack: Array) -> bool:
-    return stack.shape[2] == 4 and stack.dtype.kind in "ui"
 
 
 def _restore(
