@@ -1,14 +1,15 @@
 """Image files and the command: whole or not at all, and nothing lost on the way."""
 
+import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from discrepant import InputError
+from discrepant import InputError, restore
 from discrepant.image.files import Picture, check_fits, read, write
-from discrepant.restoring import Options, kind_of_values, plan, restore_file
+from discrepant.restoring import Options, kind_of_values, plan, restore_file, run
 
 Image = pytest.importorskip("PIL.Image")
 tifffile = pytest.importorskip("tifffile")
@@ -160,6 +161,30 @@ def test_plans_are_checked_first(tmp_path):
         plan([tmp_path / "a.png", tmp_path / "b" / "a.png"], tmp_path / "out")
     with pytest.raises(InputError, match="ending"):
         plan([tmp_path / "a.png"], tmp_path / "b.gif")
+
+
+def test_interrupted_once_it_writes_the_best_so_far(tmp_path, monkeypatch, capsys):
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, spoiled())
+
+    def interrupted(page, *, progress, **options):
+        def tell(done, note):
+            if done < 0.1:
+                signal.raise_signal(signal.SIGINT)
+            return progress(done, note)
+
+        return restore(page, progress=tell, **options)
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("discrepant.restoring.restore", interrupted)
+    jobs = plan([tmp_path / "a.npy", tmp_path / "b.npy"], tmp_path / "out")
+    said = []
+    failures = run(jobs, Options("best"), said.append, False)
+    assert failures == {tmp_path / "b.npy": "not started."}
+    assert len(said) == 1
+    assert read(tmp_path / "out" / "a.npy").values.shape == picture().shape
+    assert "best so far" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_the_kind_of_values_is_told():

@@ -1,6 +1,7 @@
 """Image files in, clean image files out: one or many, whole or not at all."""
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -187,8 +188,6 @@ def interruptible() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        import sys
-
         print(
             "\nStopping: the best so far will be written. Ctrl-C again gives up.",
             file=sys.stderr,

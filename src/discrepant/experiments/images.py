@@ -49,9 +49,9 @@ class Config:
     width: int = 32
     optimiser: str = "adam"
     rate: float = 0.01
-    corruption_rate: float = 0.06
+    corruption_rate: float = 0.07
     start: float = 1e-5
-    steps: int = 2000
+    steps: int = 2400
     half_life: int | None = None
     every: int = 25
     crossed: bool = True
