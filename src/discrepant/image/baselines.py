@@ -6,72 +6,35 @@ paper grants it the step of the best PSNR, which only the truth can tell, and so
 looks like.
 """
 
-from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discrepant.errors import InputError
 from discrepant.image.arrays import checked_image
-from discrepant.image.prior import PAPER, ImageRecovery, Settings, fit
+from discrepant.image.prior import PAPER, ImageRecovery, Options, Settings, fit
 from discrepant.linalg import Array
 
 
 def dip(
-    image: ArrayLike,
-    settings: Settings = PAPER,
-    *,
-    truth: ArrayLike | None = None,
-    every: int = 100,
-    device: str = "auto",
-    random_state: int = 0,
-    checkpoint: str | Path | None = None,
-    progress: bool = False,
+    image: ArrayLike, settings: Settings = PAPER, **options: Unpack[Options]
 ) -> ImageRecovery:
     """Fit φ(θ) alone under the mean-squared error (Deep Image Prior).
 
     The arguments are those of `discrepant.image.recover_image`.
     """
-    return fit(
-        image,
-        settings,
-        robust=False,
-        truth=truth,
-        every=every,
-        device=device,
-        random_state=random_state,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
+    return fit(image, settings, robust=False, **options)
 
 
 def dip_l1(
-    image: ArrayLike,
-    settings: Settings = PAPER,
-    *,
-    truth: ArrayLike | None = None,
-    every: int = 100,
-    device: str = "auto",
-    random_state: int = 0,
-    checkpoint: str | Path | None = None,
-    progress: bool = False,
+    image: ArrayLike, settings: Settings = PAPER, **options: Unpack[Options]
 ) -> ImageRecovery:
     """Fit φ(θ) alone under the mean absolute error (DIP-ℓ1).
 
     The arguments are those of `discrepant.image.recover_image`.
     """
-    return fit(
-        image,
-        settings,
-        robust=False,
-        loss="absolute",
-        truth=truth,
-        every=every,
-        device=device,
-        random_state=random_state,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
+    return fit(image, settings, robust=False, loss="absolute", **options)
 
 
 def median(image: ArrayLike, size: int = 3) -> Array:

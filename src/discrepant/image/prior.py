@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -229,16 +230,19 @@ class NetworkPrior:
         self.optimiser.load_state_dict({"state": state, "param_groups": groups})
 
 
+class Options(TypedDict, total=False):
+    """What every fit can be told beside its settings; see `recover_image`."""
+
+    truth: ArrayLike | None
+    every: int
+    device: str
+    random_state: int
+    checkpoint: str | Path | None
+    progress: bool
+
+
 def recover_image(
-    image: ArrayLike,
-    settings: Settings = PAPER,
-    *,
-    truth: ArrayLike | None = None,
-    every: int = 100,
-    device: str = "auto",
-    random_state: int = 0,
-    checkpoint: str | Path | None = None,
-    progress: bool = False,
+    image: ArrayLike, settings: Settings = PAPER, **options: Unpack[Options]
 ) -> ImageRecovery:
     """Split an image into φ(θ) and a sparse corruption by the paper's descent.
 
@@ -252,33 +256,23 @@ def recover_image(
         Width, rates and steps; by default the paper's.
     truth : array-like, optional
         The clean image, if known, to record the PSNR. It guides nothing.
-    every : int
+    every : int, default 100
         The history has a point every so many steps.
-    device : str
+    device : str, default "auto"
         "cuda", "mps", "cpu", or "auto" for the first of them that is there.
-    random_state : int
+    random_state : int, default 0
         Seed; on the CPU the same seed gives the same result.
     checkpoint : path, optional
         A file in which the run notes where it stands, once a minute. If the file is
         there, the run goes on from it, to the result that it would have had.
-    progress : bool
+    progress : bool, default False
         Show a bar with loss, time left and PSNR.
 
     Returns
     -------
     ImageRecovery
     """
-    return fit(
-        image,
-        settings,
-        robust=True,
-        truth=truth,
-        every=every,
-        device=device,
-        random_state=random_state,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
+    return fit(image, settings, robust=True, **options)
 
 
 def fit(

@@ -220,7 +220,7 @@ def _restore(
     progress: bool | Progress | None,
 ) -> tuple[Array, Array, Array, History]:
     tone = Tone.of(values, bad)
-    tiles = list(_tiles(*values.shape[:2]))
+    parts = list(tiles(*values.shape[:2]))
     clean = values.copy()
     doubtful = np.zeros(values.shape, bool)
     probability = np.zeros(values.shape, np.float32)
@@ -230,10 +230,10 @@ def _restore(
     with ExitStack() as stack:
         report = _reporter(progress, stack)
         stopped = False
-        for number, (inner, outer, part) in enumerate(tiles):
+        for number, (inner, outer, part) in enumerate(parts):
             spent, limit = time.perf_counter() - started, math.inf
             if time_limit is not None:  # an even share of what is left
-                limit = spent + max(time_limit - spent, 0) / (len(tiles) - number)
+                limit = spent + max(time_limit - spent, 0) / (len(parts) - number)
             if stopped or (number and limit <= spent):
                 doubtful[inner] = bad[inner]
                 probability[inner] = bad[inner]
@@ -247,7 +247,7 @@ def _restore(
                 share = float(1 - weight.mean())
                 rows.append((seconds, number, share))
                 step = sum(row[1] == number for row in rows)
-                done = (number + step / rounds) / len(tiles)
+                done = (number + step / rounds) / len(parts)
                 going = report(min(done, 1.0), f"{share:.0%} corrupted")
                 nonlocal stopped
                 stopped = going is False
@@ -319,7 +319,7 @@ def _outside(
             yield whole, edge
 
 
-def _tiles(rows: int, columns: int) -> Iterator[tuple[Any, Any, Any]]:
+def tiles(rows: int, columns: int) -> Iterator[tuple[Any, Any, Any]]:
     """Yield what a tile writes, what it sees, and where in that the first lies."""
 
     def cuts(length: int) -> list[tuple[slice, slice, slice]]:
