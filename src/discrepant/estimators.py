@@ -54,7 +54,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Whether the low-rank part is positive semidefinite, as covariance, Gram and
         kernel matrices are. The corruption need not be symmetric.
     tol : float, optional
-        Stop when ``‖X + S − Y‖ ≤ tol·‖Y‖``; by default 1e-7, for the descent 1e-3.
+        Stop when ``‖X + S − Y‖ ≤ tol·‖Y‖``; by default 1e-7, for the descent 1e-3. The
+        implicit solver also asks for a relative dual residual of at most 30·tol, and
+        takes no less than 20 times the rounding error of the data's type. Entries so
+        gross that they are clipped count in ‖Y‖ at the size at which they are.
     max_iter : int, optional
         Most steps; by default 500, for the descent 20,000.
     polish : bool
