@@ -159,13 +159,27 @@ class TestConvexOptimum:
         model = RobustPCA(alpha=np.sqrt(80) / 4, random_state=0).fit(problem.observed)
         assert model.certificate_.gap < 1e-3
 
-    def test_certificate_is_a_bound(self):
-        Y = noisy()
-        model = RobustPCA(random_state=0).fit(Y)
+    @pytest.mark.parametrize(
+        ("shape", "psd"), [((60, 50), False), ((60, 6), False), (30, True), (7, True)]
+    )
+    @pytest.mark.parametrize("max_iter", [3, 8, 500])
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_certificate_is_a_bound(self, shape, psd, max_iter):
+        Y = corrupted_matrix(shape, 3, 0.1, random_state=0).observed
+        Y += 0.1 * np.random.default_rng(1).standard_normal(Y.shape)
+        model = RobustPCA(psd=psd, max_iter=max_iter, random_state=0).fit(Y)
         X, lam = model.low_rank_, 1 / model.alpha_
+        M = model._found.dual
+        top = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
+        bound = np.sum(M * Y) / max(top, np.abs(M).max() / lam, 1.0)
         primal = np.linalg.svd(X, compute_uv=False).sum() + lam * np.abs(Y - X).sum()
-        assert model.certificate_.primal == pytest.approx(primal, rel=1e-6)
-        assert model.certificate_.dual <= primal
+        certificate = model.certificate_
+        assert certificate.primal == pytest.approx(primal, rel=1e-6)
+        assert certificate.dual <= bound * (1 + 1e-9)
+        assert certificate.dual == pytest.approx(bound, rel=1e-4)
+        best = RobustPCA(psd=psd, alpha=model.alpha_, random_state=0).fit(Y)
+        assert certificate.dual <= best.certificate_.primal * (1 + 1e-9)
+        assert -1e-9 < certificate.gap
 
     def test_running_out_of_steps_is_said(self):
         with pytest.warns(ConvergenceWarning, match="max_iter"):
@@ -255,13 +269,24 @@ class TestBlocks:
             assert sums.sum() == pytest.approx(0.01 * np.sum(Y**2))
 
     @pytest.mark.parametrize("psd", [False, True])
-    def test_largest_singular_value(self, psd):
-        M = rng.standard_normal((80, 80))
+    @pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 8, 9, 10, 11, 63, 64, 65, 80, 150])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_largest_value_is_a_bound_and_close(self, psd, n, dtype):
+        M = rng.standard_normal((n if psd else n + 5, n)).astype(dtype)
+        exact = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
         rows = Rows(M)
         with rows:
             found = largest_value(rows, M.copy(), psd)
-        exact = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
-        assert found == pytest.approx(exact, rel=1e-6)
+        rounding = 1e-12 if dtype == np.float64 else 1e-6
+        assert exact * (1 - rounding) <= found <= exact * (1 + 1e-5) + 1e-5
+
+    def test_largest_eigenvalue_among_negative_ones(self):
+        v = np.linalg.qr(rng.standard_normal((100, 1)))[0]
+        for top in (2.5, -0.1):
+            M = (top + 0.5) * v @ v.T - 0.5 * np.eye(100)
+            rows = Rows(M)
+            with rows:
+                assert largest_value(rows, M.copy(), True) == pytest.approx(top)
 
 
 class TestOddData:

@@ -195,7 +195,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.status_ = found.status
         self.history_ = found.history
         # The residual may be slow to fall where the result is certified already.
-        if not found.status.converged and self.certificate_.gap > CERTIFIED:
+        certified = found.status.converged or abs(self.certificate_.gap) <= CERTIFIED
+        if not certified:
             warnings.warn(
                 f"{found.status}; {self.certificate_}. Raise max_iter, or tol.",
                 ConvergenceWarning,
