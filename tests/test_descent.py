@@ -214,6 +214,7 @@ class TestRefusals:
             (np.array([["a", 1], [2, 3]], object), {}, "numbers"),
             (SQUARE, {"alpha": 0}, "alpha"),
             (SQUARE, {"alpha": -1}, "alpha"),
+            (SQUARE, {"alpha": None}, "alpha"),
             (SQUARE, {"alpha": "much"}, "alpha"),
             (SQUARE, {"step": -1e-4}, "step"),
             (SQUARE, {"step": np.nan}, "step"),
@@ -239,6 +240,10 @@ class TestStopping:
         assert "25 steps" in str(steps.status)
         loose = recover(y, stop=Residual(0.5), random_state=0)
         assert loose.status.converged
+        endless = recover(SQUARE, stop=Residual(0.0), random_state=0)
+        assert endless.n_steps == 20_000
+        with pytest.raises(InputError, match="stop"):
+            recover(y, stop=5)
         quick = recover(y, stop=Seconds(0.0), random_state=0)
         assert quick.n_steps == 0
         with pytest.raises(InputError):

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,7 @@ def recover(
         Whether X is positive semidefinite (U Uᵀ) or any matrix (U Vᵀ).
     stop : rule or sequence of rules
         See `discrepant.stopping`; by default a relative residual of 1e-3 or 20,000
-        steps.
+        steps, which also end a run that is told of a residual only.
     random_state : int, Generator or None
         Seed of the start.
     callback : callable, optional
@@ -190,7 +191,7 @@ def recover(
     True
     """
     data, A = checked_data(y, operator)
-    rules = (stop,) if callable(stop) else tuple(stop)
+    rules = _checked_rules(stop)
     check_rates(alpha, step, init_scale)
     check_square(A.signal_shape, psd)
     rng = np.random.default_rng(random_state)
@@ -401,11 +402,12 @@ def checked_data(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
 def real_array(values: ArrayLike) -> Array:
     """Return a floating array; integers and booleans become float64."""
     try:
-        array = np.asarray(values)
+        array = np.asarray(unmasked(values))
         if array.dtype == object:
             array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"The data are not all numbers: {error}.") from None
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"The data are not all numbers: {reason}.") from None
     if array.dtype.kind == "c":
         raise InputError(
             "Complex data are not supported; pass real and imaginary parts separately."
@@ -422,16 +424,36 @@ def real_array(values: ArrayLike) -> Array:
     return array
 
 
+def unmasked(values: Any) -> Any:
+    """Return a masked array as a plain one with NaN where it is masked."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if values.dtype.kind in "iub":
+        values = values.astype(np.float64)
+    return values.filled(np.nan) if values.dtype.kind == "f" else values.data
+
+
 def check_rates(alpha: float | str, step: float | str, init_scale: float) -> None:
     """Refuse rates that cannot work."""
     for name, value in (("alpha", alpha), ("step", step), ("init_scale", init_scale)):
         if name != "init_scale" and isinstance(value, str) and value == "auto":
             continue
-        if isinstance(value, str) or not (0 < value < math.inf):
+        if not isinstance(value, Real) or not (0 < value < math.inf):
             or_auto = "" if name == "init_scale" else ' or "auto"'
             raise InputError(
                 f"{name} must be a positive number{or_auto}, got {value!r}."
             )
+
+
+def _checked_rules(stop: Any) -> tuple[Rule, ...]:
+    """Return the rules, and see to it that one of them ends the run."""
+    rules = (stop,) if callable(stop) else tuple(stop) if np.iterable(stop) else (stop,)
+    if not all(callable(rule) for rule in rules):
+        raise InputError(
+            f"stop must be rules such as Steps(1000) or Residual(1e-3), got {stop!r}."
+        )
+    endless = all(isinstance(rule, Residual) for rule in rules)
+    return (*rules, DEFAULT_STOP[-1]) if endless else rules
 
 
 def _norm(z: Any) -> float:

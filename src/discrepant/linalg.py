@@ -34,22 +34,25 @@ def clip_bound(Y: Array, top: float) -> float:
     usual = float(np.median(sizes)) if sizes.size else top
     if top <= GROSS * usual:
         return top
-    lines = [_largest_row(Y), _largest_row(Y.T)] if Y.ndim == 2 else []
-    return min(top, CLIP * max(usual, *lines, 0.0))
+    lines = [row_sizes(Y), row_sizes(Y.T)] if Y.ndim == 2 else []
+    return min(top, CLIP * max([usual, *(float(x.max(initial=0.0)) for x in lines)]))
 
 
-def _largest_row(Y: Array, block: int = 1 << 12, entries: int = 256) -> float:
-    """Return the largest of the rows' lower quartiles of nonzero |entries|."""
-    largest = 0.0
+def row_sizes(Y: Array, entries: int = 256, block: int = 1 << 12) -> Array:
+    """Return the lower quartile of the nonzero |entries| of each row.
+
+    Some entries are looked at; where they are fewer than eight, the result is zero.
+    """
+    found = np.zeros(len(Y))
     step = max(Y.shape[1] // entries, 1)
     for start in range(0, len(Y), block):
         sizes = np.abs(Y[start : start + block, ::step])
         sizes[sizes == 0] = np.nan
         sizes.sort(axis=1)  # NaN last
         count = np.sum(~np.isnan(sizes), axis=1)
-        quartile = sizes[np.arange(len(sizes)), count // 4]
-        largest = max(largest, float(np.max(quartile, where=count >= 8, initial=0.0)))
-    return largest
+        quartiles = sizes[np.arange(len(sizes)), count // 4 * (count >= 8)]
+        found[start : start + block] = np.where(count >= 8, quartiles, 0.0)
+    return found
 
 
 def shrink(z: Array, threshold: float | Array) -> Array:
