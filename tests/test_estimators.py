@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -195,6 +196,33 @@ class TestCoordinates:
             np.testing.assert_allclose(
                 coordinates(scale * rows, self.V), scale * self.C, rtol=1e-6
             )
+
+    @pytest.mark.parametrize(
+        ("n", "k", "bad", "noise"), [(8, 3, 0.25, 0.0), (30, 5, 0.2, 0.1)]
+    )
+    def test_least_absolute_errors(self, n, k, bad, noise):
+        rng = np.random.default_rng(1)
+        V = np.linalg.qr(rng.standard_normal((n, k)))[0].T
+        rows = rng.standard_normal((20, k)) @ V + noise * rng.standard_normal((20, n))
+        rows[rng.random(rows.shape) < bad] += 5
+        found = np.abs(rows - coordinates(rows, V) @ V).sum(axis=1)
+        for y, loss in zip(rows, found, strict=True):
+            # c free, and the error as the difference of two positive parts
+            best = linprog(
+                np.r_[np.zeros(k), np.ones(2 * n)],
+                A_eq=np.hstack([V.T, np.eye(n), -np.eye(n)]),
+                b_eq=y,
+                bounds=[(None, None)] * k + [(0, None)] * (2 * n),
+            ).fun
+            assert loss <= best * 1.005 + 1e-9
+
+    def test_fewer_entries_than_coordinates(self):
+        row = np.full((1, 100), np.nan)
+        row[0, :2] = 1.0, 2.0
+        c = coordinates(row, self.V)
+        np.testing.assert_allclose((c @ self.V)[0, :2], [1, 2])
+        shortest = np.linalg.pinv(self.V[:, :2].T) @ [1, 2]
+        np.testing.assert_allclose(c[0], shortest)
 
     def test_nothing_to_go_by(self):
         rows = np.zeros((2, 100))

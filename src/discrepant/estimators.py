@@ -231,7 +231,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Return the coordinates of rows in the learned subspace.
 
         The rows may be corrupted and incomplete themselves: the coordinates minimise
-        the sum of absolute errors over the observed entries.
+        the sum of absolute errors over the observed entries, exactly where enough of
+        them are clean and to a few parts in a thousand where all are noisy.
         """
         self._fitted()
         rows = self._validated(X, reset=False)
