@@ -14,7 +14,7 @@ from discrepant.problems import corrupted_matrix
 
 def discrepant(*args, cwd):
     return subprocess.run(
-        [sys.executable, "-m", "discrepant.cli", *map(str, args)],
+        [sys.executable, "-m", "discrepant", *map(str, args)],
         capture_output=True,
         text=True,
         cwd=cwd,

@@ -84,7 +84,11 @@ def test_beyond_recovers_more():
 
 def test_comparison():
     outcome = comparison.run(comparison.Config(sizes=(20, 30)), SERIAL)
-    assert outcome.table.count("\n") == len(comparison.METHODS) + 1
+    errors = {row["method"]: row["error"] for row in outcome.rows if row["n"] == 30}
+    assert set(errors) == set(comparison.METHODS)
+    assert errors["implicit"] < 1e-12
+    assert errors["descent"] < 0.05
+    assert all(method.title in outcome.table for method in comparison.METHODS.values())
     comparison.plot(outcome)
 
 

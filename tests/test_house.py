@@ -38,6 +38,7 @@ ORDER = [
     "experiments",
     "demo",
     "cli",
+    "__main__",
 ]
 
 

@@ -359,18 +359,27 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 UserWarning,
                 stacklevel=3,
             )
-        support = float(self.history_.get("support", np.zeros(1))[-1])
-        if self.history_ and (support > 0.5 or not self.rank_):
-            what = (
-                "No low-rank part was found" if not self.rank_ else "Little was found"
-            )
+        unexplained = self._unexplained(Y)
+        if unexplained > 0.5 and self.status_.converged:
             warnings.warn(
-                f"{what}: {support:.0%} of the entries are taken for corrupt. A table "
-                f"of {Y.shape[0]}×{Y.shape[1]} may be too narrow, or too full of noise "
-                "and errors; a smaller alpha leaves more to the low-rank part.",
+                f"{unexplained:.0%} of the entries are taken for corrupt, by a good "
+                f"part of their size. A table of {Y.shape[0]}×{Y.shape[1]} may be too "
+                "narrow, or too full of noise and errors; a smaller alpha leaves more "
+                "to the low-rank part.",
                 UserWarning,
                 stacklevel=3,
             )
+
+    def _unexplained(self, Y: Array) -> float:
+        """Return the share of entries that the low-rank part misses, on some rows."""
+        found, some = self._found, slice(None, None, max(len(Y) // 64, 1))
+        if isinstance(found, Recovery):
+            L = found.signal[some]
+        else:
+            L = (found.U[some] * found.s) @ found.Vt
+        left = np.abs(Y[some] - L)
+        usual = np.nanmedian(np.abs(Y[some])) if np.isfinite(left).any() else 0.0
+        return float(np.mean(left > 0.3 * usual, where=~np.isnan(left)) if usual else 0)
 
     def _labelled(self, values: Array) -> Any:
         """Give an array the row and column labels of what was fitted."""

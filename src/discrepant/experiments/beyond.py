@@ -5,13 +5,14 @@ packages ship (no X ⪰ 0, λ = 1/√n), by the convex program with X ⪰ 0 at t
 the paper's descent (at the smallest size), and by ``RobustPCA(psd=True)``.
 """
 
+import warnings
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrepant.alpha import alpha_for
+from discrepant.estimators import RobustPCA
 from discrepant.experiments import phase
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.linalg import Array
@@ -61,8 +62,10 @@ def solve(method: str, observed: Array, seed: list[int]) -> Array:
     if method == "descent":
         return phase.solve("descent", observed, phase.Config(), seed)
     if method == "auto":
-        alpha = alpha_for(observed, psd=True)
-        return phase.solve_convex(observed, alpha, psd=True, polish=True)
+        model = RobustPCA(psd=True, tol=1e-4, random_state=0, n_jobs=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # beyond the limit it says so
+            return model.fit(observed).low_rank_
     alpha = float(np.sqrt(len(observed)))
     return phase.solve_convex(observed, alpha, psd=method == "convex-psd")
 
@@ -114,13 +117,9 @@ def run(config: Config, runner: Runner) -> Outcome:
 
 def success_rates(rows: list[Row], method: str, n: int, config: Config) -> Array:
     """Return the share of successes, (ranks, shares)."""
-    rates = np.zeros((len(config.ranks), len(config.shares)))
+    mine = [row for row in rows if row["n"] == n]
     trials = config.trials[config.sizes.index(n)]
-    for row in rows:
-        if (row["method"], row["n"]) == (method, n) and row["error"] < config.success:
-            at = config.ranks.index(row["rank"]), config.shares.index(row["share"])
-            rates[at] += 1 / trials
-    return rates
+    return phase.success_rates(mine, method, config, trials)
 
 
 @styled
@@ -139,13 +138,9 @@ def plot(outcome: Outcome) -> "Figure":
                 ax.set_axis_off()
                 continue
             rates = success_rates(outcome.rows, method, n, config)
-            ax.imshow(rates, cmap="gray", vmin=0, vmax=1, origin="lower", aspect="auto")
-            ax.set_xticks(
-                range(len(config.shares)), [f"{100 * p:.0f}" for p in config.shares]
-            )
-            ax.set_yticks(
-                range(len(config.ranks)), [f"{100 * r:.0f}" for r in config.ranks]
+            phase.draw_rates(
+                ax, rates, config.shares, [f"{100 * r:.0f}" for r in config.ranks]
             )
             ax.set_title(f"{TITLES[method]}\nn = {n}: area {rates.mean():.2f}")
-            ax.set(xlabel="corrupted, %", ylabel="rank, % of n")
+            ax.set(ylabel="rank, % of n")
     return figure

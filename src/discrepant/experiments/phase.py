@@ -1,5 +1,6 @@
 """Figures 2b and 2c: for which ranks and shares of corruption recovery succeeds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -66,9 +67,7 @@ def solve(method: str, observed: Array, config: Config, seed: list[int]) -> Arra
     ).low_rank
 
 
-def solve_convex(
-    observed: Array, alpha: float, psd: bool, polish: bool = False
-) -> Array:
+def solve_convex(observed: Array, alpha: float, psd: bool) -> Array:
     """Return the optimum of the convex program.
 
     The implicit integrator gets there some ten times sooner than `baselines.convex`;
@@ -80,7 +79,7 @@ def solve_convex(
         observed,
         alpha=alpha,
         psd=psd,
-        polish=polish,
+        polish=False,
         tol=1e-4,
         max_iter=500,
         rng=np.random.default_rng(0),
@@ -118,13 +117,16 @@ def run(config: Config, runner: Runner) -> Outcome:
     return Outcome(config, rows, finding)
 
 
-def success_rates(rows: list[Row], method: str, config: Config) -> Array:
+def success_rates(
+    rows: list[Row], method: str, config: Any, trials: int | None = None
+) -> Array:
     """Return the share of successes, (ranks, shares)."""
+    trials = config.trials if trials is None else trials
     rates = np.zeros((len(config.ranks), len(config.shares)))
     for row in rows:
         if row["method"] == method and row["error"] < config.success:
             at = config.ranks.index(row["rank"]), config.shares.index(row["share"])
-            rates[at] += 1 / config.trials
+            rates[at] += 1 / trials
     return rates
 
 
@@ -136,23 +138,22 @@ def plot(outcome: Outcome) -> "Figure":
         len(config.methods), squeeze=False, size=(4.6 * len(config.methods), 4.0)
     )
     for ax, method in zip(axes[0], config.methods, strict=True):
-        draw_rates(ax, success_rates(outcome.rows, method, config), config)
-        area = success_rates(outcome.rows, method, config).mean()
-        ax.set_title(f"{TITLES[method]}: area {area:.2f}")
+        rates = success_rates(outcome.rows, method, config)
+        draw_rates(ax, rates, config.shares, [str(r) for r in config.ranks])
+        ax.set_title(f"{TITLES[method]}: area {rates.mean():.2f}")
     figure.colorbar(ax.images[0], ax=axes[0], label="success rate", shrink=0.85)
     return figure
 
 
-def draw_rates(ax: Any, rates: Array, config: Any) -> None:
+def draw_rates(
+    ax: Any, rates: Array, shares: Sequence[float], ranks: Sequence[str]
+) -> None:
     """Draw one grid of success rates."""
     ax.imshow(rates, cmap="gray", vmin=0, vmax=1, origin="lower", aspect="auto")
-    every = max(1, len(config.shares) // 6)
+    every = max(1, len(shares) // 6)
     ax.set_xticks(
-        range(0, len(config.shares), every),
-        [f"{100 * share:.0f}" for share in config.shares[::every]],
+        range(0, len(shares), every), [f"{100 * p:.0f}" for p in shares[::every]]
     )
-    every = max(1, len(config.ranks) // 7)
-    ax.set_yticks(
-        range(0, len(config.ranks), every), [str(r) for r in config.ranks[::every]]
-    )
+    every = max(1, len(ranks) // 7)
+    ax.set_yticks(range(0, len(ranks), every), ranks[::every])
     ax.set(xlabel="corrupted entries, %", ylabel="rank r")

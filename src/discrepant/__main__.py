@@ -1,0 +1,5 @@
+"""`python -m discrepant` is the command line."""
+
+from discrepant.cli import main
+
+main()
