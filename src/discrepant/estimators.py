@@ -16,7 +16,7 @@ from discrepant.alpha import alpha_for
 from discrepant.certificate import Certificate, certify
 from discrepant.descent import check_rates, real_array, recover, unmasked
 from discrepant.errors import InputError, InputTypeError
-from discrepant.linalg import Array, row_sizes
+from discrepant.linalg import COMPARABLE, Array, row_sizes
 from discrepant.progress import bar
 from discrepant.result import Recovery
 from discrepant.stopping import Residual, Steps
@@ -31,7 +31,6 @@ DEFAULTS: dict[str, tuple[float, int]] = {
     "descent": (1e-3, 20_000),
 }
 CERTIFIED = 1e-4  # gap up to which a result needs no warning
-COMPARABLE = 1e3  # largest ratio of the sizes of columns that needs no warning
 TRUSTED = 1e-3  # gap up to which a polished result is taken for the convex optimum
 
 
@@ -354,8 +353,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if sizes.size and sizes.max() > COMPARABLE * sizes.min():
             warnings.warn(
                 f"The columns differ in size by a factor of "
-                f"{sizes.max() / sizes.min():.0e}, and small ones are lost beside "
-                "large ones; bring them to one unit first.",
+                f"{sizes.max() / sizes.min():.0e}: large ones are taken for corrupt "
+                "or small ones lost beside them; bring them to one unit first.",
                 UserWarning,
                 stacklevel=3,
             )

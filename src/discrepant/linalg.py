@@ -11,6 +11,7 @@ Array = np.ndarray  # of floats
 
 GROSS = 100.0  # times the usual size: beyond it there may be something to clip
 CLIP = 30.0  # times the size of the largest row or column: where it is clipped
+COMPARABLE = 1e3  # times the usual size: a row or column beyond it cannot be kept
 CORRUPT = 0.1  # share of a clipped entry that the corruption takes, at the least
 
 
@@ -25,7 +26,8 @@ def clip_bound(Y: Array, top: float) -> float:
 
     The convex optimum does not depend on how large a gross error is, only on its sign.
     So gross ones may be clipped, far above the usual size, and then drown nothing. A
-    row or column that is large as a whole is no error: the bound is above it.
+    row or column that is large as a whole is no error: the bound is above it, unless
+    everything else would be lost beside it.
     """
     some = Y[:: max(len(Y) // 64, 1)]
     if some.ndim == 2 and Y.size > 1 << 14:
@@ -34,8 +36,9 @@ def clip_bound(Y: Array, top: float) -> float:
     usual = float(np.median(sizes)) if sizes.size else top
     if top <= GROSS * usual:
         return top
-    lines = [row_sizes(Y), row_sizes(Y.T)] if Y.ndim == 2 else []
-    return min(top, CLIP * max([usual, *(float(x.max(initial=0.0)) for x in lines)]))
+    lines = np.append(row_sizes(Y), row_sizes(Y.T)) if Y.ndim == 2 else np.zeros(0)
+    largest = float(np.max(lines, where=lines <= COMPARABLE * usual, initial=usual))
+    return min(top, CLIP * largest)
 
 
 def row_sizes(Y: Array, entries: int = 256, block: int = 1 << 12) -> Array:
