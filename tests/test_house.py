@@ -25,6 +25,8 @@ ORDER = [
     "spectra",
     "polish",
     "dual",
+    "stepping",
+    "split",
     "implicit",
     "problems",
     "baselines",

@@ -144,9 +144,9 @@ class TestGrossEntries:
             assert relative_error(found, X) < 1e-4
 
     def test_an_entry_that_was_clipped_for_no_reason_is_taken_back(self, monkeypatch):
-        from discrepant import implicit
+        from discrepant import stepping
 
-        monkeypatch.setattr(implicit, "clip_bound", lambda Y, top: 2.0)
+        monkeypatch.setattr(stepping, "clip_bound", lambda Y, top: 2.0)
         problem = corrupted_matrix((100, 80), 3, 0.1, random_state=0)
         model = RobustPCA(random_state=0).fit(problem.observed)
         assert relative_error(model.low_rank_, problem.low_rank) < 1e-10

@@ -91,6 +91,19 @@ class Rows:
         blas, self._blas = self._blas, None
         blas.__exit__(*error)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the caller's array."""
+        return self.as_given(self.Z).shape
+
+    def as_given(self, X: np.ndarray) -> np.ndarray:
+        """Turn an array laid out as the data to the caller's orientation."""
+        return X.T if self.Z_is_transposed else X
+
+    def turn(self, U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Turn factors from the blocks' orientation to the caller's, or back."""
+        return (V, U) if self.turned else (U, V)
+
     def lies_like(self, other: "Rows") -> bool:
         """Whether both have the same shape and the same order in memory."""
         return self.Z.shape == other.Z.shape and self.turned == other.turned

@@ -23,7 +23,7 @@ from discrepant.stopping import Residual, Steps
 from discrepant.subspace import coordinates
 
 if TYPE_CHECKING:
-    from discrepant.implicit import Split
+    from discrepant.split import Split
 
 # solver → (tol, max_iter) where they are not given
 DEFAULTS: dict[str, tuple[float, int]] = {
@@ -275,7 +275,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self, Y: Array, rules: tuple[Residual, Steps], before: Any
     ) -> "Split":
         """Fit by the implicit integrator."""
-        from discrepant.implicit import Split, integrate
+        from discrepant.implicit import integrate
+        from discrepant.split import Split
 
         check_rates(self.alpha, self.step, self.init_scale)
         observed = _observed_share(Y)
