@@ -16,7 +16,7 @@ from discrepant.alpha import alpha_for
 from discrepant.certificate import Certificate, certify
 from discrepant.descent import check_rates, real_array, recover, unmasked
 from discrepant.errors import InputError, InputTypeError
-from discrepant.linalg import COMPARABLE, Array, row_sizes
+from discrepant.linalg import COMPARABLE, Array, row_sizes, some_of
 from discrepant.progress import bar
 from discrepant.result import Recovery
 from discrepant.stopping import Residual, Steps
@@ -371,15 +371,18 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             )
 
     def _unexplained(self, Y: Array) -> float:
-        """Return the share of entries that the low-rank part misses, on some rows."""
-        found, some = self._found, slice(None, None, max(len(Y) // 64, 1))
+        """Return the share of some entries that the low-rank part misses."""
+        found, (rows, columns) = self._found, some_of(Y.shape)
         if isinstance(found, Recovery):
-            L = found.signal[some]
+            L = found.signal[rows, columns]
         else:
-            L = (found.U[some] * found.s) @ found.Vt
-        left = np.abs(Y[some] - L)
-        usual = np.nanmedian(np.abs(Y[some])) if np.isfinite(left).any() else 0.0
-        return float(np.mean(left > 0.3 * usual, where=~np.isnan(left)) if usual else 0)
+            L = (found.U[rows] * found.s) @ found.Vt[:, columns]
+        some = Y[rows, columns]
+        seen = ~np.isnan(some)
+        usual = float(np.median(np.abs(some[seen]))) if seen.any() else 0.0
+        if not usual:
+            return 0.0
+        return float(np.mean(np.abs(some - L)[seen] > 0.3 * usual))
 
     def _labelled(self, values: Array) -> Any:
         """Give an array the row and column labels of what was fitted."""

@@ -1,5 +1,6 @@
 """Norms and proximal maps of the two penalties: ‖X‖_* and ‖s‖₁."""
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -29,9 +30,7 @@ def clip_bound(Y: Array, top: float) -> float:
     row or column that is large as a whole is no error: the bound is above it, unless
     everything else would be lost beside it.
     """
-    some = Y[:: max(len(Y) // 64, 1)]
-    if some.ndim == 2 and Y.size > 1 << 14:
-        some = some[:, :: max(Y.shape[1] // 256, 1)]
+    some = Y[some_of(Y.shape)]
     sizes = np.abs(some[(some != 0) & ~np.isnan(some)])
     usual = float(np.median(sizes)) if sizes.size else top
     if top <= GROSS * usual:
@@ -39,6 +38,14 @@ def clip_bound(Y: Array, top: float) -> float:
     lines = np.append(row_sizes(Y), row_sizes(Y.T)) if Y.ndim == 2 else np.zeros(0)
     largest = float(np.max(lines, where=lines <= COMPARABLE * usual, initial=usual))
     return min(top, CLIP * largest)
+
+
+def some_of(shape: tuple[int, ...], entries: int = 1 << 14) -> tuple[slice, ...]:
+    """Return evenly spread rows and columns, of about so many entries."""
+    if math.prod(shape) <= entries:
+        return tuple(slice(None) for _ in shape)
+    most = round(entries ** (1 / len(shape)))
+    return tuple(slice(None, None, max(size // most, 1)) for size in shape)
 
 
 def row_sizes(Y: Array, entries: int = 256, block: int = 1 << 12) -> Array:
