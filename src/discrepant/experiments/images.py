@@ -52,7 +52,7 @@ class Config:
     corruption_rate: float = 0.07
     start: float = 1e-5
     steps: int = 2400
-    half_life: int | None = None
+    settling: int = 600
     every: int = 25
     crossed: bool = True
     together: bool = True
@@ -68,6 +68,7 @@ class Config:
             size=64,
             width=16,
             steps=300,
+            settling=100,
         )
 
     @classmethod
@@ -85,6 +86,7 @@ class Config:
             rate=1.0,
             corruption_rate=4 * 500 / (512 * 512 * 3),
             steps=150_000,
+            settling=0,
             every=500,
             crossed=False,
             together=False,
@@ -176,7 +178,7 @@ def descent(
         corruption_rate=config.corruption_rate,
         start=config.start,
         steps=config.steps,
-        half_life=config.half_life,
+        settling=config.settling,
     )
     truth, observed = problem(name, share, config, seed)
     threads = torch.get_num_threads()

@@ -67,8 +67,8 @@ class Settings:
         Where g and h start.
     steps : int
         How long.
-    half_life : int, optional
-        Both rates are halved after so many steps; constant by default.
+    settling : int
+        Over so many steps at the end both rates fall to zero; none by default.
     perturbation : float
         Standard deviation of what is added to the network's input at each step.
     """
@@ -79,7 +79,7 @@ class Settings:
     corruption_rate: float = PAPER_RATE
     start: float = START
     steps: int = 150_000
-    half_life: int | None = None
+    settling: int = 0
     perturbation: float = 1 / 30
 
     def __post_init__(self) -> None:
@@ -88,10 +88,14 @@ class Settings:
                 f"optimiser must be one of {', '.join(OPTIMISERS)}, got "
                 f"{self.optimiser!r}."
             )
-        for name in ("width", "rate", "corruption_rate", "start", "steps", "half_life"):
+        for name in ("width", "rate", "corruption_rate", "start", "steps"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
+            if not 0 < value < math.inf:
                 raise InputError(f"{name} must be a positive number, got {value!r}.")
+        if not 0 <= self.settling <= self.steps:
+            raise InputError(
+                f"settling must be from 0 to steps={self.steps}, got {self.settling!r}."
+            )
 
 
 PAPER = Settings()
@@ -325,9 +329,8 @@ def fit(
         watch.resume(signal, corruption)
 
     def rate(k: int) -> float:
-        if settings.half_life is None:
-            return settings.rate
-        return settings.rate * 0.5 ** (k / settings.half_life)
+        left = settings.steps - k
+        return settings.rate * min(1, left / max(settings.settling, 1))
 
     try:
         status, history = descend(
