@@ -45,7 +45,7 @@ class Config:
     shares: tuple[float, ...] = (0.3, 0.5, 0.7)
     most_images: int = 3
     size: int | None = 96
-    shrink: int = 2
+    shrink: int = 1
     width: int = 32
     optimiser: str = "adam"
     rate: float = 0.01
