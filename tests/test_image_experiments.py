@@ -55,7 +55,7 @@ def test_images_of_a_folder_are_cropped(tmp_path):
     assert list(images.available(str(tmp_path))) == ["F16", "other", "small"]
     config = replace(TINY, images=str(tmp_path))
     assert images.clean("F16", config).shape == (40, 40, 3)
-    assert images.clean("small", config).shape == (15, 10)
+    assert images.clean("small", config).shape == (30, 20)
     with pytest.raises(InputError, match="not a folder"):
         images.available(str(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()

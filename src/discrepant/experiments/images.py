@@ -34,10 +34,9 @@ FIRST = ("F16", "Peppers", "Baboon", "kodim03")  # the paper's, in its order
 class Config:
     """The reduced scale: small crops, a narrow network, Adam, fewer and larger steps.
 
-    ``size`` is the side of the crop, taken from the middle after the image has been
-    shrunk ``shrink`` times. ``crossed`` shows every image at every share in Figure 5,
-    where the paper shows one at all shares and all at one; ``together`` runs as many at
-    a time as there are cores.
+    ``size`` is the side of the crop, taken from the middle. ``crossed`` shows every
+    image at every share in Figure 5, where the paper shows one at all shares and all at
+    one; ``together`` runs as many at a time as there are cores.
     """
 
     figure: str
@@ -45,7 +44,6 @@ class Config:
     shares: tuple[float, ...] = (0.3, 0.5, 0.7)
     most_images: int = 3
     size: int | None = 96
-    shrink: int = 1
     width: int = 32
     optimiser: str = "adam"
     rate: float = 0.01
@@ -80,7 +78,6 @@ class Config:
             shares=(0.1, 0.3, 0.5, 0.7),
             most_images=4,
             size=None,
-            shrink=1,
             width=192 if figure == "fig1b" else 128,
             optimiser="sgd",
             rate=1.0,
@@ -137,12 +134,6 @@ def clean(name: str, config: Config) -> Array:
     else:
         _, page = next(read(path).pages())
         values = checked_image(page if page.ndim == 2 else np.moveaxis(page, 0, -1))
-    f = config.shrink
-    if f > 1 and min(values.shape[:2]) >= f:
-        rows, columns = (size // f for size in values.shape[:2])
-        blocks = values[: rows * f, : columns * f]
-        blocks = blocks.reshape(rows, f, columns, f, *values.shape[2:])
-        values = blocks.mean(axis=(1, 3))
     if config.size is not None:
         top, left = (max(0, (size - config.size) // 2) for size in values.shape[:2])
         values = values[top : top + config.size, left : left + config.size]

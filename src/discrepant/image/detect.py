@@ -104,8 +104,10 @@ def blank_lines(y: Array, known: Array, axis: int) -> Array:
         ((step < reach) & both).sum(along, keepdims=True) / count
         for reach in (0.5 / BINS, NEAR)
     )
+    # Dark lines have neighbours that are the same, and others that are only near.
+    constant = (same > 0.75 * near).all(axis=2, keepdims=True)
     same, near = same.min(axis=2, keepdims=True), near.max(axis=2, keepdims=True)
-    return (same > _around(same) + 0.2) | (near < _around(near) / 2)
+    return (constant & (same > _around(same) + 0.2)) | (near < _around(near) / 2)
 
 
 def _worse_lines(better: Array, known: Array, axis: int) -> Array:
