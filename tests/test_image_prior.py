@@ -306,13 +306,41 @@ def test_what_is_no_image_is_refused(image, sentence):
         recover_image(image, SMALL)
 
 
+def test_alpha_is_set_aside():
+    image = np.random.default_rng(0).integers(0, 256, (16, 20, 4), np.uint8)
+    found = recover_image(image, SMALL, truth=image)
+    assert (
+        found.image.shape == found.best.shape == found.corruption.shape == (16, 20, 4)
+    )
+    assert np.array_equal(found.image[..., 3], image[..., 3] / 255)
+    assert not found.corruption[..., 3].any()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"every": 0}, {"every": 2.5}, {"random_state": None}, {"device": None}],
+)
+def test_wrong_options_are_refused(options):
+    with pytest.raises(InputError):
+        recover_image(NOISY, SMALL, **options)
+
+
+def test_what_is_fitted_is_not_an_option():
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        dip(NOISY, SMALL, loss="absolute")
+
+
 def test_wrong_settings_are_refused():
     for settings in (
         {"optimiser": "magic"},
         {"rate": 0},
         {"corruption_rate": -1},
+        {"rate": "x"},
         {"steps": 0},
+        {"steps": 2.5},
         {"width": 0},
+        {"settling": -1},
+        {"perturbation": float("nan")},
     ):
         with pytest.raises(InputError):
             Settings(**settings)

@@ -234,13 +234,13 @@ def test_the_same_input_gives_the_same_output(monkeypatch):
 
 def test_tiles_leave_no_seam(monkeypatch):
     spoiled = spoil(CAT, "salt-and-pepper", 0.5)
-    whole = psnr(restore(spoiled, quality="fast").image, CAT)
+    whole = restore(spoiled, quality="fast").image
     monkeypatch.setattr("discrepant.image.restore.TILE", 48)
     tiled = restore(spoiled, quality="fast")
     assert set(tiled.history["tile"]) == {0, 1, 2, 3}
-    assert psnr(tiled.image, CAT) > whole - 1
-    seam = psnr(tiled.image[46:50], CAT[46:50])
-    assert seam > psnr(tiled.image, CAT) - 4
+    seam = np.s_[46:50]
+    assert psnr(tiled.image, CAT) > psnr(whole, CAT) - 0.3
+    assert psnr(tiled.image[seam], CAT[seam]) > psnr(whole[seam], CAT[seam]) - 0.3
 
 
 def test_time_runs_out_and_there_is_a_result():
@@ -310,9 +310,11 @@ def test_best_is_better_than_fast(kind, share, least):
 def test_a_large_image_stays_within_memory():
     code = (
         "import resource, numpy as np; from discrepant import restore\n"
-        "rng = np.random.default_rng(0)\n"
-        "image = rng.integers(0, 256, (4000, 3000, 3), np.uint8)\n"
-        "restore(image, quality='fast', time_limit=60)\n"
+        "from skimage import data\n"
+        "image = np.tile(data.astronaut(), (8, 6, 1))[:4000, :3000]\n"
+        "image[::3, ::5] = 255\n"
+        "found = restore(image, quality='fast', time_limit=240)\n"
+        "assert found.history['tile'].max() == 11 and found.mask[::3, ::5].mean() > 0.9\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     run = subprocess.run(
