@@ -14,7 +14,7 @@ from discrepant.errors import InputError
 from discrepant.experiments import CATALOGUE
 
 app = typer.Typer(
-    help="Recover low-rank matrices from grossly corrupted data.",
+    help="Recover low-rank matrices and images from grossly corrupted data.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -62,7 +62,7 @@ def demo(
     overwrite: Overwrite = False,
     seed: Seed = 0,
 ) -> None:
-    """Recover a corrupted, incomplete matrix and draw what was found.
+    """Recover a corrupted matrix and a corrupted photograph, and draw both.
 
     Example: `discrepant demo -o demo`
     """
@@ -195,7 +195,7 @@ def restore(
         typer.Option(help="An image that is nonzero where values are known to be bad."),
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds for each file, at most.")
+        float | None, typer.Option(help="Seconds for each file, at most; above 0.")
     ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -207,13 +207,19 @@ def restore(
     Examples: `discrepant restore photo.png -o clean.png`,
     `discrepant restore scans -o clean --fast`
     """
+    from discrepant.image.files import read
     from discrepant.restoring import Options, plan, run
 
-    quality = "fast" if fast else "best"
     options = Options(
-        quality, known_bad, mask, side_by_side, overwrite, time_limit, seed
+        "fast" if fast else "best",
+        None if known_bad is None else read(known_bad),
+        mask,
+        side_by_side,
+        overwrite,
+        time_limit,
+        seed,
     )
-    jobs = plan(files, output)
+    jobs = plan(files, output, options)
     failures = run(jobs, options, typer.echo, _terminal())
     if len(jobs) == 1 and failures:
         raise InputError(next(iter(failures.values())))
@@ -266,6 +272,8 @@ def reproduce(
         if not hasattr(module.Config, "paper"):
             raise InputError(f"{label} has no --scale and no --images: it needs none.")
         settings = {**settings, **({"images": str(images)} if images else {})}
+    if quick and scale is Scale.paper:
+        raise InputError("--quick and --scale paper contradict each other; pass one.")
     make = module.Config.quick if quick else module.Config
     if scale is Scale.paper:
         make = module.Config.paper

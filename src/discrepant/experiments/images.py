@@ -9,6 +9,7 @@ PSNR, marked here by a circle. The third needs no such help.
 import base64
 import zlib
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,10 @@ def available(folder: str | None) -> dict[str, Path | None]:
         raise InputError(f"--images {folder} holds no {', '.join(FORMATS)} file.")
     rank = {name: i for i, name in enumerate(FIRST)}
     files.sort(key=lambda path: rank.get(path.stem, len(rank)))
-    return {path.stem: path for path in files}
+    found: dict[str, Path | None] = {path.stem: path for path in files}
+    if len(found) < len(files):
+        raise InputError(f"--images {folder} holds two files of one name.")
+    return found
 
 
 def clean(name: str, config: Config) -> Array:
@@ -133,11 +137,26 @@ def clean(name: str, config: Config) -> Array:
         values = checked_image(getattr(data, name)())
     else:
         _, page = next(read(path).pages())
-        values = checked_image(page if page.ndim == 2 else np.moveaxis(page, 0, -1))
+        try:
+            values = checked_image(page if page.ndim == 2 else np.moveaxis(page, 0, -1))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
     if config.size is not None:
         top, left = (max(0, (size - config.size) // 2) for size in values.shape[:2])
         values = values[top : top + config.size, left : left + config.size]
     return values
+
+
+def check(config: Config) -> list[tuple[str, float]]:
+    """Return the cases, once all that they need is known to be there."""
+    if any(find_spec(module) is None for module in ("torch", "skimage")):
+        raise InputError(
+            "Images need PyTorch and scikit-image: pip install 'discrepant[image]'."
+        )
+    cases = config.cases(list(available(config.images)))
+    for name in dict.fromkeys(name for name, _ in cases):
+        clean(name, config)
+    return cases
 
 
 def problem(name: str, share: float, config: Config, seed: int) -> tuple[Array, Array]:
@@ -200,7 +219,7 @@ def descent(
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Run every method on every case, as many at a time as there are cores."""
-    cases = config.cases(list(available(config.images)))
+    cases = check(config)
     journal = runner.journal(config.figure, descent, config)
     single = runner.jobs == 1 or not config.together
     tasks: list[Row] = [
@@ -397,6 +416,8 @@ def pictures(outcome: Outcome) -> "Figure":
                 )
             )
         for ax, (image, note) in zip(row, panels, strict=True):
+            if image.ndim == 3 and image.shape[2] != 3:
+                image = image[..., 0]
             limits = {"vmin": 0, "vmax": 255 if image.dtype == np.uint8 else 1}
             colours = {"cmap": "gray"} if image.ndim == 2 else {}
             ax.imshow(image, interpolation="nearest", **limits, **colours)

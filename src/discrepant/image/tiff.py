@@ -1,0 +1,211 @@
+"""TIFF files: pages, channels, colours and tags, kept as they were."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.image.memory import check_room
+from discrepant.image.picture import Picture
+from discrepant.linalg import Array
+
+# Numbers of the TIFF standard.
+WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR = 0, 1, 2, 3, 6
+CONTIGUOUS = 1
+UNSTATED, PREMULTIPLIED, ALPHA = 0, 1, 2  # what an extra sample is
+ORIENTATION, SHORT = 274, 3
+JPEG = (6, 7)  # decoded to RGB
+# Compressions that lose nothing and can be written; any other becomes Deflate.
+DEFLATE = 8
+LOSSLESS = (1, 5, DEFLATE, 32773, 32946, 34925, 50000)
+# Tags handed on as they are: maker and author, XMP and IPTC, GeoTIFF, GDAL.
+CARRIED = [271, 272, 306, 315, 33432, 700, 33723]
+CARRIED += [33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113]
+# Of ImageJ's metadata, what follows from the values.
+IMAGEJ_LAYOUT = {"axes", "shape", "ImageJ", "images", "hyperstack"}
+IMAGEJ_LAYOUT |= {"channels", "slices", "frames"}
+OPTIONS = ["photometric", "planarconfig", "extrasamples", "compression", "predictor"]
+OPTIONS += ["resolution", "resolutionunit", "iccprofile"]
+LARGE = 2**32 - 2**25  # bytes a classic TIFF file can hold
+
+
+def read_tiff(path: Path) -> Picture:
+    """Read the pages of a file; they must be of one size and kind.
+
+    Smaller copies of the picture, as in a pyramid, are left out.
+    """
+    import tifffile
+
+    with tifffile.TiffFile(path) as file:
+        series = _only_series(path, file)
+        page, axes = series.keyframe, series.axes
+        _check_colours(path, page)
+        channel = next((axes.index(a) for a in "SC" if a in axes), None)
+        paged = tuple(k for k, a in enumerate(axes) if a not in "YX" and k != channel)
+        copies = 3 if page.photometric == PALETTE else 1
+        pages = int(np.prod([series.shape[k] for k in paged]))
+        size = series.size * copies
+        check_room(path, size, size // max(pages, 1), series.dtype.itemsize)
+        values = series.asarray()
+        extra = _extra(file, series)
+        orientation = page.tags.get(ORIENTATION)
+    alpha = False
+    if page.photometric == PALETTE:
+        values, axes, channel = _coloured(values, page.colormap), axes + "S", len(axes)
+        extra["photometric"] = RGB
+    elif "S" in axes:
+        samples = tuple(int(sample) for sample in page.extrasamples)
+        alpha = bool(samples) and samples[-1] in (PREMULTIPLIED, ALPHA)
+        extra |= {"planarconfig": int(page.planarconfig), "extrasamples": samples}
+    if page.photometric == WHITE_IS_ZERO:
+        values = _inverted(values)
+    extra["axes"] = axes
+    turned = 1 if orientation is None else int(orientation.value)
+    return Picture(values, paged, channel, "TIFF", alpha, turned, extra)
+
+
+def write_tiff(path: Path, picture: Picture, values: Array) -> None:
+    """Write a file of the kind that was read, or a plain one."""
+    import tifffile
+
+    extra = picture.extra if picture.format == "TIFF" else {}
+    if not extra and values.shape[-1] == 1 and picture.channel_axis == values.ndim - 1:
+        values = values[..., 0]
+        picture = replace(picture, values=values, channel_axis=None)
+    layout = extra or _layout(picture)
+    options = {name: layout[name] for name in OPTIONS if name in layout}
+    options["software"] = extra.get("software", False)
+    options["extratags"] = list(extra.get("tags", []))
+    if picture.orientation != 1:
+        turned = (ORIENTATION, SHORT, 1, picture.orientation, False)
+        options["extratags"].append(turned)
+    if options["photometric"] == WHITE_IS_ZERO:
+        values = _inverted(values)
+    if bits := extra.get("bitspersample"):
+        values = np.minimum(values, values.dtype.type(2**bits - 1))
+        options |= {"bitspersample": bits, "compression": None, "predictor": None}
+    values = np.ascontiguousarray(values)
+    imagej = "imagej" in extra and _imagej_holds(values, options["photometric"])
+    with tifffile.TiffWriter(
+        path,
+        bigtiff=values.nbytes > LARGE and not imagej,
+        byteorder=extra.get("byteorder"),
+        imagej=imagej,
+    ) as file:
+        axes = {"axes": layout["axes"]}
+        if imagej:
+            for name in ("planarconfig", "compression", "predictor", "software"):
+                options.pop(name, None)
+            file.write(values, metadata={**extra["imagej"], **axes}, **options)
+        elif "descriptions" in extra:
+            pages = values.reshape(-1, *values.shape[-extra["page_ndim"] :])
+            for number, text in zip(extra["order"], extra["descriptions"], strict=True):
+                options["description"] = text.encode() or None
+                file.write(pages[number], metadata=None, **options)
+        else:
+            file.write(values, metadata=axes, **options)
+
+
+def _only_series(path: Path, file: Any) -> Any:
+    series = [s for s in file.series if not s.keyframe.is_reduced] or file.series
+    if not series:
+        raise InputError(f"{path} holds no image.")
+    if len(series) > 1:
+        raise InputError(
+            f"{path} holds {len(series)} images of different sizes or kinds; save "
+            "each as a file of its own."
+        )
+    if series[0].is_multifile or any(page is None for page in series[0].pages):
+        raise InputError(
+            f"{path} is one part of an image in several files; save it as one file."
+        )
+    if not {"Y", "X"} <= set(series[0].axes):
+        raise InputError(f"{path} holds axes {series[0].axes}, no image.")
+    return series[0]
+
+
+def _check_colours(path: Path, page: Any) -> None:
+    decoded = page.photometric == YCBCR and page.compression in JPEG
+    known = (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE)
+    if not (page.photometric in known or decoded):
+        kind = getattr(page.photometric, "name", page.photometric)
+        raise InputError(
+            f"{path} holds colours of kind {kind}, which are not supported; save it "
+            "as RGB."
+        )
+
+
+def _extra(file: Any, series: Any) -> dict[str, Any]:
+    """Return what the writer needs beside the values."""
+    page = series.keyframe
+    tags = page.tags
+    lossless = page.compression in LOSSLESS
+    extra: dict[str, Any] = {
+        "photometric": RGB if page.photometric == YCBCR else int(page.photometric),
+        "compression": int(page.compression) if lossless else DEFLATE,
+        "predictor": int(page.predictor) if lossless and page.predictor != 1 else None,
+        "byteorder": file.byteorder,
+        "software": page.software.encode() or False,
+        "tags": [(*tags[c].astuple()[:4], False) for c in CARRIED if c in tags],
+    }
+    if "XResolution" in tags and "YResolution" in tags:
+        sides = ("XResolution", "YResolution")
+        extra["resolution"] = tuple(tags[side].value for side in sides)
+        if "ResolutionUnit" in tags:
+            extra["resolutionunit"] = int(tags["ResolutionUnit"].value)
+    if "InterColorProfile" in tags:
+        extra["iccprofile"] = tags["InterColorProfile"].value
+    if series.dtype.kind == "u" and page.bitspersample < 8 * series.dtype.itemsize:
+        extra["bitspersample"] = page.bitspersample
+    if page.photometric == PALETTE:
+        extra.pop("bitspersample", None)
+    if series.kind == "imagej":
+        found = file.imagej_metadata or {}
+        extra["imagej"] = {k: v for k, v in found.items() if k not in IMAGEJ_LAYOUT}
+    elif series.kind in ("uniform", "generic", "ome"):
+        # A description belongs to its page: pages go back in the order of the file.
+        order = np.argsort([page.index for page in series.pages], kind="stable")
+        extra["order"] = order.tolist()
+        pages = [series.pages[k].aspage() for k in extra["order"]]
+        extra["descriptions"] = [page.description for page in pages]
+        extra["page_ndim"] = page.ndim + (page.photometric == PALETTE)
+    return extra
+
+
+def _layout(picture: Picture) -> dict[str, Any]:
+    """Return how to lay out values that came from no TIFF file."""
+    axes = ["Q"] * picture.values.ndim
+    for axis, name in zip(picture.plane, "YX", strict=True):
+        axes[axis] = name
+    layout: dict[str, Any] = {"photometric": BLACK_IS_ZERO}
+    channel = picture.channel_axis
+    if channel is not None and channel == picture.values.ndim - 1:
+        colours = picture.channels - picture.alpha
+        base = 3 if colours == 3 else 1
+        samples = [UNSTATED] * (colours - base) + [ALPHA] * picture.alpha
+        layout["photometric"] = RGB if base == 3 else BLACK_IS_ZERO
+        layout |= {"planarconfig": CONTIGUOUS, "extrasamples": samples}
+        axes[channel] = "S"
+    elif channel is not None:
+        axes[channel] = "C"
+    return {**layout, "axes": "".join(axes)}
+
+
+def _inverted(values: Array) -> Array:
+    """Return integers with black and white exchanged; floats stay as they are."""
+    return values if values.dtype.kind == "f" else np.invert(values)
+
+
+def _coloured(indices: Array, colours: Array) -> Array:
+    """Return the colours, last, that a map of 16 bits gives; in 8 bits if they are."""
+    high = colours >> 8
+    if ((colours == high << 8) | (colours == high * 257)).all():
+        colours = high.astype(np.uint8)
+    return np.moveaxis(colours[:, indices], 0, -1)
+
+
+def _imagej_holds(values: Array, photometric: int) -> bool:
+    allowed = (np.uint8,) if photometric == RGB else (np.uint8, np.uint16, np.float32)
+    return values.dtype in allowed
