@@ -18,6 +18,7 @@ GREY = {"1", "L", "I;16", "I;16B", "I"}
 MODES = GREY | {"LA", "P", "PA", "RGB", "RGBA"}
 CARRIED = ("icc_profile", "exif", "dpi", "xmp", "comment")
 ORIENTATION = 274
+EXIF_MARK = b"Exif\0\0"
 PNG_MARK = b"\x89PNG\r\n\x1a\n"
 
 
@@ -45,6 +46,8 @@ def read_pillow(path: Path, kind: str) -> Picture:
         extra = {name: file.info[name] for name in CARRIED if file.info.get(name)}
         if kind == "PNG":
             extra["text"] = dict(getattr(file, "text", {}))
+        if "exif" in extra:  # WebP and PNG leave out the mark that JPEG wants
+            extra["exif"] = EXIF_MARK + extra["exif"].removeprefix(EXIF_MARK)
         turned = int(file.getexif().get(ORIENTATION, 1))
     if values.dtype == np.int32:
         values = values.astype(np.uint16)

@@ -51,9 +51,10 @@ def read_tiff(path: Path) -> Picture:
         values = series.asarray()
         extra = _extra(file, series)
         orientation = page.tags.get(ORIENTATION)
+        colours = page.colormap
     alpha = False
     if page.photometric == PALETTE:
-        values, axes, channel = _coloured(values, page.colormap), axes + "S", len(axes)
+        values, axes, channel = _coloured(values, colours), axes + "S", len(axes)
         extra["photometric"] = RGB
     elif "S" in axes:
         samples = tuple(int(sample) for sample in page.extrasamples)
