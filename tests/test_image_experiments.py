@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from skimage import data
 from skimage.io import imsave
+from typer.testing import CliRunner
 
+from discrepant import cli
 from discrepant.errors import InputError
 from discrepant.experiments import images
 from discrepant.experiments.running import Runner
@@ -91,6 +93,14 @@ def test_what_cannot_be_run_is_said_before_anything_runs(tmp_path, monkeypatch):
     (tmp_path / "a.tif").touch()
     with pytest.raises(InputError, match="two files of one name"):
         images.run(config, Runner(jobs=1))
+
+
+def test_pictures_that_cannot_be_drawn_are_said_first(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ["reproduce", "fig2c", "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli.app, arguments)
+    assert "matplotlib" in str(done.exception)
+    assert not (tmp_path / "out").exists()
 
 
 def test_results_do_not_depend_on_an_interruption(tmp_path, monkeypatch):

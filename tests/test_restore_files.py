@@ -177,7 +177,7 @@ def test_palettes_of_sixteen_bits_keep_them(tmp_path):
     [
         ((24, 30), {"photometric": "miniswhite"}),
         ((24, 30), {"photometric": "miniswhite", "compression": "lzw"}),
-        ((24, 30), {"photometric": "minisblack", "bitspersample": 7}),
+        ((24, 30), {"photometric": "miniswhite", "bitspersample": 7}),
         ((3, 24, 30), {"photometric": "rgb", "planarconfig": "separate"}),
         (
             (2, 4, 24, 30),
@@ -189,6 +189,7 @@ def test_palettes_of_sixteen_bits_keep_them(tmp_path):
         ((24, 30, 2), {"photometric": "minisblack", "extrasamples": [1]}),
         ((24, 30, 3), {"photometric": "rgb", "compression": "zlib", "predictor": True}),
         ((24, 30), {"photometric": "minisblack", "byteorder": ">"}),
+        ((24, 30), {"photometric": "minisblack", "tile": (16, 16)}),
     ],
 )
 @pytest.mark.parametrize("metadata", [None, {}])
@@ -205,7 +206,7 @@ def test_a_tiff_is_written_as_it_was(tmp_path, shape, options, metadata):
             page, series = file.pages[0], file.series[0]
             kinds.append([getattr(page, name) for name in names])
             kinds[-1] += [page.bitspersample, len(file.pages), series.axes]
-            kinds[-1] += [file.byteorder]
+            kinds[-1] += [file.byteorder, page.is_tiled]
             assert np.array_equal(series.asarray(), values)
     assert kinds[0] == kinds[1]
     assert read(tmp_path / "a.tif").alpha == (options.get("extrasamples", [0])[-1] > 0)
@@ -298,12 +299,24 @@ def test_every_page_keeps_its_description(tmp_path):
 
 
 def test_imagej_keeps_its_labels(tmp_path):
-    metadata = {"axes": "ZYX", "Labels": ["a", "b", "c"], "spacing": 2.5}
+    labels = ["a", "µ", "c"]
+    metadata = {"axes": "ZYX", "Labels": labels, "Info": "µ", "unit": "twelve"}
     values = np.stack([picture((24, 30))] * 3)
-    tifffile.imwrite(tmp_path / "a.tif", values, imagej=True, metadata=metadata)
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, values, imagej=True, metadata=metadata)
+    path.write_bytes(path.read_bytes().replace(b"twelve", "µm   ".encode()))
+    with tifffile.TiffFile(written_again(path)) as file:
+        held = file.imagej_metadata
+    assert held["Labels"] == labels
+    assert (held["Info"], held["unit"]) == ("µ", "\\u00B5m")  # as ImageJ writes it
+
+
+def test_what_tifffile_notes_is_kept(tmp_path):
+    options = {"description": "a text", "metadata": {"axes": "YX", "note": "µ"}}
+    tifffile.imwrite(tmp_path / "a.tif", picture((24, 30)), **options)
     with tifffile.TiffFile(written_again(tmp_path / "a.tif")) as file:
-        assert file.imagej_metadata["Labels"] == ["a", "b", "c"]
-        assert file.imagej_metadata["spacing"] == 2.5
+        assert file.pages[0].description == "a text"
+        assert file.shaped_metadata[0]["note"] == "µ"
 
 
 def test_tags_of_a_tiff_are_kept(tmp_path):
@@ -347,6 +360,26 @@ def test_orientation_goes_with_the_picture(tmp_path, source, target):
     else:
         Image.fromarray(picture()).save(path, exif=exif(6))
     assert read(written_again(path, target)).orientation == 6
+
+
+@pytest.mark.parametrize("orientation", [0, 9, 6])
+def test_odd_exif_does_no_harm(tmp_path, orientation):
+    held = exif(orientation)
+    if orientation == 6:
+        held = held[:-9]
+    Image.fromarray(picture()).save(tmp_path / "a.jpg", exif=held)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow on EXIF that was cut short
+        assert read(tmp_path / "a.jpg").values.shape == (24, 30, 3)
+        assert read(written_again(tmp_path / "a.jpg", ".tif")).orientation in (1, 6)
+
+
+@pytest.mark.parametrize(("source", "target"), [(".jpg", ".tif"), (".tif", ".png")])
+def test_the_colour_profile_goes_with_the_picture(tmp_path, source, target):
+    path = tmp_path / f"a{source}"
+    Image.fromarray(picture()).save(path, icc_profile=b"a profile")
+    with Image.open(written_again(path, target)) as file:
+        assert file.info["icc_profile"] == b"a profile"
 
 
 def test_what_has_no_orientation_is_turned(tmp_path):

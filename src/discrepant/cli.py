@@ -4,6 +4,7 @@ import sys
 import time
 import warnings
 from enum import Enum, StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -226,7 +227,8 @@ def restore(
     if failures:
         typer.echo(f"{len(failures)} of {len(jobs)} files failed:", err=True)
         for path, reason in failures.items():
-            typer.echo(f"  {path}: {reason}", err=True)
+            named = reason.startswith(str(path))
+            typer.echo(f"  {reason if named else f'{path}: {reason}'}", err=True)
         raise typer.Exit(1)
 
 
@@ -267,6 +269,8 @@ def reproduce(
     label = str(name.value)
     if jobs == 0 or jobs < -1:
         raise InputError(f"--jobs must be a positive number or -1, got {jobs}.")
+    if find_spec("matplotlib") is None:
+        raise InputError("Pictures need matplotlib: pip install 'discrepant[plot]'.")
     module, settings = load(label)
     if scale or images:
         if not hasattr(module.Config, "paper"):

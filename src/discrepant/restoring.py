@@ -200,7 +200,7 @@ def _check_names(jobs: Sequence[Job], options: Options) -> None:
     twice = next((path.name for path, count in names.items() if count > 1), None)
     if twice is not None:
         raise InputError(
-            f"Two results would be called {twice}; restore these files one at a time."
+            f"Two results would be called {twice}; restore these to two folders."
         )
 
 

@@ -55,7 +55,9 @@ def read(path: Path) -> Picture:
     except Exception as error:  # readers raise anything on a broken file
         raise InputError(f"{path} cannot be read as {kind}: {_why(error)}.") from None
     native = picture.values.dtype.newbyteorder("=")
-    return replace(picture, values=picture.values.astype(native, copy=False))
+    turned = picture.orientation if picture.orientation in range(1, 9) else 1
+    values = picture.values.astype(native, copy=False)
+    return replace(picture, values=values, orientation=turned)
 
 
 def check_fits(path: Path, picture: Picture) -> None:

@@ -48,7 +48,7 @@ def read_pillow(path: Path, kind: str) -> Picture:
             extra["text"] = dict(getattr(file, "text", {}))
         if "exif" in extra:  # WebP and PNG leave out the mark that JPEG wants
             extra["exif"] = EXIF_MARK + extra["exif"].removeprefix(EXIF_MARK)
-        turned = int(file.getexif().get(ORIENTATION, 1))
+        turned = _orientation(file)
     if values.dtype == np.int32:
         values = values.astype(np.uint16)
     axis = None if values.ndim == 2 else 2
@@ -95,12 +95,21 @@ def _check_supported(path: Path, kind: str, file: Any) -> None:
         )
 
 
+def _orientation(file: Any) -> int:
+    try:
+        return int(file.getexif().get(ORIENTATION, 1))
+    except Exception:  # broken EXIF is no reason to refuse a picture
+        return 1
+
+
 def _options(kind: str, picture: Picture) -> dict[str, Any]:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
-    extra = picture.extra if picture.format in ("PNG", "JPEG", "WEBP") else {}
+    extra = picture.extra
     options = {name: extra[name] for name in CARRIED if name in extra}
+    if "iccprofile" in extra:  # of a TIFF file
+        options["icc_profile"] = extra["iccprofile"]
     if picture.orientation != 1 and "exif" not in options:
         exif = Image.Exif()
         exif[ORIENTATION] = picture.orientation

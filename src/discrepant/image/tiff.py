@@ -23,11 +23,12 @@ LOSSLESS = (1, 5, DEFLATE, 32773, 32946, 34925, 50000)
 # Tags handed on as they are: maker and author, XMP and IPTC, GeoTIFF, GDAL.
 CARRIED = [271, 272, 306, 315, 33432, 700, 33723]
 CARRIED += [33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113]
-# Of ImageJ's metadata, what follows from the values.
-IMAGEJ_LAYOUT = {"axes", "shape", "ImageJ", "images", "hyperstack"}
-IMAGEJ_LAYOUT |= {"channels", "slices", "frames"}
+# Of ImageJ's and tifffile's metadata, what follows from the values.
+LAYOUT = {"axes", "shape", "ImageJ", "images", "hyperstack"}
+LAYOUT |= {"channels", "slices", "frames", "truncated"}
 OPTIONS = ["photometric", "planarconfig", "extrasamples", "compression", "predictor"]
-OPTIONS += ["resolution", "resolutionunit", "iccprofile"]
+OPTIONS += ["resolution", "resolutionunit", "iccprofile", "tile", "description"]
+OPTIONS += ["bitspersample"]
 LARGE = 2**32 - 2**25  # bytes a classic TIFF file can hold
 
 
@@ -61,7 +62,7 @@ def read_tiff(path: Path) -> Picture:
         alpha = bool(samples) and samples[-1] in (PREMULTIPLIED, ALPHA)
         extra |= {"planarconfig": int(page.planarconfig), "extrasamples": samples}
     if page.photometric == WHITE_IS_ZERO:
-        values = _inverted(values)
+        values = _inverted(values, extra.get("bitspersample"))
     extra["axes"] = axes
     turned = 1 if orientation is None else int(orientation.value)
     return Picture(values, paged, channel, "TIFF", alpha, turned, extra)
@@ -76,37 +77,29 @@ def write_tiff(path: Path, picture: Picture, values: Array) -> None:
         values = values[..., 0]
         picture = replace(picture, values=values, channel_axis=None)
     layout = extra or _layout(picture)
-    options = {name: layout[name] for name in OPTIONS if name in layout}
-    options["software"] = extra.get("software", False)
-    options["extratags"] = list(extra.get("tags", []))
-    if picture.orientation != 1:
-        turned = (ORIENTATION, SHORT, 1, picture.orientation, False)
-        options["extratags"].append(turned)
-    if options["photometric"] == WHITE_IS_ZERO:
-        values = _inverted(values)
-    if bits := extra.get("bitspersample"):
+    bits = extra.get("bitspersample")
+    if layout["photometric"] == WHITE_IS_ZERO:
+        values = _inverted(values, bits)
+    if bits:
         values = np.minimum(values, values.dtype.type(2**bits - 1))
-        options |= {"bitspersample": bits, "compression": None, "predictor": None}
     values = np.ascontiguousarray(values)
-    imagej = "imagej" in extra and _imagej_holds(values, options["photometric"])
+    options = {name: layout[name] for name in OPTIONS if name in layout}
+    options |= {"software": extra.get("software", False), "extratags": _tags(picture)}
+    metadata = {**extra.get("metadata", {}), "axes": layout["axes"]}
+    imagej = extra.get("kind") == "imagej" and _suits_imagej(picture)
     with tifffile.TiffWriter(
         path,
         bigtiff=values.nbytes > LARGE and not imagej,
         byteorder=extra.get("byteorder"),
         imagej=imagej,
     ) as file:
-        axes = {"axes": layout["axes"]}
-        if imagej:
-            for name in ("planarconfig", "compression", "predictor", "software"):
-                options.pop(name, None)
-            file.write(values, metadata={**extra["imagej"], **axes}, **options)
-        elif "descriptions" in extra:
-            pages = values.reshape(-1, *values.shape[-extra["page_ndim"] :])
-            for number, text in zip(extra["order"], extra["descriptions"], strict=True):
-                options["description"] = text.encode() or None
-                file.write(pages[number], metadata=None, **options)
-        else:
-            file.write(values, metadata=axes, **options)
+        if "descriptions" not in extra:
+            file.write(values, metadata=metadata, **options)
+            return
+        pages = values.reshape(-1, *values.shape[-extra["page_ndim"] :])
+        for number, text in zip(extra["order"], extra["descriptions"], strict=True):
+            options["description"] = text.encode() or None
+            file.write(pages[number], metadata=None, **options)
 
 
 def _only_series(path: Path, file: Any) -> Any:
@@ -142,11 +135,9 @@ def _extra(file: Any, series: Any) -> dict[str, Any]:
     """Return what the writer needs beside the values."""
     page = series.keyframe
     tags = page.tags
-    lossless = page.compression in LOSSLESS
     extra: dict[str, Any] = {
+        "kind": series.kind,
         "photometric": RGB if page.photometric == YCBCR else int(page.photometric),
-        "compression": int(page.compression) if lossless else DEFLATE,
-        "predictor": int(page.predictor) if lossless and page.predictor != 1 else None,
         "byteorder": file.byteorder,
         "software": page.software.encode() or False,
         "tags": [(*tags[c].astuple()[:4], False) for c in CARRIED if c in tags],
@@ -158,13 +149,15 @@ def _extra(file: Any, series: Any) -> dict[str, Any]:
             extra["resolutionunit"] = int(tags["ResolutionUnit"].value)
     if "InterColorProfile" in tags:
         extra["iccprofile"] = tags["InterColorProfile"].value
-    if series.dtype.kind == "u" and page.bitspersample < 8 * series.dtype.itemsize:
-        extra["bitspersample"] = page.bitspersample
-    if page.photometric == PALETTE:
-        extra.pop("bitspersample", None)
+    extra |= _packing(series)
+    found: dict[str, Any] = {}
     if series.kind == "imagej":
-        found = file.imagej_metadata or {}
-        extra["imagej"] = {k: v for k, v in found.items() if k not in IMAGEJ_LAYOUT}
+        held = file.imagej_metadata or {}
+        found = {k: v if k == "Info" else _escaped(v) for k, v in held.items()}
+    elif series.kind == "shaped":
+        found = (file.shaped_metadata or ({},))[0]
+        if "shape" not in page.description[:8]:  # a text beside tifffile's own
+            extra["description"] = page.description.encode()
     elif series.kind in ("uniform", "generic", "ome"):
         # A description belongs to its page: pages go back in the order of the file.
         order = np.argsort([page.index for page in series.pages], kind="stable")
@@ -172,7 +165,30 @@ def _extra(file: Any, series: Any) -> dict[str, Any]:
         pages = [series.pages[k].aspage() for k in extra["order"]]
         extra["descriptions"] = [page.description for page in pages]
         extra["page_ndim"] = page.ndim + (page.photometric == PALETTE)
+    extra["metadata"] = {k: v for k, v in found.items() if k not in LAYOUT}
     return extra
+
+
+def _packing(series: Any) -> dict[str, Any]:
+    """Return how the values are packed: tiles, compression, bits; ImageJ knows none."""
+    page = series.keyframe
+    if series.kind == "imagej":
+        return {}
+    tile = {"tile": page.tile} if page.is_tiled else {}
+    short = series.dtype.kind == "u" and page.bitspersample < 8 * page.dtype.itemsize
+    if short and page.photometric != PALETTE:
+        return {**tile, "bitspersample": page.bitspersample}
+    if page.compression not in LOSSLESS:
+        return {**tile, "compression": DEFLATE}
+    coded = {"compression": int(page.compression)}
+    return {**tile, **coded, "predictor": int(page.predictor)}
+
+
+def _escaped(value: Any) -> Any:
+    """Return a text as ImageJ writes it where only ASCII may stand."""
+    if not isinstance(value, str):
+        return value
+    return "".join(c if c.isascii() else f"\\u{ord(c):04X}" for c in value)
 
 
 def _layout(picture: Picture) -> dict[str, Any]:
@@ -191,12 +207,16 @@ def _layout(picture: Picture) -> dict[str, Any]:
         axes[channel] = "S"
     elif channel is not None:
         axes[channel] = "C"
+    if "icc_profile" in picture.extra:
+        layout["iccprofile"] = picture.extra["icc_profile"]
     return {**layout, "axes": "".join(axes)}
 
 
-def _inverted(values: Array) -> Array:
+def _inverted(values: Array, bits: int | None) -> Array:
     """Return integers with black and white exchanged; floats stay as they are."""
-    return values if values.dtype.kind == "f" else np.invert(values)
+    if values.dtype.kind == "f":
+        return values
+    return values ^ values.dtype.type(2**bits - 1) if bits else np.invert(values)
 
 
 def _coloured(indices: Array, colours: Array) -> Array:
@@ -207,6 +227,14 @@ def _coloured(indices: Array, colours: Array) -> Array:
     return np.moveaxis(colours[:, indices], 0, -1)
 
 
-def _imagej_holds(values: Array, photometric: int) -> bool:
-    allowed = (np.uint8,) if photometric == RGB else (np.uint8, np.uint16, np.float32)
-    return values.dtype in allowed
+def _tags(picture: Picture) -> list[tuple[Any, ...]]:
+    tags = list(picture.extra.get("tags", []))
+    if picture.orientation != 1:
+        tags.append((ORIENTATION, SHORT, 1, picture.orientation, False))
+    return tags
+
+
+def _suits_imagej(picture: Picture) -> bool:
+    colours = picture.extra["photometric"] == RGB
+    allowed = (np.uint8,) if colours else (np.uint8, np.uint16, np.float32)
+    return picture.values.dtype in allowed
