@@ -1,5 +1,6 @@
 """TIFF files: pages, channels, colours and tags, kept as they were."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,13 @@ def read_tiff(path: Path) -> Picture:
 
     with tifffile.TiffFile(path) as file:
         series = _only_series(path, file)
-        page, axes = series.keyframe, series.axes
+        page, axes, shape = series.keyframe, series.axes, series.shape
         _check_colours(path, page)
+        if page.photometric == PALETTE:
+            axes, shape = axes + "S", (*shape, 3)
         channel = next((axes.index(a) for a in "SC" if a in axes), None)
         paged = tuple(k for k, a in enumerate(axes) if a not in "YX" and k != channel)
-        copies = 3 if page.photometric == PALETTE else 1
-        pages = int(np.prod([series.shape[k] for k in paged]))
-        size = series.size * copies
+        size, pages = math.prod(shape), math.prod(shape[k] for k in paged)
         check_room(path, size, size // max(pages, 1), series.dtype.itemsize)
         values = series.asarray()
         extra = _extra(file, series)
@@ -55,7 +56,7 @@ def read_tiff(path: Path) -> Picture:
         colours = page.colormap
     alpha = False
     if page.photometric == PALETTE:
-        values, axes, channel = _coloured(values, colours), axes + "S", len(axes)
+        values = _coloured(values, colours)
         extra["photometric"] = RGB
     elif "S" in axes:
         samples = tuple(int(sample) for sample in page.extrasamples)
@@ -122,8 +123,9 @@ def _only_series(path: Path, file: Any) -> Any:
 
 def _check_colours(path: Path, page: Any) -> None:
     decoded = page.photometric == YCBCR and page.compression in JPEG
-    known = (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE)
-    if not (page.photometric in known or decoded):
+    mapped = page.photometric == PALETTE and page.samplesperpixel == 1
+    known = page.photometric in (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB)
+    if not (known or mapped or decoded):
         kind = getattr(page.photometric, "name", page.photometric)
         raise InputError(
             f"{path} holds colours of kind {kind}, which are not supported; save it "
