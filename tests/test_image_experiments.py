@@ -17,7 +17,7 @@ from discrepant.experiments.running import Runner
 from test_cli import discrepant
 
 QUICK = images.Config.quick("fig3")
-TINY = replace(QUICK, width=2, steps=4, settling=0, every=2, size=40, shrink=2)
+TINY = replace(QUICK, width=2, steps=4, settling=0, every=2, size=40)
 NAMES = ["a", "b", "c"]
 
 
