@@ -674,6 +674,21 @@ def test_what_cannot_be_written_is_one_sentence(tmp_path):
         write(tmp_path / "a.tif", held, held.values)
 
 
+def test_what_cannot_be_written_shows_before_the_work(tmp_path, monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError
+
+    def failing(*args):
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr("discrepant.restoring.restore", never)
+    monkeypatch.setattr("discrepant.image.files.write_tiff", failing)
+    np.save(tmp_path / "a.npy", picture())
+    with pytest.raises(InputError, match="cannot be written as TIFF: no such thing"):
+        restore_file(Job(tmp_path / "a.npy", tmp_path / "b.tif"), Options())
+    assert not (tmp_path / "b.tif").exists()
+
+
 def test_a_run_that_was_stopped_says_so(tmp_path):
     np.save(tmp_path / "a.npy", spoiled((24, 30)))
     job = Job(tmp_path / "a.npy", tmp_path / "b.npy")

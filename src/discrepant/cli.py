@@ -193,7 +193,10 @@ def restore(
     ] = False,
     known_bad: Annotated[
         Path | None,
-        typer.Option(help="An image that is nonzero where values are known to be bad."),
+        typer.Option(
+            help="An image that is nonzero where values are known to be bad; of the "
+            "same pages and channels, or one for all."
+        ),
     ] = None,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds for each file, at most; above 0.")

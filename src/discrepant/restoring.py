@@ -132,6 +132,8 @@ def restore_file(job: Job, options: Options, progress: Progress | None = None) -
         check_fits(path, BLANK)
     names = [path.name for path in (job.target, *extras)]
     with staged(job.target.parent, names, overwrite=options.overwrite) as scratch:
+        # What cannot be written shows before the work, not after it.
+        write(scratch / job.target.name, picture, picture.values)
         with _named_warnings(job.source.name):
             found = _restored(picture, options, started, progress)
         write(scratch / job.target.name, picture, found.values)
