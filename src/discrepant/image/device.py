@@ -1,10 +1,9 @@
 """Where the network runs, and whether it fits there."""
 
-import os
-
 import torch
 
 from discrepant.errors import InputError
+from discrepant.image.memory import physical_memory
 from discrepant.image.networks import Network
 
 # Floats held at once for each pixel, measured at widths 32 to 128 from 256² on.
@@ -57,7 +56,4 @@ def memory_needed(height: int, width: int, hidden: int) -> int:
 def _memory_there(device: torch.device) -> int | None:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not known on this system
-        return None
+    return physical_memory()
