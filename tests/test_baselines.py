@@ -56,6 +56,19 @@ def test_convex_refuses():
         convex(np.eye(3), alpha=0)
     with pytest.raises(InputError, match="square"):
         convex(np.ones((3, 4)), psd=True)
+    with pytest.raises(InputError, match="square"):
+        l1_factorisation(np.ones((3, 4)))
+    with pytest.raises(InputError, match="step"):
+        convex(np.eye(3), max_iter=0)
+    with pytest.raises(InputError, match="step"):
+        alternating_projections(np.eye(3), rank=1, share=0.1, max_iter=0)
+
+
+def test_default_alpha_is_that_of_the_estimator():
+    problem = corrupted_matrix((np.int64(20)), 2, 0.1, missing=0.3, random_state=0)
+    share = 1 - np.isnan(problem.observed).mean()
+    found = convex(problem.observed, alpha="auto", max_iter=5)
+    assert found.alpha == pytest.approx(np.sqrt(share * 20))
 
 
 def test_l1_factorisation_recovers_told_the_rank_and_overfits_otherwise():

@@ -44,9 +44,21 @@ def test_pca_keeps_labels_and_writes_everything(table, tmp_path):
     assert low_rank.columns.equals(source.columns)
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["rank"] == 2
+    assert summary["labels"] == "first line, first column"
+    assert summary["labels"] in done.stdout
+    assert summary["warnings"] == []
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         *("low_rank.csv", "sparse.csv", "summary.json", "picture.png"),
     }
+
+
+def test_warnings_are_shown_and_kept(tmp_path):
+    np.save(tmp_path / "thin.npy", np.arange(1.0, 41.0)[:, None])
+    done = discrepant("pca", "thin.npy", "-o", "out", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "alpha" in done.stderr
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert len(summary["warnings"]) == 1
 
 
 def test_the_same_seed_gives_the_same_result(table, tmp_path):
@@ -92,7 +104,11 @@ def test_the_input_is_never_overwritten(table, tmp_path):
         ("pca", "good.npy", "-o", "out", "--alpha", "-3"),
         ("pca", "wide.npy", "-o", "out", "--psd"),
         ("pca", "good.npy"),
+        ("pca", "dates.npy", "-o", "out"),
+        ("pca", "good.npy", "-o", "out", "--seed", "-1"),
+        ("demo", "-o", "out", "--seed", "-1"),
         ("reproduce", "fig9", "-o", "out"),
+        ("reproduce", "fig3", "-o", "out", "--quick", "--scale", "paper"),
         ("reproduce", "fig1a", "-o", "out", "--jobs", "0"),
         ("unknown",),
     ],
@@ -103,6 +119,7 @@ def test_mistakes_get_one_sentence_and_exit_code_two(tmp_path, args):
     np.save(tmp_path / "complex.npy", np.ones((3, 3), complex))
     np.save(tmp_path / "infinite.npy", np.full((3, 3), np.inf))
     np.save(tmp_path / "nothing.npy", np.full((3, 3), np.nan))
+    np.save(tmp_path / "dates.npy", np.zeros((3, 3), "M8[s]"))
     np.save(tmp_path / "good.npy", np.ones((4, 4)))
     np.save(tmp_path / "wide.npy", np.ones((4, 5)))
     before = sorted(path.name for path in tmp_path.iterdir())

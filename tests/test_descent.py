@@ -102,11 +102,52 @@ class TestInvariance:
     @pytest.mark.parametrize("scale", [1e-6, 1e6])
     def test_scale_of_the_data(self, scale):
         y = paper_problem().observed
+        truth = scale * paper_problem().low_rank
         plain = recover(y, random_state=0, stop=Steps(2000))
-        scaled = recover(scale * y, random_state=0, stop=Steps(2000))
+        scaled = recover(
+            scale * y, random_state=0, stop=Steps(2000), callback=Tracking(truth)
+        )
+        error = relative_error(scaled.signal, truth)
+        assert scaled.history["error"][-1] == pytest.approx(error)
         np.testing.assert_allclose(
             scaled.signal / scale, plain.signal, rtol=1e-6, atol=1e-6
         )
+
+    @pytest.mark.parametrize(
+        ("scale", "dtype"),
+        [
+            (1e-25, np.float32),
+            (1e20, np.float32),
+            (1e-200, np.float64),
+            (1e200, np.float64),
+        ],
+    )
+    def test_extreme_scales(self, scale, dtype):
+        problem = corrupted_matrix(30, 2, 0.05, random_state=0)
+        y = (scale * problem.observed).astype(dtype)
+        found = recover(y, random_state=0)
+        assert relative_error(found.signal / scale, problem.low_rank) < 0.02
+        assert certify(found).feasibility <= 1.01e-3
+
+    @pytest.mark.parametrize("amplitude", [1e2, 1e4, -1e6, 1e12])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_one_huge_entry(self, amplitude, dtype):
+        problem = corrupted_matrix(30, 2, 0.05, missing=0.05, random_state=0)
+        y = problem.observed.astype(dtype)
+        y[3, 4] = amplitude
+        found = recover(y, random_state=0)
+        assert relative_error(found.signal, problem.low_rank) < 0.02
+        assert found.sparse[3, 4] == pytest.approx(amplitude, rel=0.1)
+        assert certify(found).gap < 0.1
+        assert certify(found).feasibility <= 1.01e-3
+
+    def test_rows_that_are_large_as_a_whole_are_kept(self):
+        X = np.ones((20, 20))
+        X[:8] *= 300
+        y = X.copy()
+        y[15, 15] = 1e9
+        found = recover(y, psd=False, random_state=0)
+        assert relative_error(found.signal, X) < 0.05
 
     def test_scale_of_the_operator(self):
         rng = np.random.default_rng(0)
@@ -173,6 +214,7 @@ class TestRefusals:
             (np.array([["a", 1], [2, 3]], object), {}, "numbers"),
             (SQUARE, {"alpha": 0}, "alpha"),
             (SQUARE, {"alpha": -1}, "alpha"),
+            (SQUARE, {"alpha": None}, "alpha"),
             (SQUARE, {"alpha": "much"}, "alpha"),
             (SQUARE, {"step": -1e-4}, "step"),
             (SQUARE, {"step": np.nan}, "step"),
@@ -198,6 +240,10 @@ class TestStopping:
         assert "25 steps" in str(steps.status)
         loose = recover(y, stop=Residual(0.5), random_state=0)
         assert loose.status.converged
+        endless = recover(SQUARE, stop=Residual(0.0), random_state=0)
+        assert endless.n_steps == 20_000
+        with pytest.raises(InputError, match="stop"):
+            recover(y, stop=5)
         quick = recover(y, stop=Seconds(0.0), random_state=0)
         assert quick.n_steps == 0
         with pytest.raises(InputError):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discrepant import experiments
+from discrepant import InputError, experiments
 from discrepant.experiments import (
     beyond,
     comparison,
@@ -16,6 +16,7 @@ from discrepant.experiments import (
     theorem1,
 )
 from discrepant.experiments.running import Runner
+from discrepant.outputs import staged
 
 SERIAL = Runner(seed=1, jobs=1)
 
@@ -113,5 +114,32 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
         go()
     assert [row["square"] for row in go()] == [0, 1, 4, 9]
     assert log.read_text().split() == ["0", "1", "2", "2", "3"]
+    others = {".other-123.journal", ".other-123.0.checkpoint", ".mine.checkpoint.txt"}
+    for name in others:
+        (tmp_path / name).touch()
+    journal = runner.journal("test", fails_at_two, Settings())
+    journal.with_suffix(".0.checkpoint").touch()
     runner.forget()
-    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+    assert {path.name for path in tmp_path.iterdir()} == {"log", *others}
+
+
+def square(number):
+    return {"square": number**2}
+
+
+def test_a_journal_of_other_tasks_is_not_used(tmp_path):
+    runner = Runner(jobs=1, folder=tmp_path)
+    for numbers in (range(3), range(1, 4)):
+        tasks = [{"number": n} for n in numbers]
+        rows = runner.map(square, tasks, label="test", config=Settings())
+        assert [row["square"] for row in rows] == [n**2 for n in numbers]
+
+
+def test_only_errors_of_writing_are_said_to_be_such(tmp_path):
+    with pytest.raises(FileNotFoundError), staged(tmp_path / "out", ["a"]):
+        (tmp_path / "missing").read_text()
+    with (
+        pytest.raises(InputError, match="Writing"),
+        staged(tmp_path / "out", ["a"]) as scratch,
+    ):
+        (scratch / "no" / "a").write_text("")

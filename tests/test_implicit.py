@@ -81,6 +81,66 @@ class TestRecovery:
         assert model.certificate_.gap < 1e-5
 
 
+class TestGrossEntries:
+    """However large an error is, the answer is the same."""
+
+    @pytest.mark.parametrize("amplitude", [1e2, 1e4, 1e7, -1e10, 1e12])
+    @pytest.mark.parametrize("shape", [(100, 80), (80, 100), 80])
+    def test_one_huge_entry(self, shape, amplitude):
+        problem = corrupted_matrix(shape, 3, 0.05, missing=0.1, random_state=0)
+        Y = problem.observed.copy()
+        Y[5, 7] = amplitude
+        model = RobustPCA(psd=shape == 80, random_state=0).fit(Y)
+        assert model.rank_ == 3
+        assert relative_error(model.low_rank_, problem.low_rank) < 1e-12
+        assert model.sparse_[5, 7] == amplitude - model.low_rank_[5, 7]
+        seen = ~np.isnan(Y)
+        total = model.low_rank_ + model.sparse_
+        np.testing.assert_allclose(total[seen], Y[seen], rtol=1e-12, atol=1e-10)
+        assert model.certificate_.gap < 1e-5
+
+    @pytest.mark.parametrize("sentinel", [-1e3, -1e4, -1e5, -999999, 1e30])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_many_huge_entries(self, sentinel, dtype):
+        X = corrupted_matrix((100, 80), 3, 0, random_state=1).low_rank
+        Y = X.astype(dtype)
+        Y[np.random.default_rng(0).random(X.shape) < 0.1] = sentinel
+        model = RobustPCA(random_state=0).fit(Y)
+        assert model.rank_ == 3
+        assert model.n_iter_ < 100
+        assert relative_error(model.low_rank_, X) < (
+            1e-6 if dtype == np.float64 else 1e-4
+        )
+
+    def test_on_file(self, tmp_path):
+        problem = corrupted_matrix((500, 100), 3, 0.1, random_state=7)
+        Y = problem.observed.copy()
+        Y[400, 3] = 1e11
+        np.save(tmp_path / "y.npy", Y)
+        Y = np.load(tmp_path / "y.npy", mmap_mode="r")
+        model = RobustPCA(memory_limit=1000, random_state=0).fit(Y)
+        assert relative_error(model.low_rank_, problem.low_rank) < 1e-12
+
+    @pytest.mark.parametrize("turned", [False, True])
+    def test_rows_that_are_large_as_a_whole_are_kept(self, turned):
+        X = corrupted_matrix((100, 80), 2, 0, random_state=0).low_rank
+        X[:40] *= 300
+        Y = X.copy()
+        Y[50, 50] = 1e9
+        model = RobustPCA(random_state=0).fit(Y.T if turned else Y)
+        assert model.rank_ == 2
+        found = model.low_rank_.T if turned else model.low_rank_
+        assert relative_error(found, X) < 1e-6
+
+    def test_an_entry_that_was_clipped_for_no_reason_is_taken_back(self, monkeypatch):
+        from discrepant import implicit
+
+        monkeypatch.setattr(implicit, "clip_bound", lambda Y, top: 2.0)
+        problem = corrupted_matrix((100, 80), 3, 0.1, random_state=0)
+        model = RobustPCA(random_state=0).fit(problem.observed)
+        assert relative_error(model.low_rank_, problem.low_rank) < 1e-10
+
+
 class TestConvexOptimum:
     @pytest.mark.parametrize("psd", [False, True])
     @pytest.mark.parametrize("factor", [0.6, 1.0, 2.0])
@@ -99,13 +159,27 @@ class TestConvexOptimum:
         model = RobustPCA(alpha=np.sqrt(80) / 4, random_state=0).fit(problem.observed)
         assert model.certificate_.gap < 1e-3
 
-    def test_certificate_is_a_bound(self):
-        Y = noisy()
-        model = RobustPCA(random_state=0).fit(Y)
+    @pytest.mark.parametrize(
+        ("shape", "psd"), [((60, 50), False), ((60, 6), False), (30, True), (7, True)]
+    )
+    @pytest.mark.parametrize("max_iter", [3, 8, 500])
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_certificate_is_a_bound(self, shape, psd, max_iter):
+        Y = corrupted_matrix(shape, 3, 0.1, random_state=0).observed
+        Y += 0.1 * np.random.default_rng(1).standard_normal(Y.shape)
+        model = RobustPCA(psd=psd, max_iter=max_iter, random_state=0).fit(Y)
         X, lam = model.low_rank_, 1 / model.alpha_
+        M = model._found.dual
+        top = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
+        bound = np.sum(M * Y) / max(top, np.abs(M).max() / lam, 1.0)
         primal = np.linalg.svd(X, compute_uv=False).sum() + lam * np.abs(Y - X).sum()
-        assert model.certificate_.primal == pytest.approx(primal, rel=1e-6)
-        assert model.certificate_.dual <= primal
+        certificate = model.certificate_
+        assert certificate.primal == pytest.approx(primal, rel=1e-6)
+        assert certificate.dual <= bound * (1 + 1e-9)
+        assert certificate.dual == pytest.approx(bound, rel=1e-4)
+        best = RobustPCA(psd=psd, alpha=model.alpha_, random_state=0).fit(Y)
+        assert certificate.dual <= best.certificate_.primal * (1 + 1e-9)
+        assert -1e-9 < certificate.gap
 
     def test_running_out_of_steps_is_said(self):
         with pytest.warns(ConvergenceWarning, match="max_iter"):
@@ -188,20 +262,31 @@ class TestBlocks:
             V = rng.standard_normal((7, 3))
             with rows:
                 P, B, sums = rows.sweep(
-                    kernels.data, scalars=(1.0,), right=V, power=True
+                    kernels.data, scalars=(0.1,), right=V, power=True
                 )
-            np.testing.assert_allclose(P, tall @ V)
-            np.testing.assert_allclose(B, tall.T @ (tall @ V))
-            assert sums.sum() == pytest.approx(np.sum(Y**2))
+            np.testing.assert_allclose(P, 0.1 * tall @ V)
+            np.testing.assert_allclose(B, 0.01 * tall.T @ (tall @ V))
+            assert sums.sum() == pytest.approx(0.01 * np.sum(Y**2))
 
     @pytest.mark.parametrize("psd", [False, True])
-    def test_largest_singular_value(self, psd):
-        M = rng.standard_normal((80, 80))
+    @pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 8, 9, 10, 11, 63, 64, 65, 80, 150])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_largest_value_is_a_bound_and_close(self, psd, n, dtype):
+        M = rng.standard_normal((n if psd else n + 5, n)).astype(dtype)
+        exact = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
         rows = Rows(M)
         with rows:
             found = largest_value(rows, M.copy(), psd)
-        exact = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
-        assert found == pytest.approx(exact, rel=1e-6)
+        rounding = 1e-12 if dtype == np.float64 else 1e-6
+        assert exact * (1 - rounding) <= found <= exact * (1 + 1e-5) + 1e-5
+
+    def test_largest_eigenvalue_among_negative_ones(self):
+        v = np.linalg.qr(rng.standard_normal((100, 1)))[0]
+        for top in (2.5, -0.1):
+            M = (top + 0.5) * v @ v.T - 0.5 * np.eye(100)
+            rows = Rows(M)
+            with rows:
+                assert largest_value(rows, M.copy(), True) == pytest.approx(top)
 
 
 class TestOddData:
@@ -297,7 +382,9 @@ class TestEstimator:
         again = model.fit(Y + 1e-6 * rng.standard_normal(Y.shape))
         assert again.n_iter_ < cold / 2
         assert again.certificate_.gap < 1e-5
-        model.fit(Y[:50])  # another shape: starts afresh
+        model.fit(1e200 * Y)  # another scale: starts afresh
+        assert model.certificate_.gap < 1e-5
+        model.fit(Y[:50])  # another shape: likewise
         assert model.low_rank_.shape == (50, 120)
 
     def test_pipeline_grid_search_clone_pickle_and_joblib(self):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from discrepant import InputError
-from discrepant.tables import read_table
+from discrepant.tables import Table, read_table
 
 VALUES = np.array([[1.5, 2.0, np.nan], [4.0, 5.25, 6.0]])
 CSV = {
@@ -16,6 +16,10 @@ CSV = {
     "index": "r1,1.5,2.0,\nr2,4.0,5.25,6.0\n",
     "repeated labels": "a,a,a\n1.5,2.0,\n4.0,5.25,6.0\n",
     "semicolons": "a;b;c\n1,5;2,0;\n4,0;5,25;6,0\n",
+    "numbers as labels": ",0,1,2\n0,1.5,2.0,\n1,4.0,5.25,6.0\n",
+    "years above names": ",2000,2001,2002\nx,1.5,2.0,\ny,4.0,5.25,6.0\n",
+    "names that mean missing": "id,a,b,c\nNA,1.5,2.0,\nx,4.0,5.25,6.0\n",
+    "separators inside quotes": '"a;b;c;d",e,f\n1.5,2.0,\n4.0,5.25,6.0\n',
     "tabs": "a\tb\tc\n1.5\t2.0\t\n4.0\t5.25\t6.0\n",
 }
 
@@ -28,7 +32,45 @@ def test_csv_round_trip(tmp_path, name):
     np.testing.assert_array_equal(table.values, VALUES)
     copy = tmp_path / "copy.csv"
     table.write(copy, table.values)
-    assert copy.read_text() == CSV[name]
+    assert copy.read_text().replace('"', "") == CSV[name].replace('"', "")
+
+
+def test_what_pandas_writes_is_read_back(tmp_path):
+    path = tmp_path / "table.csv"
+    values = np.random.default_rng(0).standard_normal((30, 4))
+    values[0, 0] = values[3, 2] = np.nan
+    pd.DataFrame(values).to_csv(path)
+    table = read_table(path)
+    np.testing.assert_array_equal(table.values, values)
+    assert table.labels == "first line, first column"
+    pd.DataFrame(values).to_csv(path, header=False, index=False)
+    table = read_table(path)
+    np.testing.assert_array_equal(table.values, values)
+    assert table.labels == "none"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n\na,b\n1,2\n3,4\n",
+        '"a","b"\n"1",1,2\n"2",3,4\n',  # as R writes it
+    ],
+)
+def test_headers_in_odd_places(tmp_path, text):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    table = read_table(path)
+    np.testing.assert_array_equal(table.values, [[1, 2], [3, 4]])
+    assert table.columns == ["a", "b"]
+
+
+@pytest.mark.parametrize("cell", ["1;234.5", "5%", "True", "1.5D+00"])
+def test_one_odd_cell_does_not_make_labels(tmp_path, cell):
+    path = tmp_path / "table.csv"
+    path.write_text(f"1.0,2\n3.0,4\n{cell},6\n7.0,8\n")
+    with pytest.raises(InputError, match="row 3") as caught:
+        read_table(path)
+    assert cell in str(caught.value)
 
 
 def test_numeric_header_and_index_on_request(tmp_path):
@@ -55,6 +97,15 @@ def test_npy_and_npz(tmp_path, dtype):
         read_table(tmp_path / "b.npz", key="nothing")
 
 
+@pytest.mark.parametrize("key", ["file", "allow_pickle", "a/b"])
+def test_any_name_in_an_npz(tmp_path, key):
+    table = Table(np.eye(2), ".npz", key=key)
+    table.write(tmp_path / "a.npz", 2 * np.eye(2))
+    again = read_table(tmp_path / "a.npz")
+    assert again.key == key
+    np.testing.assert_array_equal(again.values, 2 * np.eye(2))
+
+
 def test_parquet(tmp_path):
     frame = pd.DataFrame(VALUES.astype(np.float32), ["x", "y"], ["a", "b", "c"])
     frame.to_parquet(tmp_path / "t.parquet")
@@ -67,6 +118,11 @@ def bad_files(folder):
     (folder / "empty.csv").write_text("")
     (folder / "labels.csv").write_text("a,b\n")
     (folder / "text.csv").write_text("a,b\n1,yes\n2,no\n")
+    (folder / "spaces.csv").write_text("1 2 3\n4 5 6\n")
+    (folder / "long.csv").write_text("1,2\n" + "3" * 200_000 + ",4\n")
+    np.save(folder / "dates.npy", np.zeros((3, 3), "M8[s]"))
+    np.save(folder / "words.npy", np.full((3, 3), "a"))
+    np.save(folder / "fields.npy", np.zeros((3, 3), [("a", float)]))
     (folder / "ragged.csv").write_text("1,2\n3,4,5\n")
     (folder / "binary.csv").write_bytes(bytes(range(256)))
     (folder / "table.xyz").write_text("1")
@@ -92,6 +148,7 @@ def bad_files(folder):
             "binary.csv",
             "table.xyz",
         ),
+        *("spaces.csv", "long.csv", "dates.npy", "words.npy", "fields.npy"),
         *("folder.csv", "wrong.npy", "cut.npy", "pickled.npy", "line.npy"),
         *("wrong.npz", "wrong.parquet", "missing.csv", "empty.npy"),
     ],

@@ -41,19 +41,26 @@ def natural_alpha(
     operator: Operator, norm: Callable[[Array], float], rng: np.random.Generator
 ) -> float:
     """Return the α at which corruption cannot pass for signal: ``½‖A*(±1)‖₂``."""
-    m, n = operator.signal_shape
-    if isinstance(operator, Identity):
-        return float(np.sqrt(max(m, n)))
-    if isinstance(operator, Mask):
-        return float(np.sqrt(max(1.0, operator.observed.mean() * max(m, n))))
+    if isinstance(operator, Identity | Mask):
+        return default_alpha(operator)
     signs = rng.choice((-1.0, 1.0), size=operator.data_shape)
     return norm(operator.adjoint(signs)) / 2
+
+
+def default_alpha(operator: Operator) -> float:
+    """Return √max(m, n), of which only the share that is observed counts."""
+    share = float(operator.observed.mean()) if isinstance(operator, Mask) else 1.0
+    return _root(operator.signal_shape, share)
+
+
+def _root(shape: tuple[int, ...], observed: float) -> float:
+    return float(np.sqrt(max(1.0, observed * max(shape))))
 
 
 def alpha_for(Y: Array, psd: bool, observed: float = 1.0) -> float:
     """Return the default α for a matrix of which a share is observed (NaN is not)."""
     m, n = Y.shape
-    root = float(np.sqrt(max(1.0, observed * max(m, n))))
+    root = _root(Y.shape, observed)
     if not psd or m < 2 or m != n:
         return root
     agree = _share_of_pairs_that_agree(Y)

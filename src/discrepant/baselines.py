@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discrepant.descent import Callback, checked_data, descend
-from discrepant.errors import InputError
+from discrepant.alpha import default_alpha
+from discrepant.descent import Callback, check_rates, checked_data, descend
 from discrepant.linalg import (
     Array,
     blas_threads,
@@ -27,7 +27,7 @@ FINAL_MU = 1e-5  # the last μ in units of ‖Y‖₂: it leaves that relative e
 def convex(
     y: ArrayLike,
     *,
-    alpha: float | None = None,
+    alpha: float | str = "auto",
     psd: bool = False,
     tol: float = 1e-3,
     max_iter: int = 20_000,
@@ -45,8 +45,8 @@ def convex(
     ----------
     y : array-like of shape (m, n)
         The corrupted matrix; NaN marks missing entries.
-    alpha : float, optional
-        λ = 1/α; by default α = √max(m, n).
+    alpha : float or "auto"
+        λ = 1/α; "auto" is √max(m, n), less where entries are missing.
     psd : bool
         Whether X ⪰ 0 is demanded.
     tol : float
@@ -57,11 +57,10 @@ def convex(
     """
     data, operator = checked_data(y, None)
     Y = data.astype(np.float64)
-    m, n = Y.shape
     check_square(Y.shape, psd)
-    alpha = math.sqrt(max(m, n)) if alpha is None else float(alpha)
-    if not 0 < alpha < math.inf:
-        raise InputError(f"alpha must be a positive number, got {alpha!r}.")
+    check_rates(alpha, "auto", 1.0)
+    Steps(max_iter)
+    alpha = default_alpha(operator) if isinstance(alpha, str) else float(alpha)
     prox: Callable[[Array, float], tuple[Array, Array]] = (
         shrink_eigen if psd else shrink_singular
     )
@@ -150,6 +149,7 @@ def l1_factorisation(
     data, operator = checked_data(y, None)
     Y = data.astype(np.float64)
     m, n = Y.shape
+    check_square(Y.shape, psd)
     rng = np.random.default_rng(random_state)
     scale = init_scale * math.sqrt(float(np.abs(Y).mean()))
     signal: PSDFactor | Factor
@@ -197,6 +197,7 @@ def alternating_projections(
     """
     data, operator = checked_data(y, None)
     Y = data.astype(np.float64)
+    Steps(max_iter)
     outliers = round(share * Y.size)
     S = np.zeros_like(Y)
     residuals: list[float] = []

@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ class Rows:
         In memory or memory-mapped; may be read-only.  Only an array that is contiguous
         in neither order, or of another type, is copied.
     n_jobs : int, optional
-        Threads; by default one per core that this process may use.
+        Threads; by default one per core that this process may use.  Negative numbers
+        count from there: −1 is all of them, −2 all but one.
     memory_limit : int, optional
         Bytes that `scratch` may take in memory; beyond it goes to a temporary file.
     """
@@ -64,7 +66,7 @@ class Rows:
         self.Z_is_transposed = not along_rows
         self.turned = self.wide is along_rows
         self.m, self.n = max(Z.shape), min(Z.shape)
-        jobs = min(n_jobs or _cores(), max(Z.size // _WORTH_A_THREAD, 1))
+        jobs = min(_threads(n_jobs), max(Z.size // _WORTH_A_THREAD, 1))
         cuts = np.linspace(0, self.m, jobs + 1).astype(int)
         self._shares = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
@@ -185,6 +187,18 @@ class Rows:
 
     def _narrow(self, factor: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(factor, self.dtype)
+
+
+def _threads(n_jobs: int | None) -> int:
+    """Read a number of threads as joblib does."""
+    if n_jobs is None:
+        return _cores()
+    if not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise InputError(
+            f"n_jobs must be a whole number other than zero, got {n_jobs!r}; −1 is all "
+            "cores."
+        )
+    return int(n_jobs) if n_jobs > 0 else max(_cores() + 1 + int(n_jobs), 1)
 
 
 def _cores() -> int:

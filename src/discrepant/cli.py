@@ -4,7 +4,6 @@ import sys
 import time
 import warnings
 from enum import Enum, StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +28,9 @@ Output = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace results that are there already.")
 ]
-Seed = Annotated[int, typer.Option(help="Seed; the same seed gives the same result.")]
+Seed = Annotated[
+    int, typer.Option(help="Seed; the same seed gives the same result.", min=0)
+]
 Scale = Enum("Scale", {"cpu": "cpu", "paper": "paper"}, type=str)
 Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
 
@@ -140,10 +141,15 @@ def _split(model: Any, table: Any, file: Path, output: Path, overwrite: bool) ->
     names = (low_rank, sparse, "summary.json", "picture.png")
     with staged(output, names, overwrite=overwrite, keep=file) as scratch:
         started = time.perf_counter()
-        model.fit(table.values)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(table.values)
+        for warning in caught:
+            typer.echo(f"discrepant: {warning.message}", err=True)
         summary = {
             "file": file.name,
             "shape": list(table.values.shape),
+            "labels": table.labels,
             "missing": float(np.isnan(table.values).mean()),
             "rank": model.rank_,
             "corrupted": corrupted_share(model.sparse_, table.values),
@@ -151,6 +157,7 @@ def _split(model: Any, table: Any, file: Path, output: Path, overwrite: bool) ->
             "certificate": vars(model.certificate_),
             "steps": model.n_iter_,
             "status": str(model.status_),
+            "warnings": [str(warning.message) for warning in caught],
             "seconds": round(time.perf_counter() - started, 3),
             "solver": model.solver,
             "seed": model.random_state,
@@ -165,7 +172,8 @@ def _split(model: Any, table: Any, file: Path, output: Path, overwrite: bool) ->
         except InputError as error:  # matplotlib is an extra: do without
             typer.echo(f"No picture: {error}", err=True)
     typer.echo(
-        f"{file.name}: {table.values.shape[0]}×{table.values.shape[1]}, rank "
+        f"{file.name}: {table.values.shape[0]}×{table.values.shape[1]} (labels: "
+        f"{table.labels}), rank "
         f"{model.rank_}, {summary['corrupted']:.1%} of the entries corrupted, "
         f"{summary['missing']:.1%} missing.\n{model.status_}; {model.certificate_}.\n"
         f"Written to {output}: {', '.join(names)}."
@@ -268,12 +276,11 @@ def reproduce(
     from discrepant.experiments import load
     from discrepant.experiments.running import Runner
     from discrepant.outputs import staged, write_json
+    from discrepant.plotting import require_matplotlib
 
     label = str(name.value)
     if jobs == 0 or jobs < -1:
         raise InputError(f"--jobs must be a positive number or -1, got {jobs}.")
-    if find_spec("matplotlib") is None:
-        raise InputError("Pictures need matplotlib: pip install 'discrepant[plot]'.")
     module, settings = load(label)
     if scale or images:
         if not hasattr(module.Config, "paper"):
@@ -281,6 +288,7 @@ def reproduce(
         settings = {**settings, **({"images": str(images)} if images else {})}
     if quick and scale is Scale.paper:
         raise InputError("--quick and --scale paper contradict each other; pass one.")
+    require_matplotlib()
     make = module.Config.quick if quick else module.Config
     if scale is Scale.paper:
         make = module.Config.paper

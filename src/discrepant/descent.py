@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,14 @@ from numpy.typing import ArrayLike
 
 from discrepant.alpha import natural_alpha
 from discrepant.errors import InputError
-from discrepant.linalg import Array, blas_threads, check_square, spectral_norm
+from discrepant.linalg import (
+    CORRUPT,
+    Array,
+    blas_threads,
+    check_square,
+    clip_bound,
+    spectral_norm,
+)
 from discrepant.operators import Identity, Mask, Operator, Wrapped
 from discrepant.parameters import Factor, Hadamard, Parameterisation, PSDFactor
 from discrepant.progress import bar
@@ -147,9 +155,9 @@ def recover(
         Ratio of the two learning rates. The result is that of the convex program
         with λ = 1/α. "auto" is √max(m, n), and what that stands for under an operator.
     step : float or "auto"
-        The learning rate τ of U. With "auto" the data are first brought to unit size,
-        so that their scale does not matter; with a number everything is taken as it
-        is, as in the paper.
+        The learning rate τ of U. With "auto" the data are first brought to unit size
+        and their gross entries clipped, so that neither scale matters; with a number
+        everything is taken as it is, as in the paper.
     init_scale : float
         Standard deviation of the start of U, g and h; relative to the root of the
         data's mean size if the step is "auto".
@@ -159,7 +167,7 @@ def recover(
         Whether X is positive semidefinite (U Uᵀ) or any matrix (U Vᵀ).
     stop : rule or sequence of rules
         See `discrepant.stopping`; by default a relative residual of 1e-3 or 20,000
-        steps.
+        steps, which also end a run that is told of a residual only.
     random_state : int, Generator or None
         Seed of the start.
     callback : callable, optional
@@ -183,9 +191,8 @@ def recover(
     True
     """
     data, A = checked_data(y, operator)
-    rules = (stop,) if callable(stop) else tuple(stop)
+    rules = _checked_rules(stop)
     check_rates(alpha, step, init_scale)
-    m, n = A.signal_shape
     check_square(A.signal_shape, psd)
     rng = np.random.default_rng(random_state)
     work = np.dtype(np.float32 if data.dtype.itemsize < 8 else np.float64)
@@ -195,47 +202,36 @@ def recover(
         return spectral_norm(Z, rng)
 
     alpha = natural_alpha(A, norm, rng) if alpha == "auto" else float(alpha)
-    if step == "auto":
-        start, gain, tau = _fitting_start_and_step(y, A, init_scale, alpha, norm)
-    else:
-        start, gain, tau = init_scale, 1.0, float(step)
-    seed = rng.integers(2**63)
-    for _ in range(8):
-        signal, corruption = _start(
-            A, work, psd, width, start, gain, np.random.default_rng(seed)
+    auto = step == "auto"
+    top = float(np.max(np.abs(y)))
+    bound = clip_bound(y, top) if auto else top
+    while True:
+        near = np.clip(y, -bound, bound)
+        unit = float(np.mean(np.abs(near), dtype=np.float64)) if auto else 1.0
+        signal, corruption, status, history = _descent(
+            near / (unit or 1.0),
+            A,
+            alpha=alpha,
+            step=step,
+            init_scale=init_scale,
+            width=width,
+            psd=psd,
+            stop=rules,
+            rng=rng,
+            callback=_in_units(callback, unit),
+            progress=progress,
         )
-        try:
-            with blas_threads(y.size * (width or min(m, n))):
-                status, history = descend(
-                    y,
-                    A,
-                    signal,
-                    corruption,
-                    step=tau,
-                    alpha=alpha,
-                    stop=rules,
-                    callback=callback,
-                    progress=progress,
-                )
+        s = corruption.value() * unit
+        missed = (np.abs(y) > bound) & (s * np.sign(y) < CORRUPT * bound)
+        if not missed.any():
             break
-        except DivergenceError as error:
-            if step != "auto":
-                safe = _fitting_start_and_step(y, A, init_scale, alpha, norm)[2]
-                raise InputError(
-                    f"The descent {error} with step={step:g}; use step='auto', which "
-                    f"is {safe:.1g} here."
-                ) from None
-            tau /= 2  # the estimate was too bold for this operator
-    else:
-        raise InputError(
-            "The descent diverges at every step tried; check that the operator's "
-            "adjoint belongs to its forward map."
-        )
+        bound = float(np.max(np.abs(y[missed])))  # these are not corrupt
 
-    factors = (signal.U,) if isinstance(signal, PSDFactor) else (signal.U, signal.V)
+    found = _times(signal, unit)
+    factors = (found.U,) if isinstance(found, PSDFactor) else (found.U, found.V)
     return Recovery(
-        signal=signal.value().astype(data.dtype),
-        corruption=corruption.value().astype(data.dtype),
+        signal=found.value().astype(data.dtype),
+        corruption=(s + (y - near)).astype(data.dtype),
         factors=tuple(F.astype(data.dtype) for F in factors),
         dual=corruption.dual(alpha),
         y=data,
@@ -245,7 +241,85 @@ def recover(
         status=status,
         history=history,
         n_steps=int(history["step"][-1]),
+        bound=bound,
     )
+
+
+def _descent(
+    y: Array,
+    A: Operator,
+    *,
+    alpha: float,
+    step: float | str,
+    init_scale: float,
+    width: int | None,
+    psd: bool,
+    stop: Sequence[Rule],
+    rng: np.random.Generator,
+    callback: Callback | None,
+    progress: bool,
+) -> tuple[PSDFactor | Factor, Hadamard, Status, History]:
+    """Descend from a small start, by a step that the data can bear."""
+
+    def norm(Z: Array) -> float:
+        return spectral_norm(Z, rng)
+
+    if isinstance(step, str):
+        gain, tau = _gain_and_step(y, A, alpha, norm)
+    else:
+        gain, tau = 1.0, float(step)
+    seed = rng.integers(2**63)
+    for _ in range(8):
+        signal, corruption = _start(
+            A, y.dtype, psd, width, init_scale, gain, np.random.default_rng(seed)
+        )
+        try:
+            with blas_threads(y.size * (width or min(A.signal_shape))):
+                status, history = descend(
+                    y,
+                    A,
+                    signal,
+                    corruption,
+                    step=tau,
+                    alpha=alpha,
+                    stop=stop,
+                    callback=callback,
+                    progress=progress,
+                )
+            return signal, corruption, status, history
+        except DivergenceError as error:
+            if not isinstance(step, str):
+                safe = _gain_and_step(y, A, alpha, norm)[1]
+                raise InputError(
+                    f"The descent {error} with step={step:g}; use step='auto', which "
+                    f"is {safe:.1g} here."
+                ) from None
+            tau /= 2  # the estimate was too bold for this operator
+    raise InputError(
+        "The descent diverges at every step tried; check that the operator's "
+        "adjoint belongs to its forward map."
+    )
+
+
+def _times(signal: PSDFactor | Factor, unit: float) -> PSDFactor | Factor:
+    """Return the signal in another unit."""
+    root = math.sqrt(unit)
+    if isinstance(signal, PSDFactor):
+        return PSDFactor(signal.U * root)
+    return Factor(signal.U * root, signal.V * root)
+
+
+def _in_units(callback: Callback | None, unit: float) -> Callback | None:
+    """Show a callback the signal and the corruption in the unit of the data."""
+    if callback is None or unit == 1:
+        return callback
+    root = math.sqrt(unit)
+
+    def shown(moment: Moment, signal: Any, corruption: Any) -> Any:
+        scaled = Hadamard(corruption.g * root, corruption.h * root)
+        return callback(moment, _times(signal, unit), scaled)
+
+    return shown
 
 
 def _start(
@@ -270,23 +344,18 @@ def _start(
     return signal, Hadamard(g, g.copy())
 
 
-def _fitting_start_and_step(
-    y: Array,
-    A: Operator,
-    init_scale: float,
-    alpha: float,
-    norm: Callable[[Array], float],
-) -> tuple[float, float, float]:
-    """Fit the start, the operator's gain and the step to the scale of the data.
+def _gain_and_step(
+    y: Array, A: Operator, alpha: float, norm: Callable[[Array], float]
+) -> tuple[float, float]:
+    """Return the operator's gain, and a step that fits the data.
 
     U is multiplied by ``1 − τ sym(A*(r))`` and g by ``1 − ατ r``, so that τ has to stay
     below the inverse of both; the residual starts at −y and is largest there.
     """
-    start = init_scale * math.sqrt(float(np.mean(np.abs(y), dtype=np.float64)))
     back = A.adjoint(y)
     gain = _norm(A.forward(back)) / (_norm(back) or 1.0) or 1.0
     largest = max(norm(back), alpha * float(np.max(np.abs(y))))
-    return start, gain, SAFETY / (largest or 1.0)
+    return gain, SAFETY / (largest or 1.0)
 
 
 def checked_data(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
@@ -333,11 +402,12 @@ def checked_data(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
 def real_array(values: ArrayLike) -> Array:
     """Return a floating array; integers and booleans become float64."""
     try:
-        array = np.asarray(values)
+        array = np.asarray(unmasked(values))
         if array.dtype == object:
             array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"The data are not all numbers: {error}.") from None
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"The data are not all numbers: {reason}.") from None
     if array.dtype.kind == "c":
         raise InputError(
             "Complex data are not supported; pass real and imaginary parts separately."
@@ -354,16 +424,36 @@ def real_array(values: ArrayLike) -> Array:
     return array
 
 
+def unmasked(values: Any) -> Any:
+    """Return a masked array as a plain one with NaN where it is masked."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if values.dtype.kind in "iub":
+        values = values.astype(np.float64)
+    return values.filled(np.nan) if values.dtype.kind == "f" else values.data
+
+
 def check_rates(alpha: float | str, step: float | str, init_scale: float) -> None:
     """Refuse rates that cannot work."""
     for name, value in (("alpha", alpha), ("step", step), ("init_scale", init_scale)):
         if name != "init_scale" and isinstance(value, str) and value == "auto":
             continue
-        if isinstance(value, str) or not (0 < value < math.inf):
+        if not isinstance(value, Real) or not (0 < value < math.inf):
             or_auto = "" if name == "init_scale" else ' or "auto"'
             raise InputError(
                 f"{name} must be a positive number{or_auto}, got {value!r}."
             )
+
+
+def _checked_rules(stop: Any) -> tuple[Rule, ...]:
+    """Return the rules, and see to it that one of them ends the run."""
+    rules = (stop,) if callable(stop) else tuple(stop) if np.iterable(stop) else (stop,)
+    if not all(callable(rule) for rule in rules):
+        raise InputError(
+            f"stop must be rules such as Steps(1000) or Residual(1e-3), got {stop!r}."
+        )
+    endless = all(isinstance(rule, Residual) for rule in rules)
+    return (*rules, DEFAULT_STOP[-1]) if endless else rules
 
 
 def _norm(z: Any) -> float:

@@ -3,3 +3,7 @@
 
 class InputError(ValueError):
     """What was passed in cannot be worked with; the message says what to do."""
+
+
+class InputTypeError(InputError, TypeError):
+    """The same, where scikit-learn expects a TypeError."""

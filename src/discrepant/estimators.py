@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discrepant.alpha import alpha_for
 from discrepant.certificate import Certificate, certify
-from discrepant.descent import check_rates, recover
-from discrepant.errors import InputError
-from discrepant.linalg import Array
+from discrepant.descent import check_rates, real_array, recover, unmasked
+from discrepant.errors import InputError, InputTypeError
+from discrepant.linalg import Array, row_sizes
 from discrepant.progress import bar
 from discrepant.result import Recovery
 from discrepant.stopping import Residual, Steps
@@ -31,6 +31,7 @@ DEFAULTS: dict[str, tuple[float, int]] = {
     "descent": (1e-3, 20_000),
 }
 CERTIFIED = 1e-4  # gap up to which a result needs no warning
+COMPARABLE = 1e3  # largest ratio of the sizes of columns that needs no warning
 TRUSTED = 1e-3  # gap up to which a polished result is taken for the convex optimum
 
 
@@ -39,6 +40,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     Neither the rank nor the share of corrupted entries need be known, and there is
     nothing to stop in time. NaN marks missing entries. The data are not centred.
+    Float32 stays float32; every other type of number becomes float64.
 
     Parameters
     ----------
@@ -54,7 +56,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Whether the low-rank part is positive semidefinite, as covariance, Gram and
         kernel matrices are. The corruption need not be symmetric.
     tol : float, optional
-        Stop when ``‖X + S − Y‖ ≤ tol·‖Y‖``; by default 1e-7, for the descent 1e-3.
+        Stop when ``‖X + S − Y‖ ≤ tol·‖Y‖``; by default 1e-7, for the descent 1e-3. The
+        implicit solver also asks for a relative dual residual of at most 30·tol, and
+        takes no less than 20 times the rounding error of the data's type. Entries so
+        gross that they are clipped count in ‖Y‖ at the size at which they are.
     max_iter : int, optional
         Most steps; by default 500, for the descent 20,000.
     polish : bool
@@ -67,7 +72,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         beyond that it is kept in a temporary file, and so are the two parts. The data
         may be a memory map.
     n_jobs : int, optional
-        Implicit solver: threads; by default one a core.
+        Implicit solver: threads; by default one a core. −1 is all cores.
     step, init_scale, width
         Descent: its settings; see `discrepant.recover`.
     random_state : int, Generator, RandomState or None
@@ -88,7 +93,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Its singular values.
     certificate_ : Certificate
         How far the result is from a global optimum of the convex program; computed
-        when first asked for.
+        when first asked for, in about the time of a fit.
     alpha_ : float
         The ratio that was used.
     n_iter_ : int
@@ -192,7 +197,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.status_ = found.status
         self.history_ = found.history
         # The residual may be slow to fall where the result is certified already.
-        if not found.status.converged and self.certificate_.gap > CERTIFIED:
+        self._warn(Y)
+        certified = found.status.converged or abs(self.certificate_.gap) <= CERTIFIED
+        if not certified:
             warnings.warn(
                 f"{found.status}; {self.certificate_}. Raise max_iter, or tol.",
                 ConvergenceWarning,
@@ -214,13 +221,18 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def certificate_(self) -> Certificate:
         """How far the result is from a global optimum."""
         found = self._fitted()
-        return certify(found) if isinstance(found, Recovery) else found.certificate
+        if not isinstance(found, Recovery):
+            return found.certificate
+        if "_certificate" not in self.__dict__:
+            self._certificate = certify(found)
+        return self._certificate
 
     def transform(self, X: Any) -> Array:
         """Return the coordinates of rows in the learned subspace.
 
         The rows may be corrupted and incomplete themselves: the coordinates minimise
-        the sum of absolute errors over the observed entries.
+        the sum of absolute errors over the observed entries, exactly where enough of
+        them are clean and to a few parts in a thousand where all are noisy.
         """
         self._fitted()
         rows = self._validated(X, reset=False)
@@ -230,15 +242,22 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             )
         return coordinates(rows, self.components_).astype(rows.dtype)
 
-    def inverse_transform(self, X: Any) -> Array:
-        """Return the rows that have the given coordinates."""
+    def inverse_transform(self, X: Any) -> Any:
+        """Return the rows that have the given coordinates; a frame for a frame."""
         self._fitted()
-        C = np.asarray(X)
+        C = real_array(X)
         if C.ndim != 2 or C.shape[1] != self.rank_:
             raise InputError(
                 f"Coordinates of shape (rows, {self.rank_}) are needed, got {C.shape}."
             )
-        return C @ self.components_
+        rows = (C @ self.components_).astype(C.dtype)
+        labels = _labels(X)
+        if labels is None:
+            return rows
+        import pandas as pd
+
+        names = getattr(self, "feature_names_in_", None)
+        return pd.DataFrame(rows, index=labels[0], columns=names)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return how much of new rows the subspace explains: 1 − Σ|X − X̂| / Σ|X|.
@@ -301,7 +320,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Drop what an earlier fit has learned."""
         for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
             delattr(self, name)
-        for name in ("_found", "_labels"):
+        for name in ("_found", "_labels", "_certificate"):
             self.__dict__.pop(name, None)
 
     @property
@@ -310,16 +329,48 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return int(self.rank_)
 
     def _validated(self, X: Any, reset: bool) -> Array:
+        kinds = {getattr(kind, "kind", "") for kind in _dtypes(X)}
+        if kinds & set("mMV"):
+            raise InputError(
+                "The data hold dates, durations or records; numbers are needed (drop "
+                "or encode such columns)."
+            )
         try:
             return validate_data(
                 self,
-                X,
+                unmasked(X),
                 reset=reset,
                 dtype=[np.float64, np.float32],
                 ensure_all_finite=False,
             )
-        except ValueError as error:
-            raise InputError(str(error)) from None
+        except (ValueError, TypeError, RuntimeError) as error:
+            kind = InputTypeError if isinstance(error, TypeError) else InputError
+            raise kind(" ".join(str(error).split())) from None
+
+    def _warn(self, Y: Array) -> None:
+        """Say what a user should know before trusting the parts."""
+        sizes = row_sizes(Y.T, entries=64)
+        sizes = sizes[sizes > 0]
+        if sizes.size and sizes.max() > COMPARABLE * sizes.min():
+            warnings.warn(
+                f"The columns differ in size by a factor of "
+                f"{sizes.max() / sizes.min():.0e}, and small ones are lost beside "
+                "large ones; bring them to one unit first.",
+                UserWarning,
+                stacklevel=3,
+            )
+        support = float(self.history_.get("support", np.zeros(1))[-1])
+        if self.history_ and (support > 0.5 or not self.rank_):
+            what = (
+                "No low-rank part was found" if not self.rank_ else "Little was found"
+            )
+            warnings.warn(
+                f"{what}: {support:.0%} of the entries are taken for corrupt. A table "
+                f"of {Y.shape[0]}×{Y.shape[1]} may be too narrow, or too full of noise "
+                "and errors; a smaller alpha leaves more to the low-rank part.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _labelled(self, values: Array) -> Any:
         """Give an array the row and column labels of what was fitted."""
@@ -359,6 +410,13 @@ def _observed_share(Y: Array, block: int = 1 << 22) -> float:
         for start in range(0, len(Y), height)
     )
     return 1 - missing / Y.size
+
+
+def _dtypes(X: Any) -> list[Any]:
+    """Return the types of the columns of a frame, or that of an array."""
+    if hasattr(X, "dtypes") and hasattr(X, "columns"):
+        return list(X.dtypes)
+    return [getattr(X, "dtype", None)]
 
 
 def _labels(X: Any) -> tuple[Any, Any] | None:

@@ -20,10 +20,15 @@ minimiser.
 
 *Careful*: if it is not (noise on every entry, too high a rank), μ is steered so
 that primal and dual residuals fall together, down to the convex optimum.
+
+The optimum does not depend on how large a gross error is, only on its sign: M = ±λ
+there.  So entries are clipped, far above their usual size, as they are read, and one
+huge entry drowns nothing.  If in the end an entry was clipped that is not corrupt, the
+bound is raised to it and the integration starts again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -35,7 +40,7 @@ from discrepant.blocks import Rows
 from discrepant.certificate import Certificate
 from discrepant.dual import certify_factors, settle
 from discrepant.errors import InputError
-from discrepant.linalg import Array, check_square
+from discrepant.linalg import CORRUPT, Array, check_square, clip_bound
 from discrepant.polish import polish
 from discrepant.result import History, Status
 from discrepant.spectra import distance, eigenpairs, product, triplets
@@ -45,6 +50,7 @@ _LOOK = 3e-2  # residual at which the rank and the support begin to show
 _GAP = 4.0  # drop in singular values that is taken for the rank
 _START_RANK = 16
 _RIPE = 5e-6  # gap at which the dual of a polished result is good enough
+_MANY = 0.1  # share of clipped entries that are not corrupt, to start again at once
 _AGREE = 0.5  # duality gap, by the dual of the fast steps, that a polish may leave
 
 
@@ -55,7 +61,7 @@ class Step(NamedTuple):
     residual: float  # ‖Y − X − S‖ / ‖Y‖
     dual_residual: float  # μ‖ΔX‖ / ‖M‖; NaN in polish
     rank: int
-    mu: float  # step size, in units of 1/max|Y|; NaN in polish
+    mu: float  # step size, in the unit of the integration; NaN in polish
     support: float  # share of observed entries where S ≠ 0
 
 
@@ -76,7 +82,7 @@ class Split:
     _rows: Rows = field(repr=False)
     _T: Array = field(repr=False)
     _last: tuple[Array, Array] = field(repr=False)
-    _unit: float = field(repr=False)
+    _scale: "_Scale" = field(repr=False)
     _zeta: float = field(repr=False)
     _feasibility: float = field(repr=False)
 
@@ -164,6 +170,11 @@ class Split:
         )
 
     @property
+    def _unit(self) -> float:
+        """What the data are multiplied by."""
+        return self._scale.unit(self._rows.dtype)
+
+    @property
     def _factors(self) -> tuple[Array, Array]:
         """L = U Cᵀ in the unit and the orientation of the blocks."""
         C = (self.s * self._unit)[:, None]
@@ -202,7 +213,8 @@ def integrate(
     psd : bool
         Ask for a positive semidefinite low-rank part; Y need not be symmetric.
     tol : float
-        Relative residuals at which to stop.
+        Stop when ``‖Y − X − S‖ ≤ tol·‖Y‖`` and the dual residual ``μ‖ΔX‖ ≤
+        30·tol·‖M‖``; at least 20 times the rounding error of the data's type.
     max_iter : int
         Passes over the data, of all gaits together.
     polish : bool
@@ -222,10 +234,55 @@ def integrate(
         raise InputError("A warm start needs data of the same shape and memory order.")
     tol = max(tol, 20 * float(np.finfo(rows.dtype).eps))
     rng = np.random.default_rng() if rng is None else rng
+    history: list[Step] = []
     with rows:
-        return _Integration(
-            rows, 1 / alpha, psd, tol, max_iter, polish, rng, callback
-        ).run(warm)
+        scale = _Scale.of(rows)
+        while True:
+            run = _Integration(
+                rows,
+                scale,
+                1 / alpha,
+                psd,
+                tol,
+                max_iter,
+                polish,
+                rng,
+                callback,
+                history,
+            )
+            found = run.run(warm)
+            wrong = run.wrongly_clipped()
+            if not wrong or run.stopped or len(history) >= max_iter:
+                return found
+            scale = replace(scale, bound=wrong)
+            del run, found  # and T with them
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What there is to see before the first step."""
+
+    observed: int  # entries
+    top: float  # the largest |entry|
+    bound: float  # where |entries| are clipped
+
+    @classmethod
+    def of(cls, rows: Rows) -> "_Scale":
+        """Scan the data."""
+        _, _, scanned = rows.sweep(kernels.scan, scalars=(0.0,))
+        top = float(scanned[:, 0].max(initial=0.0)) if scanned.size else 0.0
+        if not np.isfinite(top):
+            raise InputError(
+                "The data contain infinite values; replace them by NaN to mark them "
+                "as missing."
+            )
+        observed = int(scanned[:, 1].sum()) if scanned.size else 0
+        return cls(observed, top, clip_bound(rows.Z, top))
+
+    def unit(self, dtype: np.dtype) -> float:
+        """Return what the data are multiplied by, so that the bound becomes one."""
+        highest = float(np.finfo(dtype).max) / 4
+        return 1.0 if self.top == 0 else min(1 / self.bound, highest)
 
 
 class _Integration:
@@ -234,6 +291,7 @@ class _Integration:
     def __init__(
         self,
         rows: Rows,
+        scale: _Scale,
         lam: float,
         psd: bool,
         tol: float,
@@ -241,24 +299,16 @@ class _Integration:
         polish: bool,
         rng: np.random.Generator,
         callback: Callable[[int, Step], object] | None,
+        history: list[Step],
     ) -> None:
         self.rows, self.lam, self.psd, self.tol = rows, lam, psd, tol
         self.max_iter, self.polish, self.rng = max_iter, polish, rng
         self.callback = callback
-        self.history: list[Step] = []
+        self.history = history
         self.stopped = False
-        _, _, scanned = rows.sweep(kernels.scan, scalars=(0.0,))
-        top = float(scanned[:, 0].max(initial=0.0)) if scanned.size else 0.0
-        if not np.isfinite(top):
-            raise InputError(
-                "The data contain infinite values; replace them by NaN to mark them "
-                "as missing."
-            )
-        self.observed = int(scanned[:, 1].sum()) if scanned.size else 0
-        # All numbers below are in units of the largest entry: no scale is special.
-        highest = float(np.finfo(rows.dtype).max) / 4
-        self.unit = 1.0 if top == 0 else min(1 / top, highest)
-        self.empty = top == 0
+        # All numbers below are in units of the bound: no scale is special.
+        self.unit, self.observed = scale.unit(rows.dtype), scale.observed
+        self.scale = scale
         self.zeta = 0.0
         self.next_change = 0
         self.bias = 2.0  # wanted ratio of dual to primal residual
@@ -271,7 +321,7 @@ class _Integration:
         self.T = rows.scratch()
         self.U, self.C = np.zeros((rows.m, 0)), np.zeros((n, 0))
         self.mu, self.s, self.below = 1.0, np.zeros(0), 0.0
-        if self.empty:
+        if self.scale.top == 0:
             self.T[:] = 0
             self.last, self.last_mu = (self.U, self.C), self.mu
             return self.result("converged: nothing but zeros or missing entries", True)
@@ -287,6 +337,8 @@ class _Integration:
                 r = self.visible_rank()
                 if r and self.try_polish(r, residual):
                     return self.result("converged: exact to rounding", True)
+                if self.wrongly_clipped(_MANY):
+                    return self.result("clipped entries that are not corrupt", False)
                 gait, look = "careful", residual / 30
             self.choose_mu(gait, residual, dual_residual, saturated)
         if self.stopped:
@@ -298,10 +350,10 @@ class _Integration:
     def begin(self, warm: "Split | None") -> None:
         """Look at the spectrum of Y and start M, μ and V; or start from a result."""
         rows, k = self.rows, min(_START_RANK, self.rows.n)
-        if warm is not None and warm.rank:
+        ratio = 0.0 if warm is None or not warm.rank else self.unit / warm._unit
+        if warm is not None and 1e-8 < ratio < 1e8:  # else of another scale altogether
             U, C = warm._factors
-            C = C * (self.unit / warm._unit)
-            self.start_from(U, C, warm.dual, warm.mu * warm._unit / self.unit)
+            self.start_from(U, C * ratio, warm.dual, warm.mu / ratio)
             return
         V = self.rng.standard_normal((rows.n, k))
         P, B, sums = rows.sweep(kernels.data, scalars=(self.unit,), right=V, power=True)
@@ -453,6 +505,22 @@ class _Integration:
         self.U, self.C, self.zeta = U, V * s, found.zeta
         return True
 
+    def wrongly_clipped(self, share: float = 0.0) -> float:
+        """Return the largest |entry| that was clipped though it is not corrupt.
+
+        It is zero if there are none, or no more than a share of those clipped.
+        """
+        if self.scale.bound == self.scale.top:
+            return 0.0
+        _, _, found = self.rows.sweep(
+            kernels.unexplained,
+            (),
+            (self.unit, CORRUPT),
+            low_rank=(self.U, self.C),
+        )
+        wrong, beyond = found[:, 1:].sum(axis=0)
+        return float(found[:, 0].max()) if wrong > share * beyond else 0.0
+
     # -- the end -----------------------------------------------------------------
 
     def result(self, sentence: str, converged: bool) -> "Split":
@@ -480,7 +548,7 @@ class _Integration:
             _rows=rows,
             _T=self.T,
             _last=self.last,
-            _unit=self.unit,
+            _scale=self.scale,
             _zeta=self.zeta,
             _feasibility=self.history[-1].residual if self.history else 0.0,
         )
@@ -502,7 +570,16 @@ def _ripen(result: Split, M: Array) -> None:
     """
     rows, lam = result._rows, result.lam
     more = _Integration(
-        rows, lam, result.psd, 1e-6, 0, False, np.random.default_rng(0), None
+        rows,
+        result._scale,
+        lam,
+        result.psd,
+        1e-6,
+        0,
+        False,
+        np.random.default_rng(0),
+        None,
+        [],
     )
     more.T = M
     mu = 64 * result.mu

@@ -50,6 +50,14 @@ _kernel = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "
 
 
 @_kernel
+def clipped(z, unit, one):
+    """Return an entry in its unit, and a gross one as ±1; NaN stays NaN."""
+    y = z * unit
+    y = one if y > one else y
+    return -one if y < -one else y
+
+
+@_kernel
 def scan(Z, row, column, tile, zero):
     """Largest |entry| and number of observed entries under the tile."""
     largest, observed = 0.0, 0
@@ -74,13 +82,13 @@ def data(Z, row, column, tile, unit):
     """
     square = 0.0
     height, width = tile.shape
-    zero = unit * 0
+    zero, one = unit * 0, unit / unit
     for i in range(height):
         z = Z[row + i, column : column + width]
         t = tile[i]
         z2 = zero
         for j in range(width):
-            t[j] = z[j] * unit if z[j] == z[j] else zero
+            t[j] = clipped(z[j], unit, one) if z[j] == z[j] else zero
             z2 += t[j] * t[j]
         square += z2
     return (square,)
@@ -96,7 +104,7 @@ def step(Z, T, row, column, tile, unit, first, keep, bound):
     """
     residual, alignment, active = 0.0, 0.0, 0
     height, width = tile.shape
-    zero = unit * 0
+    zero, one = unit * 0, unit / unit
     for i in range(height):
         z = Z[row + i, column : column + width]
         t = T[row + i, column : column + width]
@@ -104,7 +112,7 @@ def step(Z, T, row, column, tile, unit, first, keep, bound):
         r2, zc, at = zero, zero, 0
         for j in range(width):
             seen = z[j] == z[j]
-            y = z[j] * unit if seen else zero
+            y = clipped(z[j], unit, one) if seen else zero
             limit = bound if seen else zero
             d = first * y if first != zero else (t[j] - L[j]) * keep
             a = y - L[j] + d
@@ -128,13 +136,13 @@ def clean_residual(Z, row, column, tile, unit, zeta):
     """
     residual, clean, beyond = 0.0, 0, 0.0
     height, width = tile.shape
-    zero = unit * 0
+    zero, one = unit * 0, unit / unit
     for i in range(height):
         z = Z[row + i, column : column + width]
         L = tile[i]
         r2, kept, out = zero, 0, zero
         for j in range(width):
-            e = z[j] * unit - L[j]
+            e = clipped(z[j], unit, one) - L[j]
             inside = abs(e) <= zeta  # False for NaN
             kept += inside
             r = e if inside else zero
@@ -204,14 +212,14 @@ def pin(Z, M, row, column, tile, unit, lam, inner, zeta):
     leaves it as M.
     """
     height, width = tile.shape
-    zero = unit * 0
+    zero, one = unit * 0, unit / unit
     for i in range(height):
         z = Z[row + i, column : column + width]
         m = M[row + i, column : column + width]
         L = tile[i]
         for j in range(width):
             seen = z[j] == z[j]
-            e = z[j] * unit - L[j] if seen else zero
+            e = clipped(z[j], unit, one) - L[j] if seen else zero
             limit = inner if seen else zero
             free = min(max(m[j], -limit), limit)
             m[j] = (lam if e > zero else -lam) if abs(e) > zeta else free
@@ -239,14 +247,14 @@ def score(Z, M, row, column, tile, unit):
     """From L in the tile: Σ|Z − L|, ⟨M, Z⟩ and ⟨M, Z − L⟩ over observed entries."""
     absolute, product, aligned = 0.0, 0.0, 0.0
     height, width = tile.shape
-    zero = unit * 0
+    zero, one = unit * 0, unit / unit
     for i in range(height):
         z = Z[row + i, column : column + width]
         m = M[row + i, column : column + width]
         L = tile[i]
         for j in range(width):
             seen = z[j] == z[j]
-            y = z[j] * unit if seen else zero
+            y = clipped(z[j], unit, one) if seen else zero
             e = y - L[j] if seen else zero
             absolute += abs(e)
             product += float(m[j]) * y
@@ -265,16 +273,43 @@ def low_rank_part(Z, X, row, column, tile, unit):
 
 
 @_kernel
-def sparse_part(Z, S, M, row, column, tile, unit, lam, zeta):
-    """From L in the tile to S = Z − L where |Z − L| > ζ and |M| reaches λ, else 0."""
+def sparse_part(Z, S, M, row, column, tile, unit, reach, zeta):
+    """From L in the tile to S = Z − L where |Z − L| > ζ and |M| ≥ `reach`, else 0.
+
+    Here an entry beyond ±1 counts in full, and always.
+    """
     height, width = tile.shape
-    zero = unit * 0
+    zero, one = unit * 0, unit / unit
     for i in range(height):
         z = Z[row + i, column : column + width]
         s = S[row + i, column : column + width]
         m = M[row + i, column : column + width]
         L = tile[i]
         for j in range(width):
-            e = z[j] * unit - L[j]
-            inside = abs(e) > zeta and abs(m[j]) >= lam  # False for NaN
-            s[j] = e / unit if inside else zero
+            e = clipped(z[j], unit, one) - L[j]
+            inside = abs(e) > zeta and abs(m[j]) >= reach  # False for NaN
+            inside = inside or abs(z[j] * unit) > one
+            s[j] = z[j] - L[j] / unit if inside else zero
+
+
+@_kernel
+def unexplained(Z, row, column, tile, unit, share):
+    """From L in the tile to what was clipped to ±1 though it is not corrupt.
+
+    That is an entry of which S = Z − L takes less than a share, so that its size
+    matters.  Returns the largest of them, their number, and that of all clipped ones.
+    """
+    largest, wrong, beyond = 0.0, 0, 0
+    height, width = tile.shape
+    one = unit / unit
+    for i in range(height):
+        z = Z[row + i, column : column + width]
+        L = tile[i]
+        for j in range(width):
+            y = z[j] * unit
+            if abs(y) > one:
+                beyond += 1
+                if one - (L[j] if y > 0 else -L[j]) < share:
+                    largest = max(largest, float(abs(z[j])))
+                    wrong += 1
+    return largest, wrong, beyond

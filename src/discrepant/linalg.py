@@ -9,6 +9,51 @@ from discrepant.errors import InputError
 
 Array = np.ndarray  # of floats
 
+GROSS = 100.0  # times the usual size: beyond it there may be something to clip
+CLIP = 30.0  # times the size of the largest row or column: where it is clipped
+CORRUPT = 0.1  # share of a clipped entry that the corruption takes, at the least
+
+
+def norm(z: Array) -> float:
+    """Return the Euclidean norm of an array of any shape and scale."""
+    top = float(np.max(np.abs(z), initial=0.0))
+    return top * float(np.linalg.norm(z / top)) if 0 < top < np.inf else top
+
+
+def clip_bound(Y: Array, top: float) -> float:
+    """Return where to clip the entries of Y, of which the largest has size `top`.
+
+    The convex optimum does not depend on how large a gross error is, only on its sign.
+    So gross ones may be clipped, far above the usual size, and then drown nothing. A
+    row or column that is large as a whole is no error: the bound is above it.
+    """
+    some = Y[:: max(len(Y) // 64, 1)]
+    if some.ndim == 2 and Y.size > 1 << 14:
+        some = some[:, :: max(Y.shape[1] // 256, 1)]
+    sizes = np.abs(some[(some != 0) & ~np.isnan(some)])
+    usual = float(np.median(sizes)) if sizes.size else top
+    if top <= GROSS * usual:
+        return top
+    lines = [row_sizes(Y), row_sizes(Y.T)] if Y.ndim == 2 else []
+    return min(top, CLIP * max([usual, *(float(x.max(initial=0.0)) for x in lines)]))
+
+
+def row_sizes(Y: Array, entries: int = 256, block: int = 1 << 12) -> Array:
+    """Return the lower quartile of the nonzero |entries| of each row.
+
+    Some entries are looked at; where they are fewer than eight, the result is zero.
+    """
+    found = np.zeros(len(Y))
+    step = max(Y.shape[1] // entries, 1)
+    for start in range(0, len(Y), block):
+        sizes = np.abs(Y[start : start + block, ::step])
+        sizes[sizes == 0] = np.nan
+        sizes.sort(axis=1)  # NaN last
+        count = np.sum(~np.isnan(sizes), axis=1)
+        quartiles = sizes[np.arange(len(sizes)), count // 4 * (count >= 8)]
+        found[start : start + block] = np.where(count >= 8, quartiles, 0.0)
+    return found
+
 
 def shrink(z: Array, threshold: float | Array) -> Array:
     """Soft threshold: the proximal map of ``threshold·‖·‖₁``."""

@@ -1,5 +1,6 @@
 """Results reach their folder whole or not at all, and overwrite nothing unasked."""
 
+import errno
 import json
 import os
 import shutil
@@ -58,6 +59,8 @@ def staged(
             os.replace(path, directory / path.name)
         done = True
     except OSError as error:
+        if not _about_writing(error, directory):
+            raise
         raise InputError(
             f"Writing to {directory} failed: {error.strerror or error}."
         ) from None
@@ -71,6 +74,18 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write readable JSON."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=float)
     path.write_text(text + "\n", encoding="utf-8")
+
+
+def _about_writing(error: OSError, directory: Path) -> bool:
+    """Whether the disk is full, or the file of the error lies in the folder."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+        return True
+    names = (error.filename, error.filename2)
+    return any(
+        directory.absolute() in Path(os.fsdecode(name)).absolute().parents
+        for name in names
+        if isinstance(name, str | bytes | os.PathLike)
+    )
 
 
 def _same(first: Path, second: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -31,17 +32,20 @@ STYLE: Any = {
 Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
+def require_matplotlib() -> None:
+    """Say that matplotlib is missing, where pictures will be drawn."""
+    if find_spec("matplotlib") is None:
+        raise InputError("Pictures need matplotlib: pip install 'discrepant[plot]'.")
+
+
 def styled(draw: Draw) -> Draw:
     """Let a function draw in the house style, without changing anybody else's."""
 
     @functools.wraps(draw)
     def drawing(*args: Any, **kwargs: Any) -> Any:
-        try:
-            from matplotlib import rc_context
-        except ImportError:
-            raise InputError(
-                "Pictures need matplotlib: pip install 'discrepant[plot]'."
-            ) from None
+        require_matplotlib()
+        from matplotlib import rc_context
+
         with rc_context(STYLE):
             return draw(*args, **kwargs)
 

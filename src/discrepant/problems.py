@@ -37,14 +37,14 @@ def corrupted_matrix(
     (m, n) the matrix is U* V*ᵀ.
     """
     rng = np.random.default_rng(random_state)
-    m, n = (shape, shape) if isinstance(shape, int) else shape
+    m, n = (shape, shape) if isinstance(shape, int | np.integer) else shape
     if not 0 <= rank <= min(m, n) or not 0 <= share <= 1 or not 0 <= missing < 1:
         raise InputError(
             f"A {m}×{n} problem needs a rank from 0 to {min(m, n)} and shares from 0 "
             f"to 1, got rank {rank}, share {share} and missing {missing}."
         )
     U = rng.standard_normal((m, rank))
-    V = U if isinstance(shape, int) else rng.standard_normal((n, rank))
+    V = U if isinstance(shape, int | np.integer) else rng.standard_normal((n, rank))
     low_rank = U @ V.T
     flat = np.zeros(m * n)
     where = rng.choice(m * n, size=round(share * m * n), replace=False)

@@ -60,6 +60,8 @@ class Recovery:
         How the run ended.
     history : History
         How it went.
+    bound : float
+        Size at which gross entries of y were clipped.
     """
 
     signal: Array
@@ -73,6 +75,7 @@ class Recovery:
     status: Status
     history: History
     n_steps: int
+    bound: float = np.inf
 
     @property
     def low_rank(self) -> Array:

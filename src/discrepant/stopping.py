@@ -5,6 +5,7 @@ A rule is any callable ``Moment → Status | None``; the first to speak ends the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 from discrepant.errors import InputError
 from discrepant.result import Status
@@ -29,8 +30,8 @@ class Residual:
     tol: float
 
     def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise InputError(f"tol must be zero or more, got {self.tol}.")
+        if not isinstance(self.tol, Real) or not self.tol >= 0:
+            raise InputError(f"tol must be zero or more, got {self.tol!r}.")
 
     def __call__(self, moment: Moment) -> Status | None:
         """Judge a moment of the run."""
@@ -50,8 +51,8 @@ class Steps:
     most: int
 
     def __post_init__(self) -> None:
-        if self.most < 1:
-            raise InputError(f"At least one step is needed, got {self.most}.")
+        if not isinstance(self.most, Real) or not self.most >= 1:
+            raise InputError(f"At least one step is needed, got {self.most!r}.")
 
     def __call__(self, moment: Moment) -> Status | None:
         """Judge a moment of the run."""

@@ -6,6 +6,8 @@ For a row y and orthonormal components V (k×n) the coordinates are those of
 
 the convex program with the subspace held fixed. An augmented-Lagrangian iteration finds
 which entries are clean; least squares on those then gives the coordinates to rounding.
+Where no entry is clean, the sum of absolute errors is that of the minimum to a few
+parts in a thousand or better.
 """
 
 import numpy as np
@@ -13,7 +15,10 @@ import numpy as np
 from discrepant.linalg import Array, shrink
 
 BLOCK = 1 << 22  # entries worked on at a time
-GROWTH = 1.2  # of μ at each step
+GROWTH = 1.2  # of μ at each step, in the end
+HOLD = 300  # steps until then, in which μ keeps the two residuals together
+PULL = 1.5  # change of μ, every fifth of these steps
+APART = 10.0  # ratio of the residuals that calls for it
 
 
 def coordinates(rows: Array, components: Array) -> Array:
@@ -53,13 +58,17 @@ def _least_absolute(
         E = y - c @ V
         S_new = np.where(seen, shrink(E + D, inverse_mu), E)
         D = np.where(seen, D + E - S_new, 0.0)
-        change = np.maximum(np.abs(E - S_new), np.abs(S_new - S)).max(axis=1)
-        settled = (change <= tol) | (k == max_iter - 1)
+        primal, dual = np.abs(E - S_new).max(axis=1), np.abs(S_new - S).max(axis=1)
+        settled = (np.maximum(primal, dual) <= tol) | (k == max_iter - 1)
         S = S_new
-        # Slowly growing, μ passes through the scale of the clean residuals, whatever
-        # that is, and ends the iteration where no entry is exactly clean.
-        D /= GROWTH
-        inverse_mu = inverse_mu / GROWTH
+        if k >= HOLD:  # growing for good, μ ends the iteration
+            D /= GROWTH
+            inverse_mu = inverse_mu / GROWTH
+        elif k % 5 == 4:
+            up, down = primal > APART * dual, dual > APART * primal
+            growth = np.where(up, PULL, np.where(down, 1 / PULL, 1.0))[:, None]
+            D /= growth
+            inverse_mu = inverse_mu / growth
         if settled.any():
             C[rows[settled]] = c[settled]
             clean[rows[settled]] = seen[settled] & (S[settled] == 0)
@@ -75,7 +84,15 @@ def _least_absolute(
 def _polish(
     C: Array, Y: Array, observed: np.ndarray, clean: np.ndarray, V: Array
 ) -> Array:
-    """Refit on the clean entries, and keep what fits no worse."""
+    """Refit on the clean entries, and keep what fits no worse.
+
+    Where no more entries are seen than there are coordinates, all count as clean, and
+    of the coordinates that fit them the smallest are taken.
+    """
+    few = observed.sum(axis=1) <= len(V)
+    for i in np.flatnonzero(few):
+        C[i] = np.linalg.lstsq(V[:, observed[i]].T, Y[i, observed[i]], rcond=None)[0]
+    clean[few] = False
     for i in np.flatnonzero(clean.sum(axis=1) >= len(V)):
         refit = np.linalg.lstsq(V[:, clean[i]].T, Y[i, clean[i]], rcond=None)[0]
         loss, loss_refit = (

@@ -13,6 +13,8 @@ from discrepant.errors import InputError
 from discrepant.linalg import Array
 
 FORMATS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
+_WORDS = ("na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none")
+MISSING = ["", "NaN", "-NaN", *_WORDS, *map(str.upper, _WORDS), "Null", "None"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +30,23 @@ class Table:
     decimal: str = "."
     key: str = "arr_0"  # name of the array inside an NPZ file
 
+    @property
+    def labels(self) -> str:
+        """Where the labels were found."""
+        places = {"first line": self.columns, "first column": self.rows}
+        return ", ".join(k for k, v in places.items() if v is not None) or "none"
+
     def write(self, path: Path, values: Array) -> None:
         """Write other values of the same shape in the same format and labels."""
         if self.suffix == ".npy":
             np.save(path, values, allow_pickle=False)
         elif self.suffix == ".npz":
-            np.savez_compressed(path, allow_pickle=False, **{self.key: values})
+            # Not by numpy.savez, to which some names mean something else.
+            with (
+                zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+                archive.open(f"{self.key}.npy", "w", force_zip64=True) as file,
+            ):
+                np.lib.format.write_array(file, np.asarray(values), allow_pickle=False)
         else:
             self._write_frame(path, values)
 
@@ -100,7 +113,10 @@ def read_table(
         raise
     except PermissionError:
         raise InputError(f"{path} cannot be read: permission denied.") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, UnicodeError) as error:
+    except (
+        *(OSError, ValueError, EOFError, UnicodeError),
+        *(zipfile.BadZipFile, csv.Error),
+    ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         if "pickle" in reason:
             reason = "it holds Python objects, which are never loaded"
@@ -108,6 +124,11 @@ def read_table(
     if table.values.ndim != 2:
         raise InputError(
             f"{path.name} holds a {table.values.ndim}-D array; a table (2-D) is needed."
+        )
+    if table.values.dtype.kind not in "fiub":
+        raise InputError(
+            f"{path.name} holds values of type {table.values.dtype}; real numbers are "
+            "needed."
         )
     return table
 
@@ -155,31 +176,47 @@ def _read_csv(
     import pandas as pd
 
     with path.open(encoding="utf-8-sig", newline="") as file:
-        head = [line for line in (file.readline() for _ in range(20)) if line.strip()]
+        raw = [line for line in (file.readline() for _ in range(30)) if line]
+    head = [line for line in raw if line.strip()][:20]
     if not head:
         raise InputError(f"{path.name} is empty.")
     separator = _separator(head[0], suffix)
     lines = list(csv.reader(head, delimiter=separator))
+    if all(len(line) == 1 for line in lines) and len(head[-1].split()) > 1:
+        raise InputError(
+            f"{path.name} has no commas, semicolons, tabs or bars between its cells; "
+            "save it with one of them."
+        )
     comma = separator != "," and any(
         re.fullmatch(r"\s*[+-]?\d+,\d+\s*", cell) for line in lines for cell in line
     )
     decimal = "," if comma else "."
-    first = lines[0]
+    first, body = lines[0], lines[1:]
+    cornered = _is_cornered(first, body, decimal)
     if header is None:
-        header = any(not _is_number(cell, decimal) for cell in first[1:] or first)
+        header = cornered or any(
+            not _is_number(cell, decimal) for cell in first[1:] or first
+        )
     if index is None:
-        index = any(not _is_number(line[0], decimal) for line in lines[header:])
-        index = index or (header and len(first) > 1 and not first[0].strip())
+        below = [line[0] for line in lines[header:]]
+        words = sum(not _is_number(cell, decimal) for cell in below)
+        index = (cornered and header) or 2 * words >= max(len(below), 1)
     if len(lines) <= header:
         raise InputError(f"{path.name} holds no rows below its labels.")
+    missing: dict[Any, list[str]] = {
+        i: MISSING for i in range(index, max(map(len, lines)))
+    }
     frame = pd.read_csv(
         path,
         sep=separator,
         decimal=decimal,
         header=None,
-        skiprows=1 if header else 0,
+        skiprows=raw.index(head[0]) + 1 if header else 0,
         index_col=0 if index else None,
         dtype={0: str} if index else None,
+        # Of a row label, only that it is there is known: it may well be "NA".
+        keep_default_na=False,
+        na_values=missing,
         encoding="utf-8-sig",
         skipinitialspace=True,
     )
@@ -193,7 +230,7 @@ def _read_csv(
         )
     labels = [str(label) for label in (first if header else range(1, width + 1))]
     return Table(
-        _numbers(frame, labels[int(index) :], path),
+        _numbers(frame, labels[int(index) :], path, decimal),
         suffix,
         rows=frame.index if index else None,
         columns=labels[int(index) :] if header else None,
@@ -206,13 +243,38 @@ def _read_csv(
 def _separator(line: str, suffix: str) -> str:
     if suffix == ".tsv":
         return "\t"
-    return max(",;\t|", key=line.count)  # on a tie the comma, which comes first
+
+    def cells(mark: str) -> int:
+        return len(next(csv.reader([line], delimiter=mark)))
+
+    return max(",;\t|", key=cells)  # on a tie the comma, which comes first
+
+
+def _is_cornered(first: list[str], body: list[list[str]], decimal: str) -> bool:
+    """Tell whether the first line and column hold labels by the corner between them.
+
+    The corner is empty and the column below is not, or (as R writes it) the first line
+    is one cell short. Labels may be whole numbers, such as years, but all differ.
+    """
+    if body and all(len(line) == len(first) + 1 for line in body):
+        return not all(_is_number(cell, decimal) for cell in first)
+    names = [cell.strip() for cell in first[1:]]
+    return (
+        bool(names and body)
+        and not first[0].strip()
+        and all(line[0].strip() for line in body)
+        and all(
+            re.fullmatch(r"-?\d+", name) or not _is_number(name, decimal)
+            for name in names
+        )
+        and (len(set(names)) == len(names) or any(not n.isdigit() for n in names))
+    )
 
 
 def _is_number(cell: str, decimal: str) -> bool:
     """Tell whether a cell is a number or stands for a missing one."""
     text = cell.strip()
-    if text.lower() in {"", "na", "nan", "n/a", "null", "none"}:
+    if text.lower() in {"", *_WORDS}:
         return True
     try:
         float(text.replace(decimal, "."))
@@ -221,18 +283,24 @@ def _is_number(cell: str, decimal: str) -> bool:
     return True
 
 
-def _numbers(frame: Any, labels: list[str], path: Path) -> Array:
+def _numbers(frame: Any, labels: list[str], path: Path, decimal: str = ".") -> Array:
     """Return the frame's values, naming the first column that is not of numbers."""
     import pandas as pd
 
     for label, (_, column) in zip(labels, frame.items(), strict=True):
         if not pd.api.types.is_numeric_dtype(column):
-            text = next(
-                (value for value in column if isinstance(value, str)), column.iloc[0]
+            row, text = next(
+                (
+                    (row, value)
+                    for row, value in enumerate(column, 1)
+                    if isinstance(value, str) and not _is_number(value, decimal)
+                ),
+                (1, column.iloc[0]),
             )
             raise InputError(
-                f"Column {label!r} of {path.name} holds {str(text)!r}, which is not a "
-                "number; drop that column (or name row labels with --index)."
+                f"Column {label!r} of {path.name} holds {str(text)!r} in row {row}, "
+                "which is not a number; mend it or drop the column (or say with "
+                "--index that the first column holds labels)."
             )
         if pd.api.types.is_complex_dtype(column):
             raise InputError(

@@ -2,18 +2,20 @@
 
 Finished tasks are noted in a journal beside the results; the same command after an
 interruption goes on where it stopped. The journal is named by a fingerprint of the
-settings, so results of different settings are never mixed.
+settings and of the version, and each line tells its task, so results that do not
+belong together are never mixed.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed
 
+from discrepant import __version__
 from discrepant.progress import bar
 
 Row = dict[str, Any]
@@ -53,6 +55,7 @@ class Runner:
     jobs: int = -1
     show: bool = False
     folder: Path | None = None
+    _journals: set[Path] = field(default_factory=set, repr=False, compare=False)
 
     def map(
         self,
@@ -66,7 +69,8 @@ class Runner:
         """Return ``{**task, **function(**task)}`` for each task, in order."""
         jobs = self.jobs if jobs is None else jobs
         journal = self.journal(label, function, config)
-        done = _read(journal)
+        marks = [_mark(task) for task in tasks]
+        done = _read(journal, marks)
         todo = [i for i in range(len(tasks)) if i not in done]
         with bar(label, len(tasks), self.show) as report:
             report(len(done), "resumed" if done else "")
@@ -77,7 +81,7 @@ class Runner:
                 done[i] = result
                 if journal is not None:
                     with journal.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps([i, result]) + "\n")
+                        file.write(json.dumps([i, marks[i], result]) + "\n")
                 report(len(done), "")
         return [{**task, **done[i]} for i, task in enumerate(tasks)]
 
@@ -86,33 +90,46 @@ class Runner:
         if self.folder is None:
             return None
         settings = json.dumps(
-            [function.__module__, function.__name__, asdict(config), self.seed],
+            [
+                *(__version__, function.__module__, function.__name__),
+                *(asdict(config), self.seed),
+            ],
             sort_keys=True,
         )
         mark = hashlib.sha256(settings.encode()).hexdigest()[:12]
-        return self.folder / f".{label}-{mark}.journal"
+        journal = self.folder / f".{label}-{mark}.journal"
+        self._journals.add(journal)
+        return journal
 
     def forget(self) -> None:
-        """Remove journals and checkpoints, once the results are written."""
-        if self.folder is not None:
-            for pattern in (".*.journal", ".*.checkpoint*"):
-                for path in self.folder.glob(pattern):
-                    path.unlink()
+        """Remove the journals and checkpoints of this run; its results are written."""
+        for journal in self._journals:
+            journal.unlink(missing_ok=True)
+            for path in journal.parent.glob(f"{journal.stem}.*.checkpoint*"):
+                path.unlink()
 
 
 def _numbered(i: int, function: Callable[..., Row], task: Row) -> tuple[int, Row]:
     return i, function(**task)
 
 
-def _read(journal: Path | None) -> dict[int, Row]:
-    """Read what is done, leaving out a last line that was cut short."""
+def _mark(task: Row) -> str:
+    """Tell a task from others by its plain values."""
+    plain = {k: v for k, v in task.items() if type(v) in (str, int, float)}
+    text = json.dumps(plain, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _read(journal: Path | None, marks: list[str]) -> dict[int, Row]:
+    """Read what is done, leaving out other tasks and a line that was cut short."""
     done: dict[int, Row] = {}
     if journal is None or not journal.exists():
         return done
     for line in journal.read_text(encoding="utf-8").splitlines():
         try:
-            i, result = json.loads(line)
+            i, mark, result = json.loads(line)
         except ValueError:
             continue
-        done[int(i)] = result
+        if i < len(marks) and marks[i] == mark:
+            done[i] = result
     return done
