@@ -122,7 +122,19 @@ def test_results_do_not_depend_on_an_interruption(tmp_path, monkeypatch):
     resumed = images.run(TINY, runner)
     assert resumed.rows == whole.rows
     runner.forget()
-    assert not list(tmp_path.iterdir())
+    assert [path.suffix for path in tmp_path.iterdir()] == [".journal"]
+
+
+def test_figures_share_their_runs(tmp_path, monkeypatch):
+    first = images.run(TINY, Runner(jobs=1, folder=tmp_path))
+
+    def never(*args, **kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr("discrepant.image.prior.fit", never)
+    monkeypatch.setattr("discrepant.image.baselines.fit", never)
+    other = images.run(replace(TINY, figure="fig1b"), Runner(jobs=1, folder=tmp_path))
+    assert other.rows == first.rows
 
 
 @pytest.mark.parametrize(

@@ -172,10 +172,13 @@ def descent(
     method: str,
     config: Config,
     seed: int,
-    checkpoint: str | None = None,
+    beside: str | None = None,
     show: bool = False,
 ) -> Row:
-    """Return the learning curve of one method on one image, and its images."""
+    """Return the learning curve of one method on one image, and its images.
+
+    Checkpoints are named after ``beside``.
+    """
     import torch
 
     from discrepant.image import Settings, dip, dip_l1, recover_image
@@ -202,7 +205,7 @@ def descent(
             every=config.every,
             device="cpu" if config.together else "auto",
             random_state=seed,
-            checkpoint=checkpoint,
+            checkpoint=beside and f"{beside}.{name}-{share:g}-{method}.checkpoint",
             progress=show,
         )
     finally:
@@ -220,26 +223,29 @@ def descent(
 def run(config: Config, runner: Runner) -> Outcome:
     """Run every method on every case, as many at a time as there are cores."""
     cases = check(config)
-    journal = runner.journal(config.figure, descent, config)
+    # What one figure has run the others need not run again.
+    settings = replace(config, figure="", shares=(), most_images=0, crossed=False)
+    journal = runner.journal("images", descent, settings)
     single = runner.jobs == 1 or not config.together
     tasks: list[Row] = [
         {"name": name, "share": share, "method": method, "seed": runner.seed}
         for method in reversed(METHODS)  # the longest first
         for name, share in cases
     ]
-    for i, task in enumerate(tasks):
-        task["config"] = config
-        task["show"] = runner.show and single
-        if journal is not None:
-            task["checkpoint"] = str(journal.with_suffix(f".{i}.checkpoint"))
     # Of two bars only one can be shown; where runs are long, theirs tells more.
     mapper = replace(runner, show=runner.show and not single)
     results = mapper.map(
         descent,
         tasks,
-        label=config.figure,
-        config=config,
+        label="images",
+        config=settings,
         jobs=1 if single else None,
+        shared={
+            "config": config,
+            "beside": None if journal is None else str(journal.with_suffix("")),
+            "show": runner.show and single,
+        },
+        keep=True,
     )
     rows = [
         {
