@@ -48,9 +48,9 @@ class Config:
     width: int = 32
     optimiser: str = "adam"
     rate: float = 0.01
-    corruption_rate: float = 0.07
+    corruption_rate: float = 0.075
     start: float = 1e-5
-    steps: int = 2400
+    steps: int = 3000
     settling: int = 600
     every: int = 25
     crossed: bool = True
