@@ -83,6 +83,9 @@ def photographs(folder, names):
     else:
         files = sorted(path for path in folder.iterdir() if is_image(path))
         found = {path.stem: read(path).values for path in files}
+    for name, image in found.items():
+        if image.dtype != np.uint8 or image.ndim != 3:
+            raise SystemExit(f"{name}: colour images of 8 bits are compared here.")
     return {k: v[..., :3] for k, v in found.items() if not names or k in names}
 
 
@@ -181,6 +184,7 @@ def large(image, seed):
     """Print how a 4000×3000 image fares, with 30% of its values random."""
     import resource
 
+    image = image[:3000, :4000]
     missing = [(0, n - m) for n, m in zip((3000, 4000), image.shape, strict=False)]
     truth = np.pad(image, [*missing, (0, 0)], mode="symmetric")
     given = corrupted(truth, "random values", 0.3, seed)
@@ -189,7 +193,7 @@ def large(image, seed):
     image, truth = found.image / 255, truth / 255
     error = ((image - truth) ** 2).mean(axis=2)
     seam = np.ones(error.shape, bool)
-    for inner, _, _ in tiles(*error.shape):
+    for inner, _, _ in tiles(*truth.shape):
         seam[tuple(slice(s.start + 4, s.stop - 4) for s in inner)] = False
     seam[:4], seam[-4:], seam[:, :4], seam[:, -4:] = (False,) * 4
     print(

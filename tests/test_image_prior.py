@@ -239,23 +239,25 @@ def test_a_checkpoint_holds_no_pickles_and_is_not_mixed(tmp_path, monkeypatch):
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(prior, "SECONDS_BETWEEN", 0)
-    path = tmp_path / "run.checkpoint"
-    recover_image(NOISY, SMALL, every=6, checkpoint=path)
-    good, savez = path.read_bytes(), np.savez
+    whole = recover_image(NOISY, SMALL, every=4)
+    path, savez, calls = tmp_path / "run.checkpoint", np.savez, []
 
     def full(file, **arrays):
+        calls.append(path.exists())
+        if len(calls) == 1:
+            savez(file, **arrays)
+            return
         file.write(b"half a checkpoint")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez", full)
-    path.rename(tmp_path / "kept")
     with pytest.warns(RuntimeWarning, match="No space left"):
-        recover_image(NOISY, SMALL, every=6, checkpoint=path)
+        recover_image(NOISY, SMALL, every=4, checkpoint=path)
+    assert calls[:2] == [False, True]
+    assert [p.name for p in tmp_path.iterdir()] == ["run.checkpoint"]
     monkeypatch.setattr(np, "savez", savez)
-    assert [p.name for p in tmp_path.iterdir()] == ["kept"]
-    (tmp_path / "kept").rename(path)
-    assert path.read_bytes() == good
-    recover_image(NOISY, SMALL, every=6, checkpoint=path)
+    again = recover_image(NOISY, SMALL, every=4, checkpoint=path)
+    assert np.array_equal(again.image, whole.image)
 
 
 @pytest.mark.slow
@@ -304,13 +306,41 @@ def test_what_is_no_image_is_refused(image, sentence):
         recover_image(image, SMALL)
 
 
+def test_alpha_is_set_aside():
+    image = np.random.default_rng(0).integers(0, 256, (16, 20, 4), np.uint8)
+    found = recover_image(image, SMALL, truth=image)
+    assert (
+        found.image.shape == found.best.shape == found.corruption.shape == (16, 20, 4)
+    )
+    assert np.array_equal(found.image[..., 3], image[..., 3] / 255)
+    assert not found.corruption[..., 3].any()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"every": 0}, {"every": 2.5}, {"random_state": None}, {"device": None}],
+)
+def test_wrong_options_are_refused(options):
+    with pytest.raises(InputError):
+        recover_image(NOISY, SMALL, **options)
+
+
+def test_what_is_fitted_is_not_an_option():
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        dip(NOISY, SMALL, loss="absolute")
+
+
 def test_wrong_settings_are_refused():
     for settings in (
         {"optimiser": "magic"},
         {"rate": 0},
         {"corruption_rate": -1},
+        {"rate": "x"},
         {"steps": 0},
+        {"steps": 2.5},
         {"width": 0},
+        {"settling": -1},
+        {"perturbation": float("nan")},
     ):
         with pytest.raises(InputError):
             Settings(**settings)

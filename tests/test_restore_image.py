@@ -8,9 +8,10 @@ import pytest
 from scipy.ndimage import median_filter
 
 from discrepant import InputError, restore
-from discrepant.image.borders import odd_lines
+from discrepant.image.borders import separate
 from discrepant.image.kernels import bend
 from discrepant.image.patches import LEAST, RIDGE, Search, predict
+from discrepant.image.restore import tiles
 from discrepant.image.smooth import coupling, smooth, spread
 
 data = pytest.importorskip("skimage.data")
@@ -137,8 +138,64 @@ def test_zingers_do_not_crush_the_scale():
 def test_dark_first_row_is_not_taken_for_corruption():
     framed = CAT.copy()
     framed[0] //= 16
-    assert odd_lines(framed / np.float32(255), np.ones(CAT.shape, bool))[0].start == 1
+    assert separate(framed / np.float32(255), np.ones(CAT.shape, bool))[0].start == 1
     assert not restore(framed, quality="fast").mask[0].any()
+
+
+BORDERS = {
+    "first row": np.s_[:1],
+    "last row": np.s_[-1:],
+    "first column": np.s_[:, :1],
+    "last three columns": np.s_[:, -3:],
+}
+
+
+@pytest.mark.parametrize("value", [0, 255, "random"])
+@pytest.mark.parametrize("border", BORDERS)
+def test_dead_and_random_border_lines_are_mended(border, value):
+    line, spoiled = BORDERS[border], CAT.copy()
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, spoiled[line].shape)
+    spoiled[line] = noise if value == "random" else value
+    found = restore(spoiled, quality="fast")
+    assert found.mask[line].mean() > 0.9
+    assert psnr(found.image, CAT) > 30
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_an_unknown_border_line_continues_the_picture(border):
+    line, mask = BORDERS[border], np.zeros(CAT.shape, bool)
+    mask[line] = True
+    found = restore(CAT, quality="fast", mask=mask)
+    assert psnr(found.image[line], CAT[line]) > 25
+
+
+def test_a_frame_is_kept():
+    framed = CAT.copy()
+    framed[[0, -1]] = framed[:, [0, -1]] = 99
+    assert restore(framed, quality="fast").mask.mean() < 1e-3
+
+
+def test_channels_of_other_units_are_judged_on_their_own_scale():
+    scales = np.array([1, 100, 1000])
+    truth = CAT / 255 * scales
+    rng = np.random.default_rng(0)
+    hit = rng.random(truth.shape) < 0.05
+    found = restore(np.where(hit, scales, truth), quality="fast")
+    for channel in range(3):
+        wrong = hit[..., channel] & (truth[..., channel] < 0.7 * scales[channel])
+        assert found.mask[..., channel][wrong].mean() > 0.95
+
+
+def test_masked_values_of_a_masked_array_are_bad():
+    hit = np.random.default_rng(0).random(CAT.shape) < 0.2
+    found = restore(np.ma.masked_array(CAT, hit), quality="fast")
+    assert found.mask[hit].all()
+
+
+def test_many_channels_make_small_tiles():
+    _, outer, _ = next(tiles(2000, 2000, 200))
+    assert (outer[0].stop - outer[0].start) * (outer[1].stop - outer[1].start) < 40_000
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (3, 3, 3), (2, 50, 3)])
@@ -177,13 +234,13 @@ def test_the_same_input_gives_the_same_output(monkeypatch):
 
 def test_tiles_leave_no_seam(monkeypatch):
     spoiled = spoil(CAT, "salt-and-pepper", 0.5)
-    whole = psnr(restore(spoiled, quality="fast").image, CAT)
+    whole = restore(spoiled, quality="fast").image
     monkeypatch.setattr("discrepant.image.restore.TILE", 48)
     tiled = restore(spoiled, quality="fast")
     assert set(tiled.history["tile"]) == {0, 1, 2, 3}
-    assert psnr(tiled.image, CAT) > whole - 1
-    seam = psnr(tiled.image[46:50], CAT[46:50])
-    assert seam > psnr(tiled.image, CAT) - 4
+    seam = np.s_[46:50]
+    assert psnr(tiled.image, CAT) > psnr(whole, CAT) - 0.3
+    assert psnr(tiled.image[seam], CAT[seam]) > psnr(whole[seam], CAT[seam]) - 0.3
 
 
 def test_time_runs_out_and_there_is_a_result():
@@ -253,9 +310,12 @@ def test_best_is_better_than_fast(kind, share, least):
 def test_a_large_image_stays_within_memory():
     code = (
         "import resource, numpy as np; from discrepant import restore\n"
-        "rng = np.random.default_rng(0)\n"
-        "image = rng.integers(0, 256, (4000, 3000, 3), np.uint8)\n"
-        "restore(image, quality='fast', time_limit=60)\n"
+        "from skimage import data\n"
+        "image = np.tile(data.astronaut(), (8, 6, 1))[:4000, :3000]\n"
+        "image[::3, ::5] = 255\n"
+        "found = restore(image, quality='fast', time_limit=240)\n"
+        "assert found.history['tile'].max() == 11\n"
+        "assert found.mask[::3, ::5].mean() > 0.9\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     run = subprocess.run(

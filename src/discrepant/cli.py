@@ -64,7 +64,7 @@ def demo(
     overwrite: Overwrite = False,
     seed: Seed = 0,
 ) -> None:
-    """Recover a corrupted, incomplete matrix and draw what was found.
+    """Recover a corrupted matrix and a corrupted photograph, and draw both.
 
     Example: `discrepant demo -o demo`
     """
@@ -201,10 +201,13 @@ def restore(
     ] = False,
     known_bad: Annotated[
         Path | None,
-        typer.Option(help="An image that is nonzero where values are known to be bad."),
+        typer.Option(
+            help="An image that is nonzero where values are known to be bad; of the "
+            "same pages and channels, or one for all."
+        ),
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds for each file, at most.")
+        float | None, typer.Option(help="Seconds for each file, at most; above 0.")
     ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -216,20 +219,27 @@ def restore(
     Examples: `discrepant restore photo.png -o clean.png`,
     `discrepant restore scans -o clean --fast`
     """
+    from discrepant.image.files import read
     from discrepant.restoring import Options, plan, run
 
-    quality = "fast" if fast else "best"
     options = Options(
-        quality, known_bad, mask, side_by_side, overwrite, time_limit, seed
+        "fast" if fast else "best",
+        None if known_bad is None else read(known_bad),
+        mask,
+        side_by_side,
+        overwrite,
+        time_limit,
+        seed,
     )
-    jobs = plan(files, output)
+    jobs = plan(files, output, options)
     failures = run(jobs, options, typer.echo, _terminal())
     if len(jobs) == 1 and failures:
         raise InputError(next(iter(failures.values())))
     if failures:
         typer.echo(f"{len(failures)} of {len(jobs)} files failed:", err=True)
         for path, reason in failures.items():
-            typer.echo(f"  {path}: {reason}", err=True)
+            named = reason.startswith(str(path))
+            typer.echo(f"  {reason if named else f'{path}: {reason}'}", err=True)
         raise typer.Exit(1)
 
 
@@ -277,7 +287,7 @@ def reproduce(
             raise InputError(f"{label} has no --scale and no --images: it needs none.")
         settings = {**settings, **({"images": str(images)} if images else {})}
     if quick and scale is Scale.paper:
-        raise InputError("--quick and --scale paper exclude each other; pass one.")
+        raise InputError("--quick and --scale paper contradict each other; pass one.")
     require_matplotlib()
     make = module.Config.quick if quick else module.Config
     if scale is Scale.paper:

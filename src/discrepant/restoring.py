@@ -4,27 +4,26 @@ import signal
 import sys
 import threading
 import time
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
 import numpy as np
 
 from discrepant.errors import InputError
-from discrepant.image.files import (
-    FORMATS,
-    Picture,
-    check_fits,
-    is_image,
-    read,
-    write,
-)
+from discrepant.image.files import FORMATS, check_fits, is_image, read, write
+from discrepant.image.picture import Picture, upright
 from discrepant.image.restore import restore
 from discrepant.linalg import Array
 from discrepant.outputs import staged
 from discrepant.progress import bar
+
+BLANK = Picture(np.zeros((1, 1), np.uint8), (), None, "NPY")
+Progress = Callable[[float, str], bool]
 
 
 @dataclass(frozen=True)
@@ -34,26 +33,43 @@ class Job:
     source: Path
     target: Path
 
+    def mask(self, ending: str) -> Path:
+        """Return where the mask goes; its ending depends on the picture."""
+        return self.target.with_name(f"{self.target.stem}-mask{ending}")
+
+    @property
+    def beside(self) -> Path:
+        """Where before beside after goes."""
+        return self.target.with_name(f"{self.target.stem}-side-by-side.png")
+
 
 @dataclass(frozen=True)
 class Options:
     """What a batch is asked for.
 
-    ``bad`` is a file whose nonzero values mark known-bad ones; ``mask`` and ``beside``
-    ask for two more files: what was judged corrupted, and before beside after.
+    ``bad`` is a picture whose nonzero values mark known-bad ones; ``mask`` and
+    ``beside`` ask for two more files: what was judged corrupted, and before beside
+    after. ``time_limit`` is in seconds, for each file.
     """
 
     quality: str = "best"
-    bad: Path | None = None
+    bad: Picture | None = None
     mask: bool = False
     beside: bool = False
     overwrite: bool = False
     time_limit: float | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise InputError(f"--time-limit must be positive, got {self.time_limit}.")
 
-def plan(files: Sequence[Path], output: Path) -> list[Job]:
+
+def plan(
+    files: Sequence[Path], output: Path, options: Options | None = None
+) -> list[Job]:
     """Return what is to be done; folders stand for the images in them."""
+    options = options or Options()
     sources: list[Path] = []
     for path in files:
         if path.is_dir():
@@ -73,10 +89,7 @@ def plan(files: Sequence[Path], output: Path) -> list[Job]:
             f"{output.name}: the ending must be one of {', '.join(FORMATS)}."
         )
     jobs = [Job(path, output / path.name) for path in sources]
-    names = [job.target for job in jobs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"Two of the files are called {twice.name}.")
+    _check_names(jobs, options)
     return jobs
 
 
@@ -96,6 +109,11 @@ def run(
                 say(restore_file(job, options, progress))
             except InputError as error:
                 failures[job.source] = str(error)
+            except MemoryError:
+                failures[job.source] = "there is not enough memory for it."
+            except Exception as error:  # one file must not cost the others
+                name, first = type(error).__name__, str(error).split("\n")[0]
+                failures[job.source] = f"an unforeseen {name} ended it: {first}"
             if stop.is_set():
                 for left in jobs[number + 1 :]:
                     failures[left.source] = "not started."
@@ -103,59 +121,31 @@ def run(
     return failures
 
 
-def restore_file(
-    job: Job, options: Options, progress: Callable[[float, str], bool] | None = None
-) -> str:
+def restore_file(job: Job, options: Options, progress: Progress | None = None) -> str:
     """Restore one file; returns a sentence on what was found."""
     started = time.perf_counter()
     picture = read(job.source)
     check_fits(job.target, picture)
-    names = [job.target.name]
-    few = not picture.page_axes and picture.channels <= 4
-    mask_name = f"{job.target.stem}-mask{'.png' if few else '.tif'}"
-    beside_name = f"{job.target.stem}-side-by-side.png"
-    names += [mask_name] * options.mask + [beside_name] * options.beside
-    bad = _bad(options.bad)
+    mask = _mask_path(job, picture)
+    extras = [mask] * options.mask + [job.beside] * options.beside
+    for path in extras:
+        check_fits(path, BLANK)
+    names = [path.name for path in (job.target, *extras)]
     with staged(job.target.parent, names, overwrite=options.overwrite) as scratch:
-        out = picture.values.copy()
-        mask = np.zeros(out.shape, bool)
-        before, after, pages, share = None, None, picture.n_pages, 0.0
-        for number, (place, page) in enumerate(picture.pages()):
-
-            def told(done: float, note: str, number: int = number) -> bool:
-                return progress is None or progress((number + done) / pages, note)
-
-            left = None
-            if options.time_limit is not None:
-                spent = time.perf_counter() - started
-                left = max(options.time_limit - spent, 1e-3) / (pages - number)
-            result = restore(
-                page,
-                channel_axis=0,
-                quality=options.quality,
-                mask=bad,
-                seed=options.seed,
-                time_limit=left,
-                progress=told,
-            )
-            picture.put(out, place, result.image)
-            picture.put(mask, place, result.mask)
-            share += float(result.mask.mean()) / pages
-            if before is None:
-                before, after = page, result.image
-        write(scratch / job.target.name, picture, out)
+        # What cannot be written shows before the work, not after it.
+        write(scratch / job.target.name, picture, picture.values)
+        with _named_warnings(job.source.name):
+            found = _restored(picture, options, started, progress)
+        write(scratch / job.target.name, picture, found.values)
         if options.mask:
-            marks = mask.astype(np.uint8) * np.uint8(255)
-            plain = Picture(marks, picture.page_axes, picture.channel_axis, "NPY")
-            write(scratch / mask_name, plain, marks)
-        if options.beside and before is not None and after is not None:
-            both = _beside(before, after)
-            axis = 2 if both.ndim == 3 else None
-            write(scratch / beside_name, Picture(both, (), axis, "NPY"), both)
+            _write_mask(scratch / mask.name, picture, found.mask)
+        if options.beside:
+            _write_beside(scratch / job.beside.name, picture, found.values)
     seconds = time.perf_counter() - started
     return (
-        f"{job.source.name}: {share:.2%} of the values corrupted"
-        f"{kind_of_values(picture.values, mask)}, {seconds:.1f} s → {job.target}"
+        f"{job.source.name}: {'' if found.complete else 'stopped early; '}"
+        f"{found.mask[picture.colours].mean():.2%} of the values corrupted"
+        f"{kind_of_values(picture.values, found.mask)}, {seconds:.1f} s → {job.target}"
     )
 
 
@@ -200,17 +190,109 @@ def interruptible() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, previous)
 
 
-def _bad(path: Path | None) -> Array | None:
-    if path is None:
-        return None
-    values: Array = read(path).values
-    if values.ndim == 3 and values.shape[2] in (3, 4):
-        values = np.asarray(values[..., :3].any(axis=2))
-    return np.asarray(values != 0)
+def _check_names(jobs: Sequence[Job], options: Options) -> None:
+    """Raise if two results would be written to one file."""
+    names: Counter[Path] = Counter()
+    for job in jobs:
+        names[job.target] += 1
+        if options.mask:
+            names.update(job.mask(ending) for ending in (".png", ".tif"))
+        if options.beside:
+            names[job.beside] += 1
+    twice = next((path.name for path, count in names.items() if count > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"Two results would be called {twice}; restore these to two folders."
+        )
 
 
-def _beside(before: Array, after: Array) -> Array:
-    """Return before and after, channels first, in 8 bits on one scale, side by side."""
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What was made of a picture's values, and which of them were replaced."""
+
+    values: Array
+    mask: Array
+    complete: bool
+
+
+def _restored(
+    picture: Picture, options: Options, started: float, progress: Progress | None
+) -> _Found:
+    """Restore page by page, each with an even share of the time that is left."""
+    out, mask = picture.values.copy(), np.zeros(picture.values.shape, bool)
+    pages, complete = picture.n_pages, True
+    marks = _marks(options.bad, picture)
+    for number, (place, page) in enumerate(picture.pages()):
+
+        def told(done: float, note: str, number: int = number) -> bool:
+            return progress is None or progress((number + done) / pages, note)
+
+        left = None
+        if options.time_limit is not None:
+            spent = time.perf_counter() - started
+            left = max(options.time_limit - spent, 1e-3) / (pages - number)
+        result = restore(
+            page,
+            channel_axis=0,
+            quality=options.quality,
+            mask=marks[number],
+            seed=options.seed,
+            time_limit=left,
+            progress=told,
+        )
+        picture.put(out, place, result.image)
+        picture.put(mask, place, result.mask)
+        complete = complete and result.complete
+    return _Found(out, mask, complete)
+
+
+def _marks(bad: Picture | None, picture: Picture) -> list[Array | None]:
+    """Return what is known to be bad of each page: one page or channel serves all."""
+    pages, all_channels = picture.n_pages, picture.channels
+    channels = all_channels - picture.alpha
+    if bad is None:
+        return [None] * pages
+    if bad.n_pages not in (1, pages):
+        raise InputError(
+            f"The known-bad image has {bad.n_pages} pages, this one {pages}."
+        )
+
+    def paired(marks: Array) -> Array:
+        marks = marks != 0
+        if marks.ndim == 2 or len(marks) == channels:
+            return marks if picture.channel_axis is not None else _flat(marks)
+        if len(marks) == all_channels:
+            return marks[:channels]
+        if 1 in (len(marks), channels):
+            return _flat(marks)
+        raise InputError(
+            f"The known-bad image has {len(marks)} channels, this one {channels}."
+        )
+
+    found: list[Array | None] = [paired(page) for _, page in bad.pages()]
+    return found * (pages // len(found))
+
+
+def _flat(marks: Array) -> Array:
+    return marks if marks.ndim == 2 else np.asarray(marks.any(axis=0))
+
+
+def _mask_path(job: Job, picture: Picture) -> Path:
+    simple = not picture.page_axes and picture.channels - picture.alpha in (1, 3)
+    return job.mask(".png" if simple else ".tif")
+
+
+def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
+    marks = mask[picture.colours].astype(np.uint8) * np.uint8(255)
+    axes, turned = (picture.page_axes, picture.channel_axis), picture.orientation
+    write(path, Picture(marks, *axes, "NPY", orientation=turned), marks)
+
+
+def _write_beside(path: Path, picture: Picture, values: Array) -> None:
+    """Write the first page, before beside after, in 8 bits and on one scale."""
+    before, after = (
+        next(replace(picture, values=v).pages())[1] for v in (picture.values, values)
+    )
     finite = after[np.isfinite(after)].astype(float)
     low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
     if after.dtype == np.uint8:
@@ -218,6 +300,7 @@ def _beside(before: Array, after: Array) -> Array:
     span = (high - low) or 1.0
 
     def shown(page: Array) -> Array:
+        page = upright(page, picture.orientation, (-2, -1))
         if page.ndim == 3:
             page = np.moveaxis(page, 0, -1) if len(page) == 3 else page[0]
         scaled = (np.nan_to_num(page.astype(float), nan=low) - low) / span
@@ -225,4 +308,14 @@ def _beside(before: Array, after: Array) -> Array:
 
     left, right = shown(before), shown(after)
     gap = np.full((len(left), 8, *left.shape[2:]), 255, np.uint8)
-    return np.concatenate([left, gap, right], axis=1)
+    both = np.concatenate([left, gap, right], axis=1)
+    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
+
+
+@contextmanager
+def _named_warnings(name: str) -> Iterator[None]:
+    """Put the name of the file before what is warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        yield
+    for message in dict.fromkeys((str(w.message), w.category) for w in caught):
+        warnings.warn(f"{name}: {message[0]}", message[1], stacklevel=3)

@@ -9,6 +9,7 @@ PSNR, marked here by a circle. The third needs no such help.
 import base64
 import zlib
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +35,9 @@ FIRST = ("F16", "Peppers", "Baboon", "kodim03")  # the paper's, in its order
 class Config:
     """The reduced scale: small crops, a narrow network, Adam, fewer and larger steps.
 
-    ``size`` is the side of the crop, taken from the middle after the image has been
-    shrunk ``shrink`` times. ``crossed`` shows every image at every share in Figure 5,
-    where the paper shows one at all shares and all at one; ``together`` runs as many at
-    a time as there are cores.
+    ``size`` is the side of the crop, taken from the middle. ``crossed`` shows every
+    image at every share in Figure 5, where the paper shows one at all shares and all at
+    one; ``together`` runs as many at a time as there are cores.
     """
 
     figure: str
@@ -45,14 +45,13 @@ class Config:
     shares: tuple[float, ...] = (0.3, 0.5, 0.7)
     most_images: int = 3
     size: int | None = 96
-    shrink: int = 2
     width: int = 32
     optimiser: str = "adam"
     rate: float = 0.01
-    corruption_rate: float = 0.07
+    corruption_rate: float = 0.075
     start: float = 1e-5
-    steps: int = 2400
-    half_life: int | None = None
+    steps: int = 3000
+    settling: int = 600
     every: int = 25
     crossed: bool = True
     together: bool = True
@@ -68,6 +67,7 @@ class Config:
             size=64,
             width=16,
             steps=300,
+            settling=100,
         )
 
     @classmethod
@@ -79,12 +79,12 @@ class Config:
             shares=(0.1, 0.3, 0.5, 0.7),
             most_images=4,
             size=None,
-            shrink=1,
             width=192 if figure == "fig1b" else 128,
             optimiser="sgd",
             rate=1.0,
             corruption_rate=4 * 500 / (512 * 512 * 3),
             steps=150_000,
+            settling=0,
             every=500,
             crossed=False,
             together=False,
@@ -122,7 +122,10 @@ def available(folder: str | None) -> dict[str, Path | None]:
         raise InputError(f"--images {folder} holds no {', '.join(FORMATS)} file.")
     rank = {name: i for i, name in enumerate(FIRST)}
     files.sort(key=lambda path: rank.get(path.stem, len(rank)))
-    return {path.stem: path for path in files}
+    found: dict[str, Path | None] = {path.stem: path for path in files}
+    if len(found) < len(files):
+        raise InputError(f"--images {folder} holds two files of one name.")
+    return found
 
 
 def clean(name: str, config: Config) -> Array:
@@ -134,17 +137,26 @@ def clean(name: str, config: Config) -> Array:
         values = checked_image(getattr(data, name)())
     else:
         _, page = next(read(path).pages())
-        values = checked_image(page if page.ndim == 2 else np.moveaxis(page, 0, -1))
-    f = config.shrink
-    if f > 1 and min(values.shape[:2]) >= f:
-        rows, columns = (size // f for size in values.shape[:2])
-        blocks = values[: rows * f, : columns * f]
-        blocks = blocks.reshape(rows, f, columns, f, *values.shape[2:])
-        values = blocks.mean(axis=(1, 3))
+        try:
+            values = checked_image(page if page.ndim == 2 else np.moveaxis(page, 0, -1))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
     if config.size is not None:
         top, left = (max(0, (size - config.size) // 2) for size in values.shape[:2])
         values = values[top : top + config.size, left : left + config.size]
     return values
+
+
+def check(config: Config) -> list[tuple[str, float]]:
+    """Return the cases, once all that they need is known to be there."""
+    if any(find_spec(module) is None for module in ("torch", "skimage")):
+        raise InputError(
+            "Images need PyTorch and scikit-image: pip install 'discrepant[image]'."
+        )
+    cases = config.cases(list(available(config.images)))
+    for name in dict.fromkeys(name for name, _ in cases):
+        clean(name, config)
+    return cases
 
 
 def problem(name: str, share: float, config: Config, seed: int) -> tuple[Array, Array]:
@@ -160,10 +172,13 @@ def descent(
     method: str,
     config: Config,
     seed: int,
-    checkpoint: str | None = None,
+    beside: str | None = None,
     show: bool = False,
 ) -> Row:
-    """Return the learning curve of one method on one image, and its images."""
+    """Return the learning curve of one method on one image, and its images.
+
+    Checkpoints are named after ``beside``.
+    """
     import torch
 
     from discrepant.image import Settings, dip, dip_l1, recover_image
@@ -176,7 +191,7 @@ def descent(
         corruption_rate=config.corruption_rate,
         start=config.start,
         steps=config.steps,
-        half_life=config.half_life,
+        settling=config.settling,
     )
     truth, observed = problem(name, share, config, seed)
     threads = torch.get_num_threads()
@@ -190,7 +205,7 @@ def descent(
             every=config.every,
             device="cpu" if config.together else "auto",
             random_state=seed,
-            checkpoint=checkpoint,
+            checkpoint=beside and f"{beside}.{name}-{share:g}-{method}.checkpoint",
             progress=show,
         )
     finally:
@@ -207,27 +222,30 @@ def descent(
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Run every method on every case, as many at a time as there are cores."""
-    cases = config.cases(list(available(config.images)))
-    journal = runner.journal(config.figure, descent, config)
+    cases = check(config)
+    # What one figure has run the others need not run again.
+    settings = replace(config, figure="", shares=(), most_images=0, crossed=False)
+    journal = runner.journal("images", descent, settings)
     single = runner.jobs == 1 or not config.together
     tasks: list[Row] = [
         {"name": name, "share": share, "method": method, "seed": runner.seed}
         for method in reversed(METHODS)  # the longest first
         for name, share in cases
     ]
-    for i, task in enumerate(tasks):
-        task["config"] = config
-        task["show"] = runner.show and single
-        if journal is not None:
-            task["checkpoint"] = str(journal.with_suffix(f".{i}.checkpoint"))
     # Of two bars only one can be shown; where runs are long, theirs tells more.
     mapper = replace(runner, show=runner.show and not single)
     results = mapper.map(
         descent,
         tasks,
-        label=config.figure,
-        config=config,
+        label="images",
+        config=settings,
         jobs=1 if single else None,
+        shared={
+            "config": config,
+            "beside": None if journal is None else str(journal.with_suffix("")),
+            "show": runner.show and single,
+        },
+        keep=True,
     )
     rows = [
         {
@@ -404,6 +422,8 @@ def pictures(outcome: Outcome) -> "Figure":
                 )
             )
         for ax, (image, note) in zip(row, panels, strict=True):
+            if image.ndim == 3 and image.shape[2] != 3:
+                image = image[..., 0]
             limits = {"vmin": 0, "vmax": 255 if image.dtype == np.uint8 else 1}
             colours = {"cmap": "gray"} if image.ndim == 2 else {}
             ax.imshow(image, interpolation="nearest", **limits, **colours)

@@ -56,6 +56,7 @@ class Runner:
     show: bool = False
     folder: Path | None = None
     _journals: set[Path] = field(default_factory=set, repr=False, compare=False)
+    _kept: set[Path] = field(default_factory=set, repr=False, compare=False)
 
     def map(
         self,
@@ -65,25 +66,34 @@ class Runner:
         label: str,
         config: Any,
         jobs: int | None = None,
+        shared: Row | None = None,
+        keep: bool = False,
     ) -> list[Row]:
-        """Return ``{**task, **function(**task)}`` for each task, in order."""
+        """Return ``{**task, **function(**task)}`` for each task, in order.
+
+        ``shared`` is passed to every call beside its task, and does not tell one task
+        from another. With ``keep`` the results stay for other experiments.
+        """
         jobs = self.jobs if jobs is None else jobs
         journal = self.journal(label, function, config)
+        if keep and journal is not None:
+            self._kept.add(journal)
         marks = [_mark(task) for task in tasks]
-        done = _read(journal, marks)
-        todo = [i for i in range(len(tasks)) if i not in done]
+        done = {key: row for key, row in _read(journal).items() if key in marks}
+        todo = [i for i, key in enumerate(marks) if key not in done]
         with bar(label, len(tasks), self.show) as report:
             report(len(done), "resumed" if done else "")
             results = Parallel(n_jobs=jobs, return_as="generator_unordered")(
-                delayed(_numbered)(i, function, tasks[i]) for i in todo
+                delayed(_marked)(marks[i], function, {**tasks[i], **(shared or {})})
+                for i in todo
             )
-            for i, result in results:
-                done[i] = result
+            for key, result in results:
+                done[key] = result
                 if journal is not None:
                     with journal.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps([i, marks[i], result]) + "\n")
+                        file.write(json.dumps([key, result]) + "\n")
                 report(len(done), "")
-        return [{**task, **done[i]} for i, task in enumerate(tasks)]
+        return [{**task, **done[key]} for task, key in zip(tasks, marks, strict=True)]
 
     def journal(self, label: str, function: Any, config: Any) -> Path | None:
         """Return where finished tasks are noted; checkpoints stand beside it."""
@@ -102,34 +112,36 @@ class Runner:
         return journal
 
     def forget(self) -> None:
-        """Remove the journals and checkpoints of this run; its results are written."""
+        """Remove what this run kept, once its results are written.
+
+        What other experiments can use stays.
+        """
         for journal in self._journals:
-            journal.unlink(missing_ok=True)
+            if journal not in self._kept:
+                journal.unlink(missing_ok=True)
             for path in journal.parent.glob(f"{journal.stem}.*.checkpoint*"):
                 path.unlink()
 
 
-def _numbered(i: int, function: Callable[..., Row], task: Row) -> tuple[int, Row]:
-    return i, function(**task)
+def _marked(mark: str, function: Callable[..., Row], task: Row) -> tuple[str, Row]:
+    return mark, function(**task)
 
 
 def _mark(task: Row) -> str:
-    """Tell a task from others by its plain values."""
-    plain = {k: v for k, v in task.items() if type(v) in (str, int, float)}
-    text = json.dumps(plain, sort_keys=True)
+    """Tell a task from others."""
+    text = json.dumps(task, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _read(journal: Path | None, marks: list[str]) -> dict[int, Row]:
-    """Read what is done, leaving out other tasks and a line that was cut short."""
-    done: dict[int, Row] = {}
+def _read(journal: Path | None) -> dict[str, Row]:
+    """Read what is done, leaving out a line that was cut short."""
+    done: dict[str, Row] = {}
     if journal is None or not journal.exists():
         return done
     for line in journal.read_text(encoding="utf-8").splitlines():
         try:
-            i, mark, result = json.loads(line)
+            mark, result = json.loads(line)
         except ValueError:
             continue
-        if i < len(marks) and marks[i] == mark:
-            done[i] = result
+        done[mark] = result
     return done

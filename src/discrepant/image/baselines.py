@@ -1,20 +1,23 @@
-"""What the paper compares with, and what a user would pick instead.
+"""What the paper compares with: Deep Image Prior, under squares and absolute values.
 
-Deep Image Prior fits φ(θ) to the corrupted image and has to be stopped in time: the
-paper grants it the step of the best PSNR, which only the truth can tell, and so
-``best`` of its result is that image. The filters are told a window, or what corruption
-looks like.
+It fits φ(θ) to the corrupted image alone and has to be stopped in time: the paper
+grants it the step of the best PSNR, which only the truth can tell, and so ``best`` of
+its result is that image.
 """
 
 from typing import Unpack
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from discrepant.errors import InputError
-from discrepant.image.arrays import checked_image
-from discrepant.image.prior import PAPER, ImageRecovery, Options, Settings, fit
-from discrepant.linalg import Array
+from discrepant.image.prior import (
+    ABSOLUTE,
+    PAPER,
+    SQUARES,
+    ImageRecovery,
+    Options,
+    Settings,
+    fit,
+)
 
 
 def dip(
@@ -24,7 +27,7 @@ def dip(
 
     The arguments are those of `discrepant.image.recover_image`.
     """
-    return fit(image, settings, robust=False, **options)
+    return fit(image, settings, SQUARES, **options)
 
 
 def dip_l1(
@@ -34,70 +37,4 @@ def dip_l1(
 
     The arguments are those of `discrepant.image.recover_image`.
     """
-    return fit(image, settings, robust=False, loss="absolute", **options)
-
-
-def median(image: ArrayLike, size: int = 3) -> Array:
-    """Replace each value by the median of a window around it, channel by channel."""
-    from scipy.ndimage import median_filter
-
-    values = checked_image(image)
-    _check_window(size)
-    return median_filter(values, size=_window(values, size), mode="reflect")
-
-
-def adaptive_median(image: ArrayLike, most: int = 13) -> Array:
-    """Replace impulses by the median of the smallest window that is not all impulses.
-
-    A window is grown until its median lies strictly between its extremes; the value is
-    kept if it does so too (Hwang and Haddad; 1995).
-    """
-    from scipy.ndimage import maximum_filter, median_filter, minimum_filter
-
-    values = checked_image(image)
-    _check_window(most)
-    found = np.array(values)
-    waiting = np.ones(values.shape, bool)
-    for size in range(3, most + 1, 2):
-        window = _window(values, size)
-        low = minimum_filter(values, size=window, mode="reflect")
-        high = maximum_filter(values, size=window, mode="reflect")
-        middle = median_filter(values, size=window, mode="reflect")
-        settled = waiting & (low < middle) & (middle < high)
-        impulse = settled & ((values <= low) | (values >= high))
-        found[impulse] = middle[impulse]
-        waiting &= ~settled
-    found[waiting] = middle[waiting]
-    return found
-
-
-def inpaint_extremes(image: ArrayLike) -> Array:
-    """Take every 0 and 1 for corrupted, and fill it in biharmonically.
-
-    It is told what corruption looks like: exactly 0 or 1, and nothing else.
-    """
-    try:
-        from skimage.restoration import inpaint_biharmonic
-    except ModuleNotFoundError:
-        raise InputError(
-            "Inpainting needs scikit-image: pip install 'discrepant[restore]'."
-        ) from None
-    values = checked_image(image)
-    channels = values[..., None] if values.ndim == 2 else values
-    filled = np.empty_like(channels)
-    for c in range(channels.shape[2]):
-        channel = channels[..., c]
-        bad = (channel == 0) | (channel == 1)
-        filled[..., c] = (
-            channel if bad.all() or not bad.any() else inpaint_biharmonic(channel, bad)
-        )
-    return np.clip(filled.reshape(values.shape), 0, 1)
-
-
-def _window(values: Array, size: int) -> tuple[int, ...]:
-    return (size, size) + (1,) * (values.ndim - 2)
-
-
-def _check_window(size: int) -> None:
-    if size < 3 or size % 2 == 0:
-        raise InputError(f"A window needs an odd size of 3 or more, got {size!r}.")
+    return fit(image, settings, ABSOLUTE, **options)

@@ -3,40 +3,82 @@
 Cameras and converters leave images whose first or last row or column is black, shifted,
 or of another colour. Such a line is neither predicted by the picture nor of any use in
 predicting it, and from one side nobody can tell whether it is wrong: it is taken off
-and looked at by itself.
+and looked at by itself. Only a line that shows nothing, of one value or of random ones,
+is known to be wrong, and the picture is continued over it.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 
-from discrepant.image.detect import Judge
+from discrepant.image.detect import NEAR, Judge, blank_lines
 from discrepant.linalg import Array
 
-NEAR = 0.04
 FEWEST = 48  # values of a line, for its agreement to mean something
+SMALLEST = 8  # rows or columns of a picture
+DEEPEST = 3  # dead lines at one edge
 
 
-def odd_lines(y: Array, known: Array) -> tuple[slice, slice]:
-    """Return the rows and columns without border lines unlike their neighbours.
+def separate(y: Array, known: Array) -> tuple[slice, slice, Array]:
+    """Return the rows and columns of the picture, and what of them may be looked at.
 
     A line is odd if it agrees with the next in less than half as many values as the
     lines after it agree with one another, values that turn up everywhere not counted.
     """
-    weight = np.minimum(Judge(y, known).odds(), 1)
-    return _inside(y, weight), _inside(y.swapaxes(0, 1), weight.swapaxes(0, 1))
+    if min(y.shape[:2]) < SMALLEST:
+        return slice(None), slice(None), known
+    judge = Judge(y, known & _inside(y.shape))
+    judge.known = known
+    weight = np.minimum(judge.odds(), 1)
+    known = known.copy()
+    blank = [_blank(side(y), side(weight), side(known)) for side in SIDES]
+    frame = sum(depth > 0 for depth in blank) > 1  # one is a fault, more are a frame
+    cuts = []
+    for side, depth in zip(SIDES, blank, strict=True):
+        if depth and not frame:
+            side(known)[:depth] = False
+            cuts.append(0)
+        else:
+            cuts.append(int(_odd(side(y), side(weight), side(known))))
+    top, bottom, left, right = cuts
+    rows, columns, _ = y.shape
+    return slice(top, rows - bottom), slice(left, columns - right), known
 
 
-def _inside(y: Array, weight: Array) -> slice:
-    """Return the rows that are left."""
-    if len(y) < 8 or y[0].size < FEWEST:
-        return slice(None)
-    first, last = (
-        _odd(y[ends], weight[ends]) for ends in (slice(0, 5), slice(-1, -6, -1))
-    )
-    return slice(int(first), len(y) - int(last))
+SIDES: tuple[Callable[[Array], Array], ...] = (  # the border line comes first
+    lambda a: a,
+    lambda a: a[::-1],
+    lambda a: a.swapaxes(0, 1),
+    lambda a: a.swapaxes(0, 1)[::-1],
+)
 
 
-def _odd(y: Array, weight: Array) -> bool:
-    near = np.abs(np.diff(y, axis=0)) < NEAR
-    agree = (near * weight[1:] * weight[:-1]).sum((1, 2))
+def _inside(shape: tuple[int, ...]) -> Array:
+    """Return a mask that leaves out the borders: what turns up there is not common."""
+    inside = np.zeros(shape, bool)
+    inside[DEEPEST:-DEEPEST, DEEPEST:-DEEPEST] = True
+    return inside
+
+
+def _odd(y: Array, weight: Array, known: Array, first: int = 0) -> bool:
+    """Return whether lines first and first + 1 belong to different pictures."""
+    if known[first].sum() < FEWEST:
+        return False
+    some = slice(first, first + 5)
+    near = np.abs(np.diff(y[some], axis=0)) < NEAR
+    pair = weight[some][1:] * weight[some][:-1]
+    both = (known[some][1:] & known[some][:-1]).sum((1, 2))
+    agree = (near * pair).sum((1, 2)) / np.maximum(both, 1)
     usual = np.median(agree[1:])
-    return bool(usual > FEWEST / 4 and agree[0] < usual / 2)
+    return bool(usual * y[0].size > FEWEST / 4 and agree[0] < usual / 2)
+
+
+def _blank(y: Array, weight: Array, known: Array) -> int:
+    """Return how many lines, odd against what follows, show nothing."""
+    blank = blank_lines(y, known, axis=0).ravel()
+    for depth in range(1, DEEPEST + 1):
+        if not blank[depth - 1]:
+            return 0
+        if _odd(y, weight, known, depth - 1):
+            return depth
+    return 0

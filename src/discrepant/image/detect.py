@@ -20,6 +20,9 @@ from discrepant.linalg import Array
 BINS = 256
 SHARPEST = 30.0  # density of a peak: below that of a clean value well predicted
 FLOOR = 1 / 255  # no scale is finer: the step of 8-bit values
+NEAR = 0.04  # a difference of neighbours that is usual in pictures
+AROUND = 15  # lines, less than half of which are dead
+FEWEST = 16  # values of a line that tell something of it
 LEVELS = 16  # candidates of the start
 WINDOWS = (1.2, 2.0, 3.0, 4.5)
 STIFFNESS = (8.0, 8.0, 4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 0.5, 0.5)
@@ -35,10 +38,14 @@ class Judge:
     level : ndarray of shape (BINS,)
         The corrupt-to-clean odds of a value before it is compared with its
         surroundings: those of the share, and more at single values that stand out.
+    dead : ndarray of bool, of shape (rows, columns, 1)
+        The rows and columns that are corrupted as a whole.
     """
 
     def __init__(self, y: Array, known: Array) -> None:
         self.known = known
+        self.dead = np.zeros((*y.shape[:2], 1), bool)
+        self._blank = [blank_lines(y, known, axis) for axis in (0, 1)]
         self._bin = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
         self._counts = np.bincount(self._bin.ravel(), known.ravel(), BINS)
         self.share = 0.5
@@ -51,7 +58,7 @@ class Judge:
 
     def learn(self, weight: Array) -> None:
         """Learn the odds from how likely each value is to be clean."""
-        wrong = np.where(self.known, 1 - weight, 0)
+        wrong = np.where(self.known & ~self.dead, 1 - weight, 0)
         counts = np.bincount(self._bin.ravel(), wrong.ravel(), BINS)
         total = max(float(self._counts.sum()), 1)
         self.share = float(np.clip(counts.sum() / total, 1e-4, 0.95))
@@ -66,17 +73,55 @@ class Judge:
     def odds(self) -> Array:
         """Return the clean-to-corrupt odds of each value, but for its likelihood."""
         odds = (1 / self.level).astype(np.float32)[self._bin]
-        odds[~self.known] = 0
+        odds[~self.known | self.dead] = 0
         return odds
 
     def weigh(self, error: Array, scale: Array, rounds: int = 3) -> Array:
         """Return the probability that each value is clean, and learn from it."""
         likelihood = density(error, scale)
+        # How much better a value is explained as one of many wrong ones.
+        better = -np.log((1 - self.share) * likelihood + self.share)
+        rows, columns = (_worse_lines(better, self.known, axis) for axis in (0, 1))
+        self.dead = (rows & self._blank[0]) | (columns & self._blank[1])
         for _ in range(rounds):
             weight = likelihood * self.odds()
             weight /= 1 + weight
             self.learn(weight)
         return weight
+
+
+def blank_lines(y: Array, known: Array, axis: int) -> Array:
+    """Return which rows (axis 0) or columns show nothing, unlike those around them.
+
+    Either neighbours on the line have the same value, in every channel, or they have
+    nothing to do with one another.
+    """
+    along = 1 - axis
+    both = np.delete(known, 0, along) & np.delete(known, -1, along)
+    count = np.maximum(both.sum(along, keepdims=True), 1)
+    step = np.abs(np.diff(y, axis=along))
+    same, near = (
+        ((step < reach) & both).sum(along, keepdims=True) / count
+        for reach in (0.5 / BINS, NEAR)
+    )
+    # Dark lines have neighbours that are the same, and others that are only near.
+    constant = (same > 0.75 * near).all(axis=2, keepdims=True)
+    same, near = same.min(axis=2, keepdims=True), near.max(axis=2, keepdims=True)
+    return (constant & (same > _around(same) + 0.2)) | (near < _around(near) / 2)
+
+
+def _worse_lines(better: Array, known: Array, axis: int) -> Array:
+    """Return which lines are better explained as wrong from end to end."""
+    along = (1 - axis, 2)
+    count = known.sum(along, keepdims=True)
+    mean = np.where(known, better, 0).sum(along, keepdims=True) / np.maximum(count, 1)
+    # A coarse texture is badly predicted everywhere, a dead line is alone in it.
+    return (count >= FEWEST) & (mean > 0.1) & (mean > _around(mean) + 1)
+
+
+def _around(lines: Array) -> Array:
+    """Return what is usual of the lines around each."""
+    return median_filter(lines, tuple(AROUND if n > 1 else 1 for n in lines.shape))
 
 
 def _peaks(density: Array) -> Array:

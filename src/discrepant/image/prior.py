@@ -25,7 +25,7 @@ from torch import Tensor
 from discrepant.descent import BEGINNING, DivergenceError, descend
 from discrepant.errors import InputError
 from discrepant.image import checkpoints
-from discrepant.image.arrays import checked_image, psnr
+from discrepant.image.arrays import checked_image, has_alpha, psnr
 from discrepant.image.corruption import PAPER_RATE, START, Corruption
 from discrepant.image.device import check_memory, chosen_device
 from discrepant.image.networks import INPUT_CHANNELS, Network
@@ -42,11 +42,23 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 SECONDS_BETWEEN = 60.0  # checkpoints
 
-# Derivative of N/2 times the mean loss with respect to φ(θ), given the residual.
-GRADIENTS: dict[str, Callable[[Tensor], Tensor] | None] = {
-    "squares": None,
-    "absolute": lambda r: r.sign() / 2,
-}
+
+@dataclass(frozen=True)
+class Kind:
+    """What is fitted: with a corruption beside the network or not, and which loss.
+
+    ``gradient`` is the derivative of N/2 times the mean loss, given the residual; by
+    default that of squares.
+    """
+
+    name: str
+    robust: bool = False
+    gradient: Callable[[Tensor], Tensor] | None = None
+
+
+DOUBLE = Kind("double", robust=True)
+SQUARES = Kind("squares")
+ABSOLUTE = Kind("absolute", gradient=lambda r: r.sign() / 2)
 
 
 @dataclass(frozen=True)
@@ -67,8 +79,8 @@ class Settings:
         Where g and h start.
     steps : int
         How long.
-    half_life : int, optional
-        Both rates are halved after so many steps; constant by default.
+    settling : int
+        Over so many steps at the end both rates fall to zero; none by default.
     perturbation : float
         Standard deviation of what is added to the network's input at each step.
     """
@@ -79,7 +91,7 @@ class Settings:
     corruption_rate: float = PAPER_RATE
     start: float = START
     steps: int = 150_000
-    half_life: int | None = None
+    settling: int = 0
     perturbation: float = 1 / 30
 
     def __post_init__(self) -> None:
@@ -88,10 +100,24 @@ class Settings:
                 f"optimiser must be one of {', '.join(OPTIMISERS)}, got "
                 f"{self.optimiser!r}."
             )
-        for name in ("width", "rate", "corruption_rate", "start", "steps", "half_life"):
+        for name in ("rate", "corruption_rate", "start"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
+            if not (
+                isinstance(value, (int, float, np.number)) and 0 < value < math.inf
+            ):
                 raise InputError(f"{name} must be a positive number, got {value!r}.")
+        for name, least in (("width", 1), ("steps", 1), ("settling", 0)):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, np.integer)) and value >= least):
+                raise InputError(
+                    f"{name} must be an integer from {least}, got {value!r}."
+                )
+        if not (
+            isinstance(self.perturbation, (int, float)) and 0 <= self.perturbation < 1
+        ):
+            raise InputError(
+                f"perturbation must be from 0 to 1, got {self.perturbation!r}."
+            )
 
 
 PAPER = Settings()
@@ -110,8 +136,8 @@ class ImageRecovery:
     status : Status
         How the run ended.
     history : History
-        ``step``, ``residual``, ``seconds``, ``loss`` and, where the truth is known,
-        ``psnr``.
+        ``step``, ``residual``, ``seconds``, ``loss`` (the mean square, whatever was
+        descended on) and, where the truth is known, ``psnr``.
     best : ndarray or None
         The image of the best PSNR on the way, which only the truth can tell.
     """
@@ -251,7 +277,8 @@ def recover_image(
     Parameters
     ----------
     image : array-like of shape (H, W) or (H, W, C)
-        Values in [0, 1], or unsigned integers; 1 to 32 channels.
+        Values in [0, 1], or unsigned integers; 1 to 32 channels. The fourth channel of
+        an integer image is alpha, and is kept.
     settings : Settings
         Width, rates and steps; by default the paper's.
     truth : array-like, optional
@@ -263,8 +290,9 @@ def recover_image(
     random_state : int, default 0
         Seed; on the CPU the same seed gives the same result.
     checkpoint : path, optional
-        A file in which the run notes where it stands, once a minute. If the file is
-        there, the run goes on from it, to the result that it would have had.
+        A file in which the run notes where it stands, once a minute at most, when the
+        history has a point. If the file is there, the run goes on from it, to the
+        result that it would have had.
     progress : bool, default False
         Show a bar with loss, time left and PSNR.
 
@@ -272,15 +300,15 @@ def recover_image(
     -------
     ImageRecovery
     """
-    return fit(image, settings, robust=True, **options)
+    return fit(image, settings, DOUBLE, **options)
 
 
 def fit(
     image: ArrayLike,
     settings: Settings,
+    kind: Kind,
+    /,
     *,
-    robust: bool,
-    loss: str = "squares",
     truth: ArrayLike | None = None,
     every: int = 100,
     device: str = "auto",
@@ -288,16 +316,18 @@ def fit(
     checkpoint: str | Path | None = None,
     progress: bool = False,
 ) -> ImageRecovery:
-    """Fit the network, with the corruption beside it or, for the baselines, without.
-
-    ``loss`` names one of `GRADIENTS`; see `recover_image` for the others.
-    """
-    observed = checked_image(image)
-    known = None if truth is None else checked_image(truth)
-    if known is not None and known.shape != observed.shape:
-        raise InputError(
-            f"The truth has shape {known.shape}, but the image {observed.shape}."
-        )
+    """Fit the network; see `recover_image` for the options."""
+    observed, alpha = _without_alpha(checked_image(image), image)
+    known = None
+    if truth is not None:
+        known, _ = _without_alpha(checked_image(truth), truth)
+        if known.shape != observed.shape:
+            raise InputError(
+                f"The truth has shape {known.shape}, but the image {observed.shape}."
+            )
+    for name, value, least in (("every", every, 1), ("random_state", random_state, 0)):
+        if not (isinstance(value, (int, np.integer)) and value >= least):
+            raise InputError(f"{name} must be an integer from {least}, got {value!r}.")
     place = chosen_device(device)
     height, width = observed.shape[:2]
     check_memory(height, width, settings.width, place)
@@ -305,19 +335,18 @@ def fit(
     shape = (height, width, y.shape[1])
     signal = NetworkPrior(shape, settings, place, random_state)
     corruption: Parameterisation = Absent()
-    if robust:
+    if kind.robust:
         corruption = Corruption(tuple(y.shape), start=settings.start).to(place)
     watch = Watch(
-        power=float(y.square().mean()),
+        power=float(y.square().mean()) or 1 / y.numel(),  # as `descend` takes it
         truth=None if known is None else known.reshape(shape),
     )
     if checkpoint is not None:
         about = {
             **asdict(settings),
-            "robust": robust,
-            "loss": loss,
-            "every": every,
-            "seed": random_state,
+            "kind": kind.name,
+            "every": int(every),
+            "seed": int(random_state),
             "device": place.type,
         }
         images = [observed] if known is None else [observed, known]
@@ -325,9 +354,8 @@ def fit(
         watch.resume(signal, corruption)
 
     def rate(k: int) -> float:
-        if settings.half_life is None:
-            return settings.rate
-        return settings.rate * 0.5 ** (k / settings.half_life)
+        left = settings.steps - k
+        return settings.rate * min(1, left / max(settings.settling, 1))
 
     try:
         status, history = descend(
@@ -338,7 +366,7 @@ def fit(
             step=rate,
             alpha=settings.corruption_rate / settings.rate,
             stop=(Steps(settings.steps),),
-            gradient=GRADIENTS[loss],
+            gradient=kind.gradient,
             every=every,
             callback=watch,
             progress=progress,
@@ -349,12 +377,28 @@ def fit(
             f"The descent {error}; smaller rates than rate={settings.rate:g} and "
             f"corruption_rate={settings.corruption_rate:g} are needed."
         ) from None
-    found = signal.image().reshape(observed.shape)
-    sparse = np.zeros_like(found)
+    sparse = np.zeros(shape, np.float32)
     if isinstance(corruption, Corruption):
-        sparse = _to_array(corruption.value()).reshape(observed.shape)
-    best = watch.best if watch.best is None else watch.best.reshape(observed.shape)
-    return ImageRecovery(found, sparse, status, watch.joined(history), best)
+        sparse = _to_array(corruption.value())
+
+    def whole(values: Array, last: Array | None = alpha) -> Array:
+        values = values.reshape(observed.shape)
+        return values if last is None else np.dstack([values, last])
+
+    return ImageRecovery(
+        whole(signal.image()),
+        whole(sparse, None if alpha is None else np.zeros_like(alpha)),
+        status,
+        watch.joined(history),
+        None if watch.best is None else whole(watch.best),
+    )
+
+
+def _without_alpha(values: Array, given: ArrayLike) -> tuple[Array, Array | None]:
+    """Set transparency aside: it is handed back as it is."""
+    if values.ndim == 3 and has_alpha(np.asarray(given), 2):
+        return values[..., :3], values[..., 3]
+    return values, None
 
 
 @dataclass

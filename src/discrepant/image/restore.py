@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.image.arrays import has_alpha
-from discrepant.image.borders import odd_lines
+from discrepant.image.borders import separate
 from discrepant.image.detect import STIFFNESS, Judge, detect
 from discrepant.image.patches import TRUSTED, Search, refine
 from discrepant.image.tone import Tone
@@ -28,7 +29,8 @@ from discrepant.linalg import Array
 from discrepant.progress import bar
 from discrepant.result import History
 
-TILE = 1024
+TILE = 1024  # rows and columns, at most
+TILE_VALUES = 4_000_000
 LITTLE_LEFT = 0.88  # share of corruption beyond which no picture is recovered
 MARGIN = 32  # what a tile sees beyond its own part
 Progress = Callable[[float, str], bool | None]
@@ -66,6 +68,8 @@ class Restoration:
         The probability of each value being corrupted.
     history : History
         One row a round: ``step``, ``seconds``, ``tile`` and the share ``corrupted``.
+    complete : bool
+        Whether all was done; False if it was stopped, or ran out of time.
     """
 
     image: Array
@@ -73,9 +77,11 @@ class Restoration:
     mask: Array
     probability: Array
     history: History
+    complete: bool = True
 
     def __str__(self) -> str:
-        return f"{self.mask.mean():.1%} of the values were judged corrupted"
+        early = "" if self.complete else "; stopped early"
+        return f"{self.mask.mean():.1%} of the values were judged corrupted{early}"
 
 
 def restore(
@@ -104,6 +110,7 @@ def restore(
         Minutes or seconds.
     mask : array-like of bool, optional
         True where a value is known to be bad; of the image's shape, or (rows, columns).
+        Masked values of a masked array are bad too.
     channel_axis : int or None
         Where the channels of a three-dimensional image are.
     seed : int
@@ -133,19 +140,24 @@ def restore(
     """
     if quality not in QUALITIES:
         raise InputError(f'quality must be "best" or "fast", got {quality!r}.')
-    if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time_limit must be positive, got {time_limit}.")
+    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
+        raise InputError(f"time_limit must be a positive number, got {time_limit!r}.")
     if device not in (None, "cpu"):
         raise InputError(f'device must be "cpu" or None, got {device!r}.')
-    given = np.asarray(image)
-    stack, bad, axis = _stack(given, mask, channel_axis)
+    given, marked = _array(image, "The image"), None
+    if mask is not None:
+        marked = _array(mask, "The mask")
+    if np.ma.isMaskedArray(image):
+        hidden = np.ma.getmaskarray(image)
+        marked = hidden if marked is None else marked.astype(bool) | hidden
+    stack, bad, axis = _stack(given, marked, channel_axis)
     colours = stack.shape[2] - has_alpha(stack, axis)
     values, bad = stack[..., :colours], bad[..., :colours]
     bad = bad | ~np.isfinite(values) if values.dtype.kind == "f" else bad
     if bad.all():
         raise InputError("Every value is marked as bad: nothing to restore from.")
 
-    clean, doubtful, probability, history = _restore(
+    clean, doubtful, probability, history, complete = _restore(
         values, bad, QUALITIES[quality], time_limit, progress
     )
     share = float(doubtful.mean())
@@ -169,12 +181,24 @@ def restore(
         return a[..., 0] if axis is None else np.moveaxis(a, -1, axis)
 
     return Restoration(
-        back(out), back(corruption.astype(signed)), back(mask_), back(chance), history
+        back(out),
+        back(corruption.astype(signed)),
+        back(mask_),
+        back(chance),
+        history,
+        complete,
     )
 
 
+def _array(values: Any, name: str) -> Array:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} has rows of different lengths.") from None
+
+
 def _stack(
-    given: Array, mask: Any, channel_axis: int | None
+    given: Array, bad: Array | None, channel_axis: int | None
 ) -> tuple[Array, Array, int | None]:
     """Return image and mask as (rows, columns, channels), and where channels were."""
     if given.dtype.kind not in "buif":
@@ -184,9 +208,9 @@ def _stack(
     if given.ndim == 2:
         axis = None
     elif given.ndim == 3 and channel_axis is not None:
-        if not -3 <= channel_axis < 3:
-            raise InputError(f"channel_axis must be -3 to 2, got {channel_axis}.")
-        axis = channel_axis % 3
+        if channel_axis not in range(-3, 3):
+            raise InputError(f"channel_axis must be -3 to 2, got {channel_axis!r}.")
+        axis = int(channel_axis) % 3
     else:
         raise InputError(
             "An image has shape (rows, columns) or, with channel_axis, (rows, columns, "
@@ -199,9 +223,8 @@ def _stack(
         return a[..., None] if axis is None else np.moveaxis(a, axis, -1)
 
     stack = stacked(given)
-    if mask is None:
+    if bad is None:
         return stack, np.zeros(stack.shape, bool), axis
-    bad = np.asarray(mask)
     if bad.dtype.kind not in "bui":
         raise InputError(f"mask holds bools, True where bad, not {bad.dtype}.")
     bad = bad != 0
@@ -218,9 +241,9 @@ def _restore(
     quality: Quality,
     time_limit: float | None,
     progress: bool | Progress | None,
-) -> tuple[Array, Array, Array, History]:
+) -> tuple[Array, Array, Array, History, bool]:
     tone = Tone.of(values, bad)
-    parts = list(tiles(*values.shape[:2]))
+    parts = list(tiles(*values.shape))
     clean = values.copy()
     doubtful = np.zeros(values.shape, bool)
     probability = np.zeros(values.shape, np.float32)
@@ -229,7 +252,7 @@ def _restore(
     started = time.perf_counter()
     with ExitStack() as stack:
         report = _reporter(progress, stack)
-        stopped = False
+        stopped, complete = False, True
         for number, (inner, outer, part) in enumerate(parts):
             spent, limit = time.perf_counter() - started, math.inf
             if time_limit is not None:  # an even share of what is left
@@ -237,7 +260,9 @@ def _restore(
             if stopped or (number and limit <= spent):
                 doubtful[inner] = bad[inner]
                 probability[inner] = bad[inner]
-                clean[inner][bad[inner]] = tone.backward(np.full(1, 0.5))
+                grey = tone.backward(np.full(values.shape[2], 0.5))
+                clean[inner] = np.where(bad[inner], grey, clean[inner])
+                complete = False
                 continue
 
             def proceed(
@@ -249,29 +274,31 @@ def _restore(
                 step = sum(row[1] == number for row in rows)
                 done = (number + step / rounds) / len(parts)
                 going = report(min(done, 1.0), f"{share:.0%} corrupted")
-                nonlocal stopped
-                stopped = going is False
-                return seconds < limit and not stopped
+                nonlocal stopped, complete
+                stopped = going is not None and not going
+                in_time = seconds < limit and not stopped
+                complete &= in_time
+                return in_time
 
             guess, weight, replace = _tile(
                 tone.forward(values[outer]), ~bad[outer], quality, proceed
             )
             doubtful[inner] = replace[part]
             probability[inner] = np.where(bad[inner], 1, 1 - weight[part])
-            where = doubtful[inner]
-            clean[inner][where] = tone.backward(guess[part][where])
+            mended = tone.backward(guess[part])
+            clean[inner] = np.where(doubtful[inner], mended, clean[inner])
         report(1.0, f"{doubtful.mean():.0%} corrupted")
     seconds, tile, share = np.array(rows, float).reshape(-1, 3).T
     steps = np.arange(1, len(rows) + 1)
     columns = {"step": steps, "seconds": seconds, "tile": tile, "corrupted": share}
-    return clean, doubtful, probability, History(columns)
+    return clean, doubtful, probability, History(columns), complete
 
 
 def _tile(
     y: Array, known: Array, quality: Quality, proceed: Proceed
 ) -> tuple[Array, Array, Array]:
     """Restore one tile; returns the guess, who is clean, and what is to be replaced."""
-    rows, columns = odd_lines(y, known)
+    rows, columns, known = separate(y, known)
     inside = (rows, columns)
     guess, weight, replace = y.copy(), np.zeros_like(y), np.zeros(y.shape, bool)
     guess[inside], weight[inside], replace[inside], judge = _picture(
@@ -319,11 +346,12 @@ def _outside(
             yield whole, edge
 
 
-def tiles(rows: int, columns: int) -> Iterator[tuple[Any, Any, Any]]:
+def tiles(rows: int, columns: int, channels: int) -> Iterator[tuple[Any, Any, Any]]:
     """Yield what a tile writes, what it sees, and where in that the first lies."""
+    side = min(TILE, max(4 * MARGIN, math.isqrt(TILE_VALUES // channels)))
 
     def cuts(length: int) -> list[tuple[slice, slice, slice]]:
-        parts = -(-length // TILE)
+        parts = -(-length // side)
         edges = np.linspace(0, length, parts + 1).astype(int)
         out = []
         for start, stop in pairwise(edges):
