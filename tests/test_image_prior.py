@@ -306,6 +306,12 @@ def test_what_is_no_image_is_refused(image, sentence):
         recover_image(image, SMALL)
 
 
+@pytest.mark.parametrize("level", [0.0, 3e-4])
+def test_dark_images_are_no_divergence(level):
+    found = recover_image(np.full((20, 20), level), SMALL, every=4)
+    assert 0 < found.history["loss"][-1] < found.history["loss"][0]
+
+
 def test_alpha_is_set_aside():
     image = np.random.default_rng(0).integers(0, 256, (16, 20, 4), np.uint8)
     found = recover_image(image, SMALL, truth=image)

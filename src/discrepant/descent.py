@@ -107,7 +107,9 @@ def descend(
             if k % every == 0 or k == last:
                 seconds += time.perf_counter() - started
                 moment = Moment(k, _norm(residual) / norm_y, seconds)
-                if not moment.residual < 1e3:  # also true of NaN
+                if k == start.step:
+                    most = 1e3 * max(1.0, moment.residual)
+                if not moment.residual < most:  # also true of NaN
                     raise DivergenceError(f"diverged within {k} steps")
                 extra = callback(moment, signal, corruption) if callback else None
                 records.append(_record(moment, extra))
