@@ -209,7 +209,7 @@ def main():
     parser.add_argument("--names", default="", help="Only these, with commas.")
     parser.add_argument("--levels", default="0.3,0.5")
     parser.add_argument("--middle", type=int, default=128, help="0: no second table.")
-    parser.add_argument("--middle-steps", type=int, default=1500)
+    parser.add_argument("--middle-steps", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--large", action="store_true")

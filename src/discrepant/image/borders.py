@@ -31,15 +31,14 @@ def separate(y: Array, known: Array) -> tuple[slice, slice, Array]:
     judge.known = known
     weight = np.minimum(judge.odds(), 1)
     known = known.copy()
-    blank = [_blank(side(y), side(weight), side(known)) for side in SIDES]
-    frame = sum(depth > 0 for depth in blank) > 1  # one is a fault, more are a frame
+    blank = [blank_lines(side(y), side(known), axis=0).ravel() for side in SIDES]
+    frame = sum(lines[0] for lines in blank) > 1  # one is a fault, more are a frame
     cuts = []
-    for side, depth in zip(SIDES, blank, strict=True):
-        if depth and not frame:
-            side(known)[:depth] = False
-            cuts.append(0)
-        else:
-            cuts.append(int(_odd(side(y), side(weight), side(known))))
+    for side, lines in zip(SIDES, blank, strict=True):
+        seen = side(y), side(weight), side(known)
+        faulty = 0 if frame else _faulty(lines, *seen)
+        side(known)[:faulty] = False
+        cuts.append(int(not faulty and _odd(*seen)))
     top, bottom, left, right = cuts
     rows, columns, _ = y.shape
     return slice(top, rows - bottom), slice(left, columns - right), known
@@ -73,9 +72,8 @@ def _odd(y: Array, weight: Array, known: Array, first: int = 0) -> bool:
     return bool(usual * y[0].size > FEWEST / 4 and agree[0] < usual / 2)
 
 
-def _blank(y: Array, weight: Array, known: Array) -> int:
+def _faulty(blank: Array, y: Array, weight: Array, known: Array) -> int:
     """Return how many lines, odd against what follows, show nothing."""
-    blank = blank_lines(y, known, axis=0).ravel()
     for depth in range(1, DEEPEST + 1):
         if not blank[depth - 1]:
             return 0
