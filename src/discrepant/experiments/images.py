@@ -389,7 +389,7 @@ def curves(outcome: Outcome) -> "Figure":
         )
         bottom = min(r["psnr"] for r in outcome.rows if r["step"] > 0)
         ax.set_ylim(bottom=bottom - 0.5)
-    axes.flat[0].legend(loc="lower right")
+    axes.flat[0].legend(loc="best")
     return figure
 
 
