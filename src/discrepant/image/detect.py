@@ -45,7 +45,10 @@ class Judge:
     def __init__(self, y: Array, known: Array) -> None:
         self.known = known
         self.dead = np.zeros((*y.shape[:2], 1), bool)
-        self._blank = [blank_lines(y, known, axis) for axis in (0, 1)]
+        self._blank = []
+        for axis in (0, 1):
+            constant, random = blank_lines(y, known, axis)
+            self._blank.append(_within(constant) | random)
         self._bin = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
         self._counts = np.bincount(self._bin.ravel(), known.ravel(), BINS)
         self.share = 0.5
@@ -90,7 +93,7 @@ class Judge:
         return weight
 
 
-def blank_lines(y: Array, known: Array, axis: int) -> Array:
+def blank_lines(y: Array, known: Array, axis: int) -> tuple[Array, Array]:
     """Return which rows (axis 0) or columns show nothing, unlike those around them.
 
     Either neighbours on the line have the same value, in every channel, or they have
@@ -107,7 +110,16 @@ def blank_lines(y: Array, known: Array, axis: int) -> Array:
     # Dark lines have neighbours that are the same, and others that are only near.
     constant = (same > 0.75 * near).all(axis=2, keepdims=True)
     same, near = same.min(axis=2, keepdims=True), near.max(axis=2, keepdims=True)
-    return (constant & (same > _around(same) + 0.2)) | (near < _around(near) / 2)
+    return constant & (same > _around(same) + 0.2), near < _around(near) / 2
+
+
+def _within(lines: Array) -> Array:
+    """Leave out lines that reach the border: they may be a frame."""
+    flat = lines.ravel()
+    reach = (
+        np.logical_and.accumulate(flat) | np.logical_and.accumulate(flat[::-1])[::-1]
+    )
+    return lines & ~reach.reshape(lines.shape)
 
 
 def _worse_lines(better: Array, known: Array, axis: int) -> Array:
