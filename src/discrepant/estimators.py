@@ -195,8 +195,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.n_iter_ = found.n_steps
         self.status_ = found.status
         self.history_ = found.history
-        # The residual may be slow to fall where the result is certified already.
         self._warn(Y)
+        # The residual may be slow to fall where the result is certified already.
         certified = found.status.converged or abs(self.certificate_.gap) <= CERTIFIED
         if not certified:
             warnings.warn(

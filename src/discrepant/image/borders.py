@@ -31,10 +31,11 @@ def separate(y: Array, known: Array) -> tuple[slice, slice, Array]:
     judge.known = known
     weight = np.minimum(judge.odds(), 1)
     known = known.copy()
-    blank = [np.logical_or(*blank_lines(side(y), side(known), 0)) for side in SIDES]
-    frame = (
-        sum(lines.flat[0] for lines in blank) > 1
-    )  # one is a fault, more are a frame
+    down, across = (
+        np.logical_or(*blank_lines(y, known, axis)).ravel() for axis in (0, 1)
+    )
+    blank = [down, down[::-1], across, across[::-1]]
+    frame = sum(lines[0] for lines in blank) > 1  # one is a fault, more are a frame
     cuts = []
     for side, lines in zip(SIDES, blank, strict=True):
         seen = side(y), side(weight), side(known)
@@ -77,7 +78,7 @@ def _odd(y: Array, weight: Array, known: Array, first: int = 0) -> bool:
 def _faulty(blank: Array, y: Array, weight: Array, known: Array) -> int:
     """Return how many lines, odd against what follows, show nothing."""
     for depth in range(1, DEEPEST + 1):
-        if not blank.flat[depth - 1]:
+        if not blank[depth - 1]:
             return 0
         if _odd(y, weight, known, depth - 1):
             return depth

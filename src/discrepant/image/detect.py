@@ -9,6 +9,7 @@ comes out of it.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 
 import joblib
 import numpy as np
@@ -45,10 +46,7 @@ class Judge:
     def __init__(self, y: Array, known: Array) -> None:
         self.known = known
         self.dead = np.zeros((*y.shape[:2], 1), bool)
-        self._blank = []
-        for axis in (0, 1):
-            constant, random = blank_lines(y, known, axis)
-            self._blank.append(_within(constant) | random)
+        self._y = y
         self._bin = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
         self._counts = np.bincount(self._bin.ravel(), known.ravel(), BINS)
         self.share = 0.5
@@ -58,6 +56,15 @@ class Judge:
         # An image of few values is nothing but peaks, and they tell nothing.
         self._few = common[~peak].sum() < 0.1 * common.sum()
         self.level = np.where(peak & ~self._few, np.minimum(common, SHARPEST), 1)
+
+    @cached_property
+    def _blank(self) -> list[Array]:
+        """The rows and columns that show nothing and are no frame."""
+        found = []
+        for axis in (0, 1):
+            constant, random = blank_lines(self._y, self.known, axis)
+            found.append(_within(constant) | random)
+        return found
 
     def learn(self, weight: Array) -> None:
         """Learn the odds from how likely each value is to be clean."""
@@ -84,8 +91,11 @@ class Judge:
         likelihood = density(error, scale)
         # How much better a value is explained as one of many wrong ones.
         better = -np.log((1 - self.share) * likelihood + self.share)
-        rows, columns = (_worse_lines(better, self.known, axis) for axis in (0, 1))
-        self.dead = (rows & self._blank[0]) | (columns & self._blank[1])
+        rows, columns = (
+            _worse_lines(better, self.known, axis) & blank
+            for axis, blank in enumerate(self._blank)
+        )
+        self.dead = rows | columns
         for _ in range(rounds):
             weight = likelihood * self.odds()
             weight /= 1 + weight
