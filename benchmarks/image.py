@@ -46,7 +46,11 @@ def main():
     if options.plain:
         os.environ["THP_MEM_ALLOC_ENABLE"] = "0"
 
-    from discrepant.image.networks import INPUT_CHANNELS, Network, multiplications
+    from discrepant.image.network.architecture import (
+        INPUT_CHANNELS,
+        Network,
+        multiplications,
+    )
 
     import torch  # isort: skip  (after the line above has asked for huge pages)
     from torch.profiler import ProfilerActivity, profile

@@ -14,7 +14,7 @@ import numpy as np
 
 from discrepant.experiments.phase import Config, cell
 from discrepant.experiments.running import Runner
-from discrepant.problems import corrupted_matrix, relative_error
+from discrepant.paper.problems import corrupted_matrix, relative_error
 
 
 def plain(y, *, alpha, tau, steps, seed):

@@ -30,10 +30,10 @@ import numpy as np
 from discrepant import restore
 from discrepant.image import Settings, adaptive_median, dip_l1, inpaint_extremes, median
 from discrepant.image.arrays import MARGIN, psnr
-from discrepant.image.files import is_image, read
-from discrepant.image.networks import INPUT_CHANNELS, Network
+from discrepant.image.files.formats import is_image, read
+from discrepant.image.network.architecture import INPUT_CHANNELS, Network
 from discrepant.image.noise import random_impulses, salt_and_pepper
-from discrepant.image.restore import tiles
+from discrepant.image.restore.front import tiles
 
 PAPER = {
     ("F16", 0.1): 34.91,

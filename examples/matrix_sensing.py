@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from discrepant import Sensing, certify, recover
+from discrepant.paper.problems import relative_error
 from discrepant.plotting import decomposition
-from discrepant.problems import relative_error
 
 rng = np.random.default_rng(0)
 n, rank, measurements = 20, 2, 300

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from discrepant import InputError, certify, convex, l1_factorisation
-from discrepant.baselines import alternating_projections
-from discrepant.descent import Tracking
-from discrepant.problems import corrupted_matrix, relative_error
+from discrepant.paper.baselines import alternating_projections
+from discrepant.paper.descent import Tracking
+from discrepant.paper.problems import corrupted_matrix, relative_error
 
 
 def reference(Y, lam, psd):

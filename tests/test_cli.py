@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discrepant.problems import corrupted_matrix
+from discrepant.paper.problems import corrupted_matrix
 
 
 def discrepant(*args, cwd):

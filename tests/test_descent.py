@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from discrepant import Identity, InputError, Mask, Sensing, certify, recover
-from discrepant.descent import Tracking
-from discrepant.problems import corrupted_matrix, relative_error
-from discrepant.stopping import Residual, Seconds, Steps
+from discrepant.paper.descent import Tracking
+from discrepant.paper.problems import corrupted_matrix, relative_error
+from discrepant.paper.stopping import Residual, Seconds, Steps
 
 PAPER = {"alpha": np.sqrt(50), "step": 1e-4, "init_scale": 1e-4}
 

@@ -9,9 +9,9 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from discrepant import InputError, RobustPCA
-from discrepant.descent import real_array
-from discrepant.problems import corrupted_matrix, relative_error
-from discrepant.subspace import coordinates
+from discrepant.matrix.subspace import coordinates
+from discrepant.paper.descent import real_array
+from discrepant.paper.problems import corrupted_matrix, relative_error
 
 
 @pytest.mark.filterwarnings("ignore:.*taken for corrupt:UserWarning")

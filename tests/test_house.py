@@ -1,4 +1,4 @@
-"""The house: imports point one way, and heavy ones wait."""
+"""The house: imports point one way, inside the folders too, and heavy ones wait."""
 
 import ast
 import subprocess
@@ -8,67 +8,95 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
-# A module may import only what stands above it.
-ORDER = [
-    "errors",
-    "progress",
-    "linalg",
-    "kernels",
-    "operators",
-    "alpha",
-    "parameters",
-    "result",
-    "stopping",
-    "descent",
-    "certificate",
-    "blocks",
-    "spectra",
-    "polish",
-    "dual",
-    "stepping",
-    "split",
-    "implicit",
-    "problems",
-    "baselines",
-    "subspace",
-    "estimators",
-    "image",
-    "tables",
-    "outputs",
-    "plotting",
-    "restoring",
-    "experiments",
-    "demo",
-    "cli",
-    "__main__",
-]
+# For each folder its rooms, top to bottom: a room may import only what stands above it,
+# in its own folder and in every folder around it.
+ORDER = {
+    "": """
+        errors progress linalg result outputs plotting
+        paper matrix table image experiments app __main__
+    """,
+    "paper": """
+        kernels operators alpha parameters recovery stopping descent certificate
+        problems baselines
+    """,
+    "matrix": """
+        sweep spectra polish dual steps split integrator subspace estimator
+    """,
+    "matrix.sweep": "kernels rows",
+    "table": "files",
+    "image": "arrays memory noise filters files restore network",
+    "image.files": "picture pillow tiff formats",
+    "image.restore": "kernels smooth detect borders tone patches front",
+    "image.network": """
+        fused_kernels fused architecture device corruption checkpoints prior baselines
+    """,
+    "experiments": """
+        running learning_curves ratio phase beyond comparison regression theorem1
+        images
+    """,
+    "app": "restore demo cli",
+}
+ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
+
+
+def place(module: str) -> list[tuple[str, int]]:
+    """Return, for each folder on the way to a module, how far down it turns off."""
+    found, folder = [], ""
+    for part in module.split("."):
+        if folder not in ROOMS or part not in ROOMS[folder]:
+            break  # a name inside a module
+        found.append((folder, ROOMS[folder].index(part)))
+        folder = f"{folder}.{part}".lstrip(".")
+    return found
 
 
 def imported(path: Path) -> set[str]:
+    """Return all that a file imports from the package, relative to it."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            parts = node.module.split(".")
-            if parts == ["discrepant"]:
-                names |= {alias.name for alias in node.names} & set(ORDER)
-            elif parts[0] == "discrepant":
-                names.add(parts[1])
-    return names
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"a relative import in {path}"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name[len("discrepant.") :] for name in names if name[:11] == "discrepant."}
 
 
-def test_every_module_has_its_place():
-    rooms = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py"}
-    rooms |= {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
-    assert rooms - {"__init__"} == set(ORDER)
+def modules() -> list[Path]:
+    return [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
 
 
-@pytest.mark.parametrize("name", ORDER)
-def test_imports_point_one_way(name):
-    room = SOURCE / name
-    files = room.glob("*.py") if room.is_dir() else [SOURCE / f"{name}.py"]
-    allowed = set(ORDER[: ORDER.index(name)]) | ({name} if room.is_dir() else set())
-    for file in files:
-        assert imported(file) <= allowed, file
+@pytest.mark.parametrize("folder", ROOMS)
+def test_every_room_has_its_place(folder):
+    inside = SOURCE / folder.replace(".", "/")
+    rooms = {path.stem for path in inside.glob("*.py")}
+    rooms |= {path.parent.name for path in inside.glob("*/__init__.py")}
+    assert rooms - {"__init__"} == set(ROOMS[folder])
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_one_way(path):
+    here = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    for name in imported(path):
+        for (folder, mine), (other, theirs) in zip(
+            place(here), place(name), strict=False
+        ):
+            assert folder == other
+            assert theirs <= mine, f"{here} imports {name}, which stands below it"
+            if theirs < mine:
+                break
+        else:
+            assert not place(name), f"{here} imports itself or its own folder: {name}"
+
+
+def test_the_order_sees_every_way_to_import(tmp_path):
+    file = tmp_path / "file.py"
+    file.write_text(
+        "import discrepant.app.cli\n"
+        "from discrepant import matrix\n"
+        "def later():\n    from discrepant.image.restore import front\n"
+    )
+    assert imported(file) == {"app.cli", "matrix", "image.restore.front"}
 
 
 def test_import_is_light():

@@ -10,7 +10,7 @@ from skimage import data
 from skimage.io import imsave
 from typer.testing import CliRunner
 
-from discrepant import cli
+from discrepant.app import cli
 from discrepant.errors import InputError
 from discrepant.experiments import images
 from discrepant.experiments.running import Runner
@@ -131,8 +131,8 @@ def test_figures_share_their_runs(tmp_path, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError
 
-    monkeypatch.setattr("discrepant.image.prior.fit", never)
-    monkeypatch.setattr("discrepant.image.baselines.fit", never)
+    monkeypatch.setattr("discrepant.image.network.prior.fit", never)
+    monkeypatch.setattr("discrepant.image.network.baselines.fit", never)
     other = images.run(replace(TINY, figure="fig1b"), Runner(jobs=1, folder=tmp_path))
     assert other.rows == first.rows
 

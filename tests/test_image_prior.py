@@ -16,15 +16,14 @@ from discrepant.image import (
     Network,
     NetworkPrior,
     Settings,
-    checkpoints,
     dip,
     dip_l1,
-    prior,
     recover_image,
 )
-from discrepant.image.device import check_memory, chosen_device, memory_needed
-from discrepant.image.fused import norm_leak
-from discrepant.image.networks import multiplications
+from discrepant.image.network import checkpoints, prior
+from discrepant.image.network.architecture import multiplications
+from discrepant.image.network.device import check_memory, chosen_device, memory_needed
+from discrepant.image.network.fused import norm_leak
 from discrepant.image.noise import salt_and_pepper
 
 torch.set_num_threads(1)
@@ -265,7 +264,8 @@ def test_a_process_killed_outright_goes_on(tmp_path):
     code = f"""
 import numpy as np, torch
 torch.set_num_threads(1)
-from discrepant.image import Settings, prior, recover_image
+from discrepant.image import Settings, recover_image
+from discrepant.image.network import prior
 prior.SECONDS_BETWEEN = 0.2
 image = np.random.default_rng(0).random((64, 64, 3))
 found = recover_image(

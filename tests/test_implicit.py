@@ -15,11 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from discrepant import InputError, RobustPCA, convex
-from discrepant.alpha import alpha_for
-from discrepant.blocks import Rows
-from discrepant.implicit import integrate
-from discrepant.problems import corrupted_matrix, relative_error
-from discrepant.spectra import largest_value
+from discrepant.matrix.integrator import integrate
+from discrepant.matrix.spectra import largest_value
+from discrepant.matrix.sweep.rows import Rows
+from discrepant.paper.alpha import alpha_for
+from discrepant.paper.problems import corrupted_matrix, relative_error
 
 rng = np.random.default_rng(0)
 
@@ -144,7 +144,7 @@ class TestGrossEntries:
             assert relative_error(found, X) < 1e-4
 
     def test_an_entry_that_was_clipped_for_no_reason_is_taken_back(self, monkeypatch):
-        from discrepant import stepping
+        from discrepant.matrix import steps as stepping
 
         monkeypatch.setattr(stepping, "clip_bound", lambda Y, top: 2.0)
         problem = corrupted_matrix((100, 80), 3, 0.1, random_state=0)
@@ -261,7 +261,7 @@ class TestBlocks:
         assert model.certificate_.gap < 1e-5
 
     def test_a_file_shorter_than_its_header_is_refused(self, tmp_path):
-        from discrepant.tables import read_table
+        from discrepant.table.files import read_table
 
         np.save(tmp_path / "y.npy", np.ones((100, 100)))
         content = (tmp_path / "y.npy").read_bytes()
@@ -270,7 +270,7 @@ class TestBlocks:
             read_table(tmp_path / "y.npy")
 
     def test_sweep_multiplies_what_the_kernel_leaves(self):
-        from discrepant import kernels
+        from discrepant.matrix.sweep import kernels
 
         for shape in ((50, 7), (7, 50)):
             Y = rng.standard_normal(shape)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from discrepant import InputError
-from discrepant.parameters import Factor, Hadamard, PSDFactor
+from discrepant.paper.parameters import Factor, Hadamard, PSDFactor
 
 rng = np.random.default_rng(1)
 

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 from discrepant import InputError, restore
-from discrepant.image import memory
-from discrepant.image.files import check_fits, read, write
-from discrepant.image.picture import Picture, upright
-from discrepant.restoring import (
+from discrepant.app.restore import (
     Job,
     Options,
     kind_of_values,
@@ -21,6 +18,9 @@ from discrepant.restoring import (
     restore_file,
     run,
 )
+from discrepant.image import memory
+from discrepant.image.files.formats import check_fits, read, write
+from discrepant.image.files.picture import Picture, upright
 from test_cli import discrepant
 
 Image = pytest.importorskip("PIL.Image")
@@ -583,7 +583,7 @@ def test_a_mask_is_paired_with_pages_and_channels(
         seen.append(mask)
         raise InputError("enough")
 
-    monkeypatch.setattr("discrepant.restoring.restore", noted)
+    monkeypatch.setattr("discrepant.app.restore.restore", noted)
     marks = np.zeros(bad, dtype)
     marks.flat[0] = 1
     np.save(tmp_path / "a.npy", np.zeros(shape, np.uint8))
@@ -655,7 +655,7 @@ def test_one_file_does_not_cost_the_others(tmp_path, monkeypatch):
             raise reason
         return restore(page, **options)
 
-    monkeypatch.setattr("discrepant.restoring.restore", failing)
+    monkeypatch.setattr("discrepant.app.restore.restore", failing)
     said = []
     jobs = plan(sorted(tmp_path.iterdir()), tmp_path / "out")
     failures = run(jobs, Options("fast"), said.append, False)
@@ -681,8 +681,8 @@ def test_what_cannot_be_written_shows_before_the_work(tmp_path, monkeypatch):
     def failing(*args):
         raise ValueError("no such thing")
 
-    monkeypatch.setattr("discrepant.restoring.restore", never)
-    monkeypatch.setattr("discrepant.image.files.write_tiff", failing)
+    monkeypatch.setattr("discrepant.app.restore.restore", never)
+    monkeypatch.setattr("discrepant.image.files.formats.write_tiff", failing)
     np.save(tmp_path / "a.npy", picture())
     with pytest.raises(InputError, match="cannot be written as TIFF: no such thing"):
         restore_file(Job(tmp_path / "a.npy", tmp_path / "b.tif"), Options())
@@ -702,7 +702,7 @@ def test_warnings_name_the_file(tmp_path, monkeypatch):
         warnings.warn("the result is a guess", stacklevel=2)
         return restore(page, **options)
 
-    monkeypatch.setattr("discrepant.restoring.restore", guessing)
+    monkeypatch.setattr("discrepant.app.restore.restore", guessing)
     np.save(tmp_path / "a.npy", spoiled((24, 30)))
     with pytest.warns(UserWarning, match=r"^a\.npy: the result is a guess"):
         restore_file(Job(tmp_path / "a.npy", tmp_path / "b.npy"), Options("fast"))
@@ -721,7 +721,7 @@ def test_interrupted_once_it_writes_the_best_so_far(tmp_path, monkeypatch, capsy
         return restore(page, progress=tell, **options)
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr("discrepant.restoring.restore", interrupted)
+    monkeypatch.setattr("discrepant.app.restore.restore", interrupted)
     jobs = plan([tmp_path / "a.npy", tmp_path / "b.npy"], tmp_path / "out")
     said = []
     failures = run(jobs, Options("best"), said.append, False)

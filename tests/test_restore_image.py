@@ -8,11 +8,11 @@ import pytest
 from scipy.ndimage import median_filter
 
 from discrepant import InputError, restore
-from discrepant.image.borders import separate
-from discrepant.image.kernels import bend
-from discrepant.image.patches import LEAST, RIDGE, Search, predict
-from discrepant.image.restore import tiles
-from discrepant.image.smooth import coupling, smooth, spread
+from discrepant.image.restore.borders import separate
+from discrepant.image.restore.front import tiles
+from discrepant.image.restore.kernels import bend
+from discrepant.image.restore.patches import LEAST, RIDGE, Search, predict
+from discrepant.image.restore.smooth import coupling, smooth, spread
 
 data = pytest.importorskip("skimage.data")
 CAT = data.chelsea()[60:156, 130:226]
@@ -238,7 +238,7 @@ def test_the_same_input_gives_the_same_output(monkeypatch):
 def test_tiles_leave_no_seam(monkeypatch):
     spoiled = spoil(CAT, "salt-and-pepper", 0.5)
     whole = restore(spoiled, quality="fast").image
-    monkeypatch.setattr("discrepant.image.restore.TILE", 48)
+    monkeypatch.setattr("discrepant.image.restore.front.TILE", 48)
     tiled = restore(spoiled, quality="fast")
     assert set(tiled.history["tile"]) == {0, 1, 2, 3}
     seam = np.s_[46:50]
@@ -254,7 +254,7 @@ def test_time_runs_out_and_there_is_a_result():
 
 
 def test_tiles_beyond_the_time_stay_as_they_were(monkeypatch):
-    monkeypatch.setattr("discrepant.image.restore.TILE", 48)
+    monkeypatch.setattr("discrepant.image.restore.front.TILE", 48)
     spoiled = spoil(CAT, "salt-and-pepper", 0.3)
     result = restore(spoiled, time_limit=1e-3)
     assert set(result.history["tile"]) == {0}

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from discrepant import InputError
-from discrepant.tables import Table, read_table
+from discrepant.table.files import Table, read_table
 
 VALUES = np.array([[1.5, 2.0, np.nan], [4.0, 5.25, 6.0]])
 CSV = {

@@ -9,13 +9,14 @@ infinitely many exact fits is reached: that of the convex program with λ = 1/α
 
 from typing import Any
 
-from discrepant.baselines import convex, l1_factorisation
-from discrepant.certificate import Certificate, certify
-from discrepant.descent import recover
 from discrepant.errors import InputError
-from discrepant.estimators import RobustPCA
-from discrepant.operators import Diagonal, Identity, Mask, Sensing, Wrapped
-from discrepant.result import History, Recovery, Status
+from discrepant.matrix.estimator import RobustPCA
+from discrepant.paper.baselines import convex, l1_factorisation
+from discrepant.paper.certificate import Certificate, certify
+from discrepant.paper.descent import recover
+from discrepant.paper.operators import Diagonal, Identity, Mask, Sensing, Wrapped
+from discrepant.paper.recovery import Recovery
+from discrepant.result import History, Status
 
 __version__ = "0.1.0"
 
@@ -41,7 +42,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "restore":  # loads more than matrices need
-        from discrepant.image.restore import restore
+        from discrepant.image.restore.front import restore
 
         return restore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,5 @@
 """`python -m discrepant` is the command line."""
 
-from discrepant.cli import main
+from discrepant.app.cli import main
 
 main()

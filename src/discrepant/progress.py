@@ -1,35 +1,61 @@
-"""A progress bar for work that takes more than a moment; silent unless asked for."""
+"""One progress protocol for all work that takes more than a moment.
+
+Whoever works calls ``report(share, note)`` now and then, with the share of the work
+that is done; whoever watches may answer False, which asks the work to stop with the
+best so far. Anything else, None too, means go on.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-Report = Callable[[int, str], None]
+Progress = Callable[[float, str], bool | None]
+Report = Callable[[float, str], bool]  # True: go on
 
 
 @contextmanager
-def bar(description: str, total: int | None, show: bool) -> Iterator[Report]:
-    """Show a bar on standard error; yields ``report(done, note)``."""
-    if not show:
-        yield lambda done, note: None
+def reporting(progress: "bool | Progress | None", description: str) -> Iterator[Report]:
+    """Yield ``report(share, note)``, which returns whether to go on.
+
+    Parameters
+    ----------
+    progress : bool, callable or None
+        True shows a bar on standard error; a callable is told of every report and
+        stops the work by returning False; False and None are silent.
+    description : str
+        What stands before the bar.
+    """
+    if callable(progress):
+        told = progress
+        yield lambda share, note: told(share, note) is not False
+        return
+    if not progress:
+        yield lambda share, note: True
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich_progress
 
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+    with rich_progress.Progress(
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.TextColumn("{task.percentage:>3.0f}%"),
+        rich_progress.TimeElapsedColumn(),
+        rich_progress.TextColumn("{task.fields[note]}"),
         console=Console(stderr=True),
-    ) as progress:
-        task = progress.add_task(description, total=total, note="")
-        yield lambda done, note: progress.update(task, completed=done, note=note)
+    ) as shown:
+        task = shown.add_task(description, total=1.0, note="")
+
+        def report(share: float, note: str) -> bool:
+            shown.update(task, completed=share, note=note)
+            return True
+
+        yield report
+
+
+OldReport = Callable[[int, str], None]
+
+
+@contextmanager
+def bar(description: str, total: int | None, show: bool) -> Iterator[OldReport]:
+    """Show a bar counted in steps; to be replaced by `reporting`."""
+    with reporting(show, description) as report:
+        yield lambda done, note: (report(done / total if total else 0.0, note), None)[1]

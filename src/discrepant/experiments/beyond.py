@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrepant.estimators import RobustPCA
 from discrepant.experiments import phase
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.linalg import Array
+from discrepant.matrix.estimator import RobustPCA
+from discrepant.paper.problems import corrupted_matrix, relative_error
 from discrepant.plotting import new_figure, styled
-from discrepant.problems import corrupted_matrix, relative_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrepant.baselines import alternating_projections, convex, l1_factorisation
-from discrepant.descent import recover
-from discrepant.estimators import RobustPCA
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.linalg import Array
+from discrepant.matrix.estimator import RobustPCA
+from discrepant.paper.baselines import alternating_projections, convex, l1_factorisation
+from discrepant.paper.descent import recover
+from discrepant.paper.problems import corrupted_matrix, relative_error
 from discrepant.plotting import COLOURS, new_figure, styled
-from discrepant.problems import corrupted_matrix, relative_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,7 +18,7 @@ import numpy as np
 from discrepant.errors import InputError
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.image.arrays import MARGIN, checked_image, psnr
-from discrepant.image.files import FORMATS, is_image, read
+from discrepant.image.files.formats import FORMATS, is_image, read
 from discrepant.image.noise import salt_and_pepper
 from discrepant.linalg import Array
 from discrepant.plotting import COLOURS, new_figure, styled

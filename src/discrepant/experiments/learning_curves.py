@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrepant.baselines import l1_factorisation
-from discrepant.descent import Tracking, recover
 from discrepant.experiments.running import Outcome, Row, Runner
+from discrepant.paper.baselines import l1_factorisation
+from discrepant.paper.descent import Tracking, recover
+from discrepant.paper.problems import corrupted_matrix
+from discrepant.paper.stopping import Steps
 from discrepant.plotting import COLOURS, new_figure, styled
-from discrepant.problems import corrupted_matrix
-from discrepant.stopping import Steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

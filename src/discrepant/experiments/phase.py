@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrepant.descent import recover
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.linalg import Array
+from discrepant.paper.descent import recover
+from discrepant.paper.problems import corrupted_matrix, relative_error
+from discrepant.paper.stopping import Steps
 from discrepant.plotting import new_figure, styled
-from discrepant.problems import corrupted_matrix, relative_error
-from discrepant.stopping import Steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,7 +73,7 @@ def solve_convex(observed: Array, alpha: float, psd: bool) -> Array:
     The implicit integrator gets there some ten times sooner than `baselines.convex`;
     a test holds the two to the same answer.
     """
-    from discrepant.implicit import integrate
+    from discrepant.matrix.integrator import integrate
 
     return integrate(
         observed,

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrepant.descent import recover
 from discrepant.experiments.running import Outcome, Row, Runner
+from discrepant.paper.descent import recover
+from discrepant.paper.problems import corrupted_matrix, relative_error
+from discrepant.paper.stopping import Steps
 from discrepant.plotting import COLOURS, new_figure, styled
-from discrepant.problems import corrupted_matrix, relative_error
-from discrepant.stopping import Steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrepant.descent import descend
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.linalg import Array
-from discrepant.operators import Wrapped
-from discrepant.parameters import Absent
+from discrepant.paper.descent import descend
+from discrepant.paper.operators import Wrapped
+from discrepant.paper.parameters import Absent
+from discrepant.paper.problems import relative_error
+from discrepant.paper.stopping import Moment, Residual, Steps
 from discrepant.plotting import COLOURS, new_figure, styled
-from discrepant.problems import relative_error
-from discrepant.stopping import Moment, Residual, Steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

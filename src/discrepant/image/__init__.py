@@ -16,18 +16,18 @@ os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 # name → the module that holds it
 _PUBLIC = {
-    "Corruption": "corruption",
-    "ImageRecovery": "prior",
-    "Network": "networks",
-    "NetworkPrior": "prior",
-    "Restoration": "restore",
+    "Corruption": "network.corruption",
+    "ImageRecovery": "network.prior",
+    "Network": "network.architecture",
+    "NetworkPrior": "network.prior",
+    "Restoration": "restore.front",
     "adaptive_median": "filters",
-    "dip": "baselines",
-    "dip_l1": "baselines",
+    "dip": "network.baselines",
+    "dip_l1": "network.baselines",
     "inpaint_extremes": "filters",
     "median": "filters",
-    "Settings": "prior",
-    "recover_image": "prior",
+    "Settings": "network.prior",
+    "recover_image": "network.prior",
 }
 
 __all__ = list(_PUBLIC)

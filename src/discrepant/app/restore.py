@@ -1,0 +1,321 @@
+"""Image files in, clean image files out: one or many, whole or not at all."""
+
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.image.files.formats import FORMATS, check_fits, is_image, read, write
+from discrepant.image.files.picture import Picture, upright
+from discrepant.image.restore.front import restore
+from discrepant.linalg import Array
+from discrepant.outputs import staged
+from discrepant.progress import bar
+
+BLANK = Picture(np.zeros((1, 1), np.uint8), (), None, "NPY")
+Progress = Callable[[float, str], bool]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One file to restore, and where the result goes."""
+
+    source: Path
+    target: Path
+
+    def mask(self, ending: str) -> Path:
+        """Return where the mask goes; its ending depends on the picture."""
+        return self.target.with_name(f"{self.target.stem}-mask{ending}")
+
+    @property
+    def beside(self) -> Path:
+        """Where before beside after goes."""
+        return self.target.with_name(f"{self.target.stem}-side-by-side.png")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a batch is asked for.
+
+    ``bad`` is a picture whose nonzero values mark known-bad ones; ``mask`` and
+    ``beside`` ask for two more files: what was judged corrupted, and before beside
+    after. ``time_limit`` is in seconds, for each file.
+    """
+
+    quality: str = "best"
+    bad: Picture | None = None
+    mask: bool = False
+    beside: bool = False
+    overwrite: bool = False
+    time_limit: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise InputError(f"--time-limit must be positive, got {self.time_limit}.")
+
+
+def plan(
+    files: Sequence[Path], output: Path, options: Options | None = None
+) -> list[Job]:
+    """Return what is to be done; folders stand for the images in them."""
+    options = options or Options()
+    sources: list[Path] = []
+    for path in files:
+        if path.is_dir():
+            found = sorted(p for p in path.iterdir() if p.is_file() and is_image(p))
+            if not found:
+                raise InputError(f"{path} holds no {', '.join(FORMATS)} files.")
+            sources += found
+        else:
+            sources.append(path)
+    single = len(files) == 1 and not files[0].is_dir()
+    if single and is_image(output) and not output.is_dir():
+        return [Job(sources[0], output)]
+    if output.suffix and not output.is_dir() and not single:
+        raise InputError(f"Several files need a folder as output, not {output}.")
+    if single and output.suffix and not output.is_dir():
+        raise InputError(
+            f"{output.name}: the ending must be one of {', '.join(FORMATS)}."
+        )
+    jobs = [Job(path, output / path.name) for path in sources]
+    _check_names(jobs, options)
+    return jobs
+
+
+def run(
+    jobs: Sequence[Job], options: Options, say: Callable[[str], None], show: bool
+) -> dict[Path, str]:
+    """Restore all files; returns those that failed, each with its reason."""
+    failures: dict[Path, str] = {}
+    with bar("Restoring", 100 * len(jobs), show) as report, interruptible() as stop:
+        for number, job in enumerate(jobs):
+
+            def progress(done: float, note: str, number: int = number) -> bool:
+                report(round(100 * (number + done)), note)
+                return not stop.is_set()
+
+            try:
+                say(restore_file(job, options, progress))
+            except InputError as error:
+                failures[job.source] = str(error)
+            except MemoryError:
+                failures[job.source] = "there is not enough memory for it."
+            except Exception as error:  # one file must not cost the others
+                name, first = type(error).__name__, str(error).split("\n")[0]
+                failures[job.source] = f"an unforeseen {name} ended it: {first}"
+            if stop.is_set():
+                for left in jobs[number + 1 :]:
+                    failures[left.source] = "not started."
+                break
+    return failures
+
+
+def restore_file(job: Job, options: Options, progress: Progress | None = None) -> str:
+    """Restore one file; returns a sentence on what was found."""
+    started = time.perf_counter()
+    picture = read(job.source)
+    check_fits(job.target, picture)
+    mask = _mask_path(job, picture)
+    extras = [mask] * options.mask + [job.beside] * options.beside
+    for path in extras:
+        check_fits(path, BLANK)
+    names = [path.name for path in (job.target, *extras)]
+    with staged(job.target.parent, names, overwrite=options.overwrite) as scratch:
+        # What cannot be written shows before the work, not after it.
+        write(scratch / job.target.name, picture, picture.values)
+        with _named_warnings(job.source.name):
+            found = _restored(picture, options, started, progress)
+        write(scratch / job.target.name, picture, found.values)
+        if options.mask:
+            _write_mask(scratch / mask.name, picture, found.mask)
+        if options.beside:
+            _write_beside(scratch / job.beside.name, picture, found.values)
+    seconds = time.perf_counter() - started
+    return (
+        f"{job.source.name}: {'' if found.complete else 'stopped early; '}"
+        f"{found.mask[picture.colours].mean():.2%} of the values corrupted"
+        f"{kind_of_values(picture.values, found.mask)}, {seconds:.1f} s → {job.target}"
+    )
+
+
+def kind_of_values(values: Array, mask: Array) -> str:
+    """Say in a few words what the corrupted values are; nothing if there are none."""
+    wrong = values[mask]
+    if not wrong.size:
+        return ""
+    if wrong.dtype.kind == "f" and not np.isfinite(wrong).any():
+        return ", all missing"
+    found, counts = np.unique(wrong, return_counts=True)
+    order = np.argsort(-counts)[:2]
+    if counts[order[0]] > 0.9 * wrong.size:
+        return f", nearly all of them {found[order[0]]:g}"
+    if counts[order].sum() > 0.9 * wrong.size:
+        low, high = sorted(found[order].tolist())
+        return f", nearly all of them {low:g} or {high:g}"
+    return ", of many sizes"
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Let the first Ctrl-C ask for the best so far, and the second end the work."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        print(
+            "\nStopping: the best so far will be written. Ctrl-C again gives up.",
+            file=sys.stderr,
+        )
+
+    previous = signal.signal(signal.SIGINT, asked)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _check_names(jobs: Sequence[Job], options: Options) -> None:
+    """Raise if two results would be written to one file."""
+    names: Counter[Path] = Counter()
+    for job in jobs:
+        names[job.target] += 1
+        if options.mask:
+            names.update(job.mask(ending) for ending in (".png", ".tif"))
+        if options.beside:
+            names[job.beside] += 1
+    twice = next((path.name for path, count in names.items() if count > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"Two results would be called {twice}; restore these to two folders."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What was made of a picture's values, and which of them were replaced."""
+
+    values: Array
+    mask: Array
+    complete: bool
+
+
+def _restored(
+    picture: Picture, options: Options, started: float, progress: Progress | None
+) -> _Found:
+    """Restore page by page, each with an even share of the time that is left."""
+    out, mask = picture.values.copy(), np.zeros(picture.values.shape, bool)
+    pages, complete = picture.n_pages, True
+    marks = _marks(options.bad, picture)
+    for number, (place, page) in enumerate(picture.pages()):
+
+        def told(done: float, note: str, number: int = number) -> bool:
+            return progress is None or progress((number + done) / pages, note)
+
+        left = None
+        if options.time_limit is not None:
+            spent = time.perf_counter() - started
+            left = max(options.time_limit - spent, 1e-3) / (pages - number)
+        result = restore(
+            page,
+            channel_axis=0,
+            quality=options.quality,
+            mask=marks[number],
+            seed=options.seed,
+            time_limit=left,
+            progress=told,
+        )
+        picture.put(out, place, result.image)
+        picture.put(mask, place, result.mask)
+        complete = complete and result.complete
+    return _Found(out, mask, complete)
+
+
+def _marks(bad: Picture | None, picture: Picture) -> list[Array | None]:
+    """Return what is known to be bad of each page: one page or channel serves all."""
+    pages, all_channels = picture.n_pages, picture.channels
+    channels = all_channels - picture.alpha
+    if bad is None:
+        return [None] * pages
+    if bad.n_pages not in (1, pages):
+        raise InputError(
+            f"The known-bad image has {bad.n_pages} pages, this one {pages}."
+        )
+
+    def paired(marks: Array) -> Array:
+        marks = marks != 0
+        if marks.ndim == 2 or len(marks) == channels:
+            return marks if picture.channel_axis is not None else _flat(marks)
+        if len(marks) == all_channels:
+            return marks[:channels]
+        if 1 in (len(marks), channels):
+            return _flat(marks)
+        raise InputError(
+            f"The known-bad image has {len(marks)} channels, this one {channels}."
+        )
+
+    found: list[Array | None] = [paired(page) for _, page in bad.pages()]
+    return found * (pages // len(found))
+
+
+def _flat(marks: Array) -> Array:
+    return marks if marks.ndim == 2 else np.asarray(marks.any(axis=0))
+
+
+def _mask_path(job: Job, picture: Picture) -> Path:
+    simple = not picture.page_axes and picture.channels - picture.alpha in (1, 3)
+    return job.mask(".png" if simple else ".tif")
+
+
+def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
+    marks = mask[picture.colours].astype(np.uint8) * np.uint8(255)
+    axes, turned = (picture.page_axes, picture.channel_axis), picture.orientation
+    write(path, Picture(marks, *axes, "NPY", orientation=turned), marks)
+
+
+def _write_beside(path: Path, picture: Picture, values: Array) -> None:
+    """Write the first page, before beside after, in 8 bits and on one scale."""
+    before, after = (
+        next(replace(picture, values=v).pages())[1] for v in (picture.values, values)
+    )
+    finite = after[np.isfinite(after)].astype(float)
+    low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
+    if after.dtype == np.uint8:
+        low, high = 0.0, 255.0
+    span = (high - low) or 1.0
+
+    def shown(page: Array) -> Array:
+        page = upright(page, picture.orientation, (-2, -1))
+        if page.ndim == 3:
+            page = np.moveaxis(page, 0, -1) if len(page) == 3 else page[0]
+        scaled = (np.nan_to_num(page.astype(float), nan=low) - low) / span
+        return (255 * np.clip(scaled, 0, 1)).astype(np.uint8)
+
+    left, right = shown(before), shown(after)
+    gap = np.full((len(left), 8, *left.shape[2:]), 255, np.uint8)
+    both = np.concatenate([left, gap, right], axis=1)
+    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
+
+
+@contextmanager
+def _named_warnings(name: str) -> Iterator[None]:
+    """Put the name of the file before what is warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        yield
+    for message in dict.fromkeys((str(w.message), w.category) for w in caught):
+        warnings.warn(f"{name}: {message[0]}", message[1], stacklevel=3)

@@ -1,0 +1,1 @@
+"""Image files in and out, with all that they carry."""

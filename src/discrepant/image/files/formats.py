@@ -1,0 +1,146 @@
+"""Image files: PNG, JPEG, TIFF, WebP and NPY, read and written with what they carry."""
+
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.image.arrays import MOST_CHANNELS, has_alpha
+from discrepant.image.files.picture import Picture, upright
+from discrepant.image.files.pillow import is_deep, read_pillow, write_pillow
+from discrepant.image.files.tiff import read_tiff, write_tiff
+from discrepant.image.memory import check_room
+from discrepant.linalg import Array
+
+FORMATS = {
+    ".png": "PNG",
+    ".jpg": "JPEG",
+    ".jpeg": "JPEG",
+    ".tif": "TIFF",
+    ".tiff": "TIFF",
+    ".webp": "WEBP",
+    ".npy": "NPY",
+}
+_COLOUR_LIMITS = {"PNG": (1, 3), "JPEG": (1, 3), "WEBP": (1, 3)}
+_WITH_ALPHA = {"PNG": (2, 4), "JPEG": (), "WEBP": (4,)}
+_LONGEST_SIDE = {"PNG": 2**31 - 1, "JPEG": 65_500, "WEBP": 16_383}
+_MISSING = (
+    "This needs Pillow, tifffile and imagecodecs: pip install 'discrepant[restore]'."
+)
+
+
+def is_image(path: Path) -> bool:
+    """Return whether the file's ending is that of an image."""
+    return path.suffix.lower() in FORMATS
+
+
+def read(path: Path) -> Picture:
+    """Read an image file; what cannot be read is one sentence."""
+    kind = _format(path)
+    if not path.is_file():
+        raise InputError(f"{path} is not a file.")
+    try:
+        if kind == "NPY":
+            picture = _read_npy(path)
+        elif kind == "TIFF":
+            picture = read_tiff(path)
+        else:
+            picture = read_pillow(path, kind)
+    except (InputError, MemoryError):
+        raise
+    except ModuleNotFoundError:
+        raise InputError(_MISSING) from None
+    except Exception as error:  # readers raise anything on a broken file
+        raise InputError(f"{path} cannot be read as {kind}: {_why(error)}.") from None
+    native = picture.values.dtype.newbyteorder("=")
+    turned = picture.orientation if picture.orientation in range(1, 9) else 1
+    values = picture.values.astype(native, copy=False)
+    return replace(picture, values=values, orientation=turned)
+
+
+def check_fits(path: Path, picture: Picture) -> None:
+    """Raise unless the format of this name can hold what the picture holds."""
+    kind = _format(path)
+    _check_installed(kind, picture)
+    dtype, channels = picture.values.dtype, picture.channels
+    if kind == "TIFF" and dtype.itemsize > 8:
+        raise InputError(f"{path.name}: TIFF cannot hold {dtype} values; use .npy.")
+    if kind in ("NPY", "TIFF"):
+        return
+    if picture.page_axes:
+        raise InputError(f"{path.name}: {kind} cannot hold several pages; use .tif.")
+    if channels not in (_WITH_ALPHA if picture.alpha else _COLOUR_LIMITS)[kind]:
+        also = ", one of them alpha" if picture.alpha else ""
+        raise InputError(
+            f"{path.name}: {kind} cannot hold {channels} channels{also}; use .tif."
+        )
+    wide = dtype == np.uint16 and kind == "PNG"
+    if not (dtype in (np.uint8, np.bool_) or wide):
+        raise InputError(f"{path.name}: {kind} cannot hold {dtype} values; use .tif.")
+    side = max(picture.values.shape[axis] for axis in picture.plane)
+    if side > _LONGEST_SIDE[kind]:
+        raise InputError(
+            f"{path.name}: {kind} cannot hold a side of {side} pixels; use .tif."
+        )
+
+
+def write(path: Path, picture: Picture, values: Array) -> None:
+    """Write values in place of the picture's, with its metadata where it can be."""
+    check_fits(path, picture)
+    kind = _format(path)
+    try:
+        if kind == "NPY":
+            np.save(path, upright(values, picture.orientation, picture.plane))
+        elif kind == "TIFF":
+            write_tiff(path, picture, values)
+        else:
+            write_pillow(path, kind, picture, values)
+    except (InputError, MemoryError, OSError):
+        raise
+    except Exception as error:  # writers raise anything on odd metadata
+        raise InputError(
+            f"{path.name} cannot be written as {kind}: {_why(error)}."
+        ) from None
+
+
+def _format(path: Path) -> str:
+    try:
+        return FORMATS[path.suffix.lower()]
+    except KeyError:
+        raise InputError(
+            f"{path.name}: the ending must be one of {', '.join(FORMATS)}."
+        ) from None
+
+
+def _why(error: Exception) -> str:
+    return str(error).split("\n")[0].rstrip(".") or type(error).__name__
+
+
+def _check_installed(kind: str, picture: Picture) -> None:
+    needed = {"NPY": [], "TIFF": ["tifffile"]}.get(kind, ["PIL"])
+    if kind == "PNG" and is_deep(picture):
+        needed = ["PIL", "imagecodecs"]
+    if any(find_spec(module) is None for module in needed):
+        raise InputError(_MISSING)
+
+
+def _read_npy(path: Path) -> Picture:
+    there = np.load(path, mmap_mode="r", allow_pickle=False)
+    if there.ndim not in (2, 3):
+        raise InputError(f"{path} holds an array of shape {there.shape}, no image.")
+    axis = _channel_axis(there.shape)
+    pages = (0,) if there.ndim == 3 and axis is None else ()
+    page = there.size // (len(there) or 1) if pages else there.size
+    check_room(path, there.size, page, there.dtype.itemsize)
+    values = np.array(there)
+    return Picture(values, pages, axis, "NPY", has_alpha(values, axis))
+
+
+def _channel_axis(shape: tuple[int, ...]) -> int | None:
+    """Return the axis of channels: last or first, if short and the shortest."""
+    for axis in (2, 0) if len(shape) == 3 else ():
+        if shape[axis] == min(shape) and shape[axis] <= MOST_CHANNELS:
+            return axis
+    return None

@@ -1,0 +1,167 @@
+"""PNG, JPEG and WebP files, by Pillow; deep PNG by imagecodecs."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.image.files.picture import Picture
+from discrepant.image.memory import check_room
+from discrepant.linalg import Array
+
+GREY = {"1", "L", "I;16", "I;16B", "I"}
+MODES = GREY | {"LA", "P", "PA", "RGB", "RGBA"}
+CARRIED = ("icc_profile", "exif", "dpi", "xmp", "comment")
+ORIENTATION = 274
+EXIF_MARK = b"Exif\0\0"
+PNG_MARK = b"\x89PNG\r\n\x1a\n"
+
+
+def read_pillow(path: Path, kind: str) -> Picture:
+    """Read a still picture, its palette and transparent colour put into channels."""
+    from PIL import Image
+
+    with _of_any_size(), Image.open(path) as file:
+        _check_supported(path, kind, file)
+        size = file.width * file.height * len(file.getbands())
+        check_room(path, size, size, 2)
+        file.load()
+        # Pillow halves the depth of colours, and misses transparent greys.
+        keyed = "transparency" in file.info
+        coded = kind == "PNG" and file.mode not in ("P", "PA")
+        if coded and (keyed or (file.mode not in GREY and _png_depth(path) == 16)):
+            import imagecodecs
+
+            values = imagecodecs.png_decode(path.read_bytes())
+        elif file.mode in ("P", "PA"):
+            clear = keyed or file.mode == "PA"
+            values = np.array(file.convert("RGBA" if clear else "RGB"))
+        else:
+            values = np.array(file)
+        extra = {name: file.info[name] for name in CARRIED if file.info.get(name)}
+        if kind == "PNG":
+            extra["text"] = dict(getattr(file, "text", {}))
+        if "exif" in extra:  # WebP and PNG leave out the mark that JPEG wants
+            extra["exif"] = EXIF_MARK + extra["exif"].removeprefix(EXIF_MARK)
+        turned = _orientation(file)
+    if values.dtype == np.int32:
+        values = values.astype(np.uint16)
+    axis = None if values.ndim == 2 else 2
+    alpha = axis is not None and values.shape[2] in (2, 4)
+    return Picture(values, (), axis, kind, alpha, turned, extra)
+
+
+def write_pillow(path: Path, kind: str, picture: Picture, values: Array) -> None:
+    """Write a still picture, without loss where the format allows it."""
+    from PIL import Image
+
+    if picture.channel_axis is not None:
+        values = np.moveaxis(values, picture.channel_axis, -1)
+        values = values[..., 0] if values.shape[2] == 1 else values
+    if values.dtype == bool and (kind != "PNG" or values.ndim == 3):
+        values = values.astype(np.uint8) * np.uint8(255)
+    values = np.ascontiguousarray(values)
+    options = _options(kind, picture)
+    if values.dtype == np.uint16 and values.ndim == 3:
+        path.write_bytes(_deep_png(values, options))
+    else:
+        Image.fromarray(values).save(path, kind, **options)
+
+
+def is_deep(picture: Picture) -> bool:
+    """Return whether as PNG this takes imagecodecs: colours in 16 bits."""
+    return picture.values.dtype == np.uint16 and picture.channels > 1
+
+
+def _check_supported(path: Path, kind: str, file: Any) -> None:
+    if file.format != kind and not (kind == "JPEG" and file.format == "MPO"):
+        raise InputError(f"{path} is not a {kind} file but {file.format}.")
+    if file.mode not in MODES:
+        raise InputError(f"{path}: images of mode {file.mode} are not supported.")
+    frames = getattr(file, "n_frames", 1)
+    if file.format == "MPO" and frames > 1:  # a photograph, and its previews or depths
+        warnings.warn(
+            f"{path} holds {frames} pictures; the first alone is restored.",
+            stacklevel=2,
+        )
+    elif frames > 1:
+        raise InputError(
+            f"{path} holds {frames} frames, not one picture; save them as TIFF."
+        )
+
+
+def _orientation(file: Any) -> int:
+    try:
+        return int(file.getexif().get(ORIENTATION, 1))
+    except Exception:  # broken EXIF is no reason to refuse a picture
+        return 1
+
+
+def _options(kind: str, picture: Picture) -> dict[str, Any]:
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
+    extra = picture.extra
+    options = {name: extra[name] for name in CARRIED if name in extra}
+    if "iccprofile" in extra:  # of a TIFF file
+        options["icc_profile"] = extra["iccprofile"]
+    if picture.orientation != 1 and "exif" not in options:
+        exif = Image.Exif()
+        exif[ORIENTATION] = picture.orientation
+        options["exif"] = exif.tobytes()
+    if kind == "PNG" and extra.get("text"):
+        info = PngInfo()
+        for key, text in extra["text"].items():
+            info.add_text(key, text)
+        options["pnginfo"] = info
+    elif kind == "JPEG":
+        options |= {"quality": 95, "subsampling": 0}
+    elif kind == "WEBP":
+        options.pop("dpi", None)
+        options |= {"lossless": True, "exact": True}  # exact: colours under alpha 0
+    return options
+
+
+@contextmanager
+def _of_any_size() -> Iterator[None]:
+    """Let Pillow open large pictures; whether they fit is checked here."""
+    from PIL import Image
+
+    limit = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = None
+    try:
+        yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
+
+
+def _png_depth(path: Path) -> int:
+    with path.open("rb") as file:
+        return file.read(25)[24]
+
+
+def _deep_png(values: Array, options: dict[str, Any]) -> bytes:
+    """Return 16-bit colours as PNG, with the metadata that Pillow makes of options."""
+    import imagecodecs
+    from PIL import Image
+
+    small = BytesIO()
+    Image.new("RGB", (1, 1)).save(small, "PNG", **options)
+    head, *rest = _png_chunks(bytes(imagecodecs.png_encode(values)))
+    critical = (b"IHDR", b"IDAT", b"IEND")
+    kept = [c for c in _png_chunks(small.getvalue()) if c[4:8] not in critical]
+    return PNG_MARK + b"".join([head, *kept, *rest])
+
+
+def _png_chunks(content: bytes) -> Iterator[bytes]:
+    """Yield the chunks of a PNG file, each with its length, name and checksum."""
+    place = len(PNG_MARK)
+    while place < len(content):
+        end = place + 12 + int.from_bytes(content[place : place + 4], "big")
+        yield content[place:end]
+        place = end

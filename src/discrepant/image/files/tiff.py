@@ -1,0 +1,242 @@
+"""TIFF files: pages, channels, colours and tags, kept as they were."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.image.files.picture import Picture
+from discrepant.image.memory import check_room
+from discrepant.linalg import Array
+
+# Numbers of the TIFF standard.
+WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR = 0, 1, 2, 3, 6
+CONTIGUOUS = 1
+UNSTATED, PREMULTIPLIED, ALPHA = 0, 1, 2  # what an extra sample is
+ORIENTATION, SHORT = 274, 3
+JPEG = (6, 7)  # decoded to RGB
+# Compressions that lose nothing and can be written; any other becomes Deflate.
+DEFLATE = 8
+LOSSLESS = (1, 5, DEFLATE, 32773, 32946, 34925, 50000)
+# Tags handed on as they are: maker and author, XMP and IPTC, GeoTIFF, GDAL.
+CARRIED = [271, 272, 306, 315, 33432, 700, 33723]
+CARRIED += [33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113]
+# Of ImageJ's and tifffile's metadata, what follows from the values.
+LAYOUT = {"axes", "shape", "ImageJ", "images", "hyperstack"}
+LAYOUT |= {"channels", "slices", "frames", "truncated"}
+OPTIONS = ["photometric", "planarconfig", "extrasamples", "compression", "predictor"]
+OPTIONS += ["resolution", "resolutionunit", "iccprofile", "tile", "description"]
+OPTIONS += ["bitspersample"]
+LARGE = 2**32 - 2**25  # bytes a classic TIFF file can hold
+
+
+def read_tiff(path: Path) -> Picture:
+    """Read the pages of a file; they must be of one size and kind.
+
+    Smaller copies of the picture, as in a pyramid, are left out.
+    """
+    import tifffile
+
+    with tifffile.TiffFile(path) as file:
+        series = _only_series(path, file)
+        page, axes, shape = series.keyframe, series.axes, series.shape
+        _check_colours(path, page)
+        if page.photometric == PALETTE:
+            axes, shape = axes + "S", (*shape, 3)
+        channel = next((axes.index(a) for a in "SC" if a in axes), None)
+        paged = tuple(k for k, a in enumerate(axes) if a not in "YX" and k != channel)
+        size, pages = math.prod(shape), math.prod(shape[k] for k in paged)
+        check_room(path, size, size // max(pages, 1), series.dtype.itemsize)
+        values = series.asarray()
+        extra = _extra(file, series)
+        orientation = page.tags.get(ORIENTATION)
+        colours = page.colormap
+    alpha = False
+    if page.photometric == PALETTE:
+        values = _coloured(values, colours)
+        extra["photometric"] = RGB
+    elif "S" in axes:
+        samples = tuple(int(sample) for sample in page.extrasamples)
+        alpha = bool(samples) and samples[-1] in (PREMULTIPLIED, ALPHA)
+        extra |= {"planarconfig": int(page.planarconfig), "extrasamples": samples}
+    if page.photometric == WHITE_IS_ZERO:
+        values = _inverted(values, extra.get("bitspersample"))
+    extra["axes"] = axes
+    turned = 1 if orientation is None else int(orientation.value)
+    return Picture(values, paged, channel, "TIFF", alpha, turned, extra)
+
+
+def write_tiff(path: Path, picture: Picture, values: Array) -> None:
+    """Write a file of the kind that was read, or a plain one."""
+    import tifffile
+
+    extra = picture.extra if picture.format == "TIFF" else {}
+    if not extra and values.shape[-1] == 1 and picture.channel_axis == values.ndim - 1:
+        values = values[..., 0]
+        picture = replace(picture, values=values, channel_axis=None)
+    layout = extra or _layout(picture)
+    bits = extra.get("bitspersample")
+    if layout["photometric"] == WHITE_IS_ZERO:
+        values = _inverted(values, bits)
+    if bits:
+        values = np.minimum(values, values.dtype.type(2**bits - 1))
+    values = np.ascontiguousarray(values)
+    options = {name: layout[name] for name in OPTIONS if name in layout}
+    options |= {"software": extra.get("software", False), "extratags": _tags(picture)}
+    metadata = {**extra.get("metadata", {}), "axes": layout["axes"]}
+    imagej = extra.get("kind") == "imagej" and _suits_imagej(picture)
+    with tifffile.TiffWriter(
+        path,
+        bigtiff=values.nbytes > LARGE and not imagej,
+        byteorder=extra.get("byteorder"),
+        imagej=imagej,
+    ) as file:
+        if "descriptions" not in extra:
+            file.write(values, metadata=metadata, **options)
+            return
+        pages = values.reshape(-1, *values.shape[-extra["page_ndim"] :])
+        for number, text in zip(extra["order"], extra["descriptions"], strict=True):
+            options["description"] = text.encode() or None
+            file.write(pages[number], metadata=None, **options)
+
+
+def _only_series(path: Path, file: Any) -> Any:
+    series = [s for s in file.series if not s.keyframe.is_reduced] or file.series
+    if not series:
+        raise InputError(f"{path} holds no image.")
+    if len(series) > 1:
+        raise InputError(
+            f"{path} holds {len(series)} images of different sizes or kinds; save "
+            "each as a file of its own."
+        )
+    if series[0].is_multifile or any(page is None for page in series[0].pages):
+        raise InputError(
+            f"{path} is one part of an image in several files; save it as one file."
+        )
+    if not {"Y", "X"} <= set(series[0].axes):
+        raise InputError(f"{path} holds axes {series[0].axes}, no image.")
+    return series[0]
+
+
+def _check_colours(path: Path, page: Any) -> None:
+    decoded = page.photometric == YCBCR and page.compression in JPEG
+    mapped = page.photometric == PALETTE and page.samplesperpixel == 1
+    known = page.photometric in (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB)
+    if not (known or mapped or decoded):
+        kind = getattr(page.photometric, "name", page.photometric)
+        raise InputError(
+            f"{path} holds colours of kind {kind}, which are not supported; save it "
+            "as RGB."
+        )
+
+
+def _extra(file: Any, series: Any) -> dict[str, Any]:
+    """Return what the writer needs beside the values."""
+    page = series.keyframe
+    tags = page.tags
+    extra: dict[str, Any] = {
+        "kind": series.kind,
+        "photometric": RGB if page.photometric == YCBCR else int(page.photometric),
+        "byteorder": file.byteorder,
+        "software": page.software.encode() or False,
+        "tags": [(*tags[c].astuple()[:4], False) for c in CARRIED if c in tags],
+    }
+    if "XResolution" in tags and "YResolution" in tags:
+        sides = ("XResolution", "YResolution")
+        extra["resolution"] = tuple(tags[side].value for side in sides)
+        if "ResolutionUnit" in tags:
+            extra["resolutionunit"] = int(tags["ResolutionUnit"].value)
+    if "InterColorProfile" in tags:
+        extra["iccprofile"] = tags["InterColorProfile"].value
+    extra |= _packing(series)
+    found: dict[str, Any] = {}
+    if series.kind == "imagej":
+        held = file.imagej_metadata or {}
+        found = {k: v if k == "Info" else _escaped(v) for k, v in held.items()}
+    elif series.kind == "shaped":
+        found = (file.shaped_metadata or ({},))[0]
+        if "shape" not in page.description[:8]:  # a text beside tifffile's own
+            extra["description"] = page.description.encode()
+    elif series.kind in ("uniform", "generic", "ome"):
+        # A description belongs to its page: pages go back in the order of the file.
+        order = np.argsort([page.index for page in series.pages], kind="stable")
+        extra["order"] = order.tolist()
+        pages = [series.pages[k].aspage() for k in extra["order"]]
+        extra["descriptions"] = [page.description for page in pages]
+        extra["page_ndim"] = page.ndim + (page.photometric == PALETTE)
+    extra["metadata"] = {k: v for k, v in found.items() if k not in LAYOUT}
+    return extra
+
+
+def _packing(series: Any) -> dict[str, Any]:
+    """Return how the values are packed: tiles, compression, bits; ImageJ knows none."""
+    page = series.keyframe
+    if series.kind == "imagej":
+        return {}
+    tile = {"tile": page.tile} if page.is_tiled else {}
+    short = series.dtype.kind == "u" and page.bitspersample < 8 * page.dtype.itemsize
+    if short and page.photometric != PALETTE:
+        return {**tile, "bitspersample": page.bitspersample}
+    if page.compression not in LOSSLESS:
+        return {**tile, "compression": DEFLATE}
+    coded = {"compression": int(page.compression)}
+    return {**tile, **coded, "predictor": int(page.predictor)}
+
+
+def _escaped(value: Any) -> Any:
+    """Return a text as ImageJ writes it where only ASCII may stand."""
+    if not isinstance(value, str):
+        return value
+    return "".join(c if c.isascii() else f"\\u{ord(c):04X}" for c in value)
+
+
+def _layout(picture: Picture) -> dict[str, Any]:
+    """Return how to lay out values that came from no TIFF file."""
+    axes = ["Q"] * picture.values.ndim
+    for axis, name in zip(picture.plane, "YX", strict=True):
+        axes[axis] = name
+    layout: dict[str, Any] = {"photometric": BLACK_IS_ZERO}
+    channel = picture.channel_axis
+    if channel is not None and channel == picture.values.ndim - 1:
+        colours = picture.channels - picture.alpha
+        base = 3 if colours == 3 else 1
+        samples = [UNSTATED] * (colours - base) + [ALPHA] * picture.alpha
+        layout["photometric"] = RGB if base == 3 else BLACK_IS_ZERO
+        layout |= {"planarconfig": CONTIGUOUS, "extrasamples": samples}
+        axes[channel] = "S"
+    elif channel is not None:
+        axes[channel] = "C"
+    if "icc_profile" in picture.extra:
+        layout["iccprofile"] = picture.extra["icc_profile"]
+    return {**layout, "axes": "".join(axes)}
+
+
+def _inverted(values: Array, bits: int | None) -> Array:
+    """Return integers with black and white exchanged; floats stay as they are."""
+    if values.dtype.kind == "f":
+        return values
+    return values ^ values.dtype.type(2**bits - 1) if bits else np.invert(values)
+
+
+def _coloured(indices: Array, colours: Array) -> Array:
+    """Return the colours, last, that a map of 16 bits gives; in 8 bits if they are."""
+    high = colours >> 8
+    if ((colours == high << 8) | (colours == high * 257)).all():
+        colours = high.astype(np.uint8)
+    return np.moveaxis(colours[:, indices], 0, -1)
+
+
+def _tags(picture: Picture) -> list[tuple[Any, ...]]:
+    tags = list(picture.extra.get("tags", []))
+    if picture.orientation != 1:
+        tags.append((ORIENTATION, SHORT, 1, picture.orientation, False))
+    return tags
+
+
+def _suits_imagej(picture: Picture) -> bool:
+    colours = picture.extra["photometric"] == RGB
+    allowed = (np.uint8,) if colours else (np.uint8, np.uint16, np.float32)
+    return picture.values.dtype in allowed

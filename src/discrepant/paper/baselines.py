@@ -1,0 +1,231 @@
+"""The methods that the paper compares with: the convex program and ℓ1 factorisation."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discrepant.linalg import (
+    Array,
+    blas_threads,
+    check_square,
+    shrink,
+    shrink_eigen,
+    shrink_singular,
+)
+from discrepant.paper.alpha import default_alpha
+from discrepant.paper.descent import Callback, check_rates, checked_data, descend
+from discrepant.paper.parameters import Absent, Factor, PSDFactor
+from discrepant.paper.recovery import Recovery
+from discrepant.paper.stopping import Rule, Steps
+from discrepant.result import History, Status
+
+FINAL_MU = 1e-5  # the last μ in units of ‖Y‖₂: it leaves that relative error
+
+
+def convex(
+    y: ArrayLike,
+    *,
+    alpha: float | str = "auto",
+    psd: bool = False,
+    tol: float = 1e-3,
+    max_iter: int = 20_000,
+) -> Recovery:
+    """Solve the convex program by accelerated proximal gradient with continuation.
+
+    ``min ‖X‖_* + λ‖s‖₁  s.t.  X + s = y`` (and X ⪰ 0) is approached through
+
+        min  μ‖X‖_* + μλ‖s‖₁ + ½‖X + s − y‖²
+
+    with μ falling geometrically (Lin, Ganesh, Wright, Wu, Chen, Ma; 2009). Each step
+    takes the singular value decomposition of a matrix of the size of y.
+
+    Parameters
+    ----------
+    y : array-like of shape (m, n)
+        The corrupted matrix; NaN marks missing entries.
+    alpha : float or "auto"
+        λ = 1/α; "auto" is √max(m, n), less where entries are missing.
+    psd : bool
+        Whether X ⪰ 0 is demanded.
+    tol : float
+        Accuracy asked of the dual variable at the last μ; the objective is then
+        accurate to some 1e-5.
+    max_iter : int
+        Most steps.
+    """
+    data, operator = checked_data(y, None)
+    Y = data.astype(np.float64)
+    check_square(Y.shape, psd)
+    check_rates(alpha, "auto", 1.0)
+    Steps(max_iter)
+    alpha = default_alpha(operator) if isinstance(alpha, str) else float(alpha)
+    prox: Callable[[Array, float], tuple[Array, Array]] = (
+        shrink_eigen if psd else shrink_singular
+    )
+    lam = 1 / alpha
+    X = S = X_old = S_old = np.zeros_like(Y)
+    t = t_old = 1.0
+    top = float(np.linalg.norm(Y, 2)) or 1.0
+    mu, mu_last = top, FINAL_MU * top
+    residuals, ranks = [], []
+    status = Status(False, f"took all of {max_iter} steps")
+    for k in range(1, max_iter + 1):
+        momentum = (t_old - 1) / t
+        X_bar = X + momentum * (X - X_old)
+        S_bar = S + momentum * (S - S_old)
+        half = (operator.forward(X_bar) + S_bar - Y) / 2  # the step 1/L with L = 2
+        X_old, S_old = X, S
+        X, sigma = prox(X_bar - half, mu / 2)
+        S = operator.forward(shrink(S_bar - half, lam * mu / 2))
+        shift = operator.forward(X + S - X_bar - S_bar)
+        sub = np.hypot(
+            np.linalg.norm(2 * (X_bar - X) + shift),
+            np.linalg.norm(2 * (S_bar - S) + shift),
+        )
+        residuals.append(float(np.linalg.norm(operator.forward(X) + S - Y)))
+        ranks.append(len(sigma))
+        # In units of μ this bounds the error of the dual variable.
+        if mu <= mu_last and sub <= tol * mu:
+            status = Status(True, f"converged after {k} steps")
+            break
+        if np.vdot(X_bar - X, X - X_old) + np.vdot(S_bar - S, S - S_old) > 0:
+            t = 1.0  # momentum points uphill: start it again
+        t_old, t = t, (1 + math.sqrt(1 + 4 * t * t)) / 2
+        mu = max(0.9 * mu, mu_last)
+    steps = np.arange(1, len(residuals) + 1)
+    relative = np.array(residuals) / (float(np.linalg.norm(Y)) or 1.0)
+    return Recovery(
+        signal=X.astype(data.dtype),
+        corruption=S.astype(data.dtype),
+        factors=(),
+        dual=Y - operator.forward(X) - S,
+        y=data,
+        operator=operator,
+        alpha=alpha,
+        psd=psd,
+        status=status,
+        history=History({"step": steps, "residual": relative, "rank": np.array(ranks)}),
+        n_steps=k,
+    )
+
+
+def l1_factorisation(
+    y: ArrayLike,
+    *,
+    width: int | None = None,
+    psd: bool = True,
+    step: float = 0.1,
+    half_life: int = 1000,
+    init_scale: float = 1e-2,
+    stop: Rule = Steps(10_000),  # noqa: B008 (immutable)
+    random_state: Any = None,
+    callback: Callback | None = None,
+) -> Recovery:
+    """Minimise ``‖U Uᵀ − y‖₁`` by subgradient descent with a decaying step.
+
+    Told the rank (``width=r``) it recovers; over-parameterised (``width=None``) it
+    first comes near the truth and then fits the corruption, unless stopped in time.
+
+    Parameters
+    ----------
+    y : array-like of shape (m, n)
+        The corrupted matrix; NaN marks missing entries.
+    width : int, optional
+        Columns of the factors; all by default.
+    psd : bool
+        Whether X = U Uᵀ or X = U Vᵀ.
+    step : float
+        The first step, in units of 1/√(mn): the subgradient ``sign(r)`` has a spectral
+        norm of at most √(mn), so this is free of the scale of the data.
+    half_life : int
+        The step is halved after so many steps.
+    init_scale : float
+        Start of the factors, relative to the root of the data's mean size.
+    stop, random_state, callback
+        As in `recover`.
+    """
+    data, operator = checked_data(y, None)
+    Y = data.astype(np.float64)
+    m, n = Y.shape
+    check_square(Y.shape, psd)
+    rng = np.random.default_rng(random_state)
+    scale = init_scale * math.sqrt(float(np.abs(Y).mean()))
+    signal: PSDFactor | Factor
+    if psd:
+        signal = PSDFactor.gaussian(n, width, scale, rng)
+        factors: tuple[Array, ...] = (signal.U,)
+    else:
+        signal = Factor.gaussian((m, n), width, scale, rng)
+        factors = (signal.U, signal.V)
+    first = step / math.sqrt(m * n)
+    with blas_threads(m * n * factors[0].shape[1]):
+        status, history = descend(
+            Y,
+            operator,
+            signal,
+            Absent(),
+            step=lambda k: first * 0.5 ** (k / half_life),
+            gradient=np.sign,
+            stop=(stop,),
+            callback=callback,
+        )
+    X = signal.value()
+    left_over = Y - operator.forward(X)
+    return Recovery(
+        signal=X.astype(data.dtype),
+        corruption=left_over.astype(data.dtype),
+        factors=factors,
+        dual=np.sign(left_over),
+        y=data,
+        operator=operator,
+        alpha=math.sqrt(max(m, n)),
+        psd=psd,
+        status=status,
+        history=history,
+        n_steps=int(history["step"][-1]),
+    )
+
+
+def alternating_projections(
+    y: ArrayLike, *, rank: int, share: float, tol: float = 1e-7, max_iter: int = 500
+) -> Recovery:
+    """Project by turns on matrices of a given rank and on a given number of outliers.
+
+    It has to be told both the rank and the share of corrupted entries.
+    """
+    data, operator = checked_data(y, None)
+    Y = data.astype(np.float64)
+    Steps(max_iter)
+    outliers = round(share * Y.size)
+    S = np.zeros_like(Y)
+    residuals: list[float] = []
+    norm = float(np.linalg.norm(Y)) or 1.0
+    status = Status(False, f"took all of {max_iter} steps")
+    for k in range(1, max_iter + 1):
+        U, sigma, Vt = np.linalg.svd(Y - S, full_matrices=False)
+        X = (U[:, :rank] * sigma[:rank]) @ Vt[:rank]
+        left_over = operator.forward(Y - X)
+        S = np.zeros_like(Y)
+        if outliers:
+            largest = np.argpartition(np.abs(left_over), -outliers, axis=None)
+            S.flat[largest[-outliers:]] = left_over.flat[largest[-outliers:]]
+        residuals.append(float(np.linalg.norm(left_over - S)) / norm)
+        if residuals[-1] <= tol:
+            status = Status(True, f"converged after {k} steps")
+            break
+    return Recovery(
+        signal=X.astype(data.dtype),
+        corruption=S.astype(data.dtype),
+        factors=(U[:, :rank] * sigma[:rank], Vt[:rank].T),
+        dual=np.sign(S),
+        y=data,
+        operator=operator,
+        alpha=math.sqrt(max(Y.shape)),
+        psd=False,
+        status=status,
+        history=History({"step": np.arange(1, k + 1), "residual": np.array(residuals)}),
+        n_steps=k,
+    )

@@ -1,0 +1,1 @@
+"""Tables: files of numbers with labels."""
