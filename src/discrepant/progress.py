@@ -31,8 +31,8 @@ def reporting(progress: "bool | Progress | None", description: str) -> Iterator[
     if not progress:
         yield lambda share, note: True
         return
-    from rich.console import Console
     from rich import progress as rich_progress
+    from rich.console import Console
 
     with rich_progress.Progress(
         rich_progress.TextColumn("{task.description}"),
