@@ -1,6 +1,7 @@
 """Norms and proximal maps of the two penalties: ‖X‖_* and ‖s‖₁."""
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -23,20 +24,29 @@ def norm(z: Array) -> float:
 
 
 def clip_bound(Y: Array, top: float) -> float:
-    """Return where to clip the entries of Y, of which the largest has size `top`.
+    """Return where to clip the entries of Y, of which the largest has size `top`."""
+
+    def lines() -> Array:
+        flat = np.zeros(0)
+        return np.append(row_sizes(Y), row_sizes(Y.T)) if Y.ndim == 2 else flat
+
+    return bound_of(Y[some_of(Y.shape)], top, lines)
+
+
+def bound_of(some: Array, top: float, lines: Callable[[], Array]) -> float:
+    """Return where to clip, given some entries and the sizes of rows and columns.
 
     The convex optimum does not depend on how large a gross error is, only on its sign.
     So gross ones may be clipped, far above the usual size, and then drown nothing. A
     row or column that is large as a whole is no error: the bound is above it, unless
     everything else would be lost beside it.
     """
-    some = Y[some_of(Y.shape)]
     sizes = np.abs(some[(some != 0) & ~np.isnan(some)])
     usual = float(np.median(sizes)) if sizes.size else top
     if top <= GROSS * usual:
         return top
-    lines = np.append(row_sizes(Y), row_sizes(Y.T)) if Y.ndim == 2 else np.zeros(0)
-    largest = float(np.max(lines, where=lines <= COMPARABLE * usual, initial=usual))
+    found = lines()
+    largest = float(np.max(found, where=found <= COMPARABLE * usual, initial=usual))
     return min(top, CLIP * largest)
 
 

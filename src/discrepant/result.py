@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,3 +36,21 @@ class History(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self.columns)
+
+
+class Result(Protocol):
+    """Stub until merged."""
+
+    low_rank: Any
+    sparse: Any
+    rank: Any
+    certificate: Any
+    status: Any
+    history: Any
+    n_steps: Any
+    lam: Any
+    singular_values: Any
+    components: Any
+
+    def block(self, rows: slice, columns: slice) -> Any:
+        """Stub."""

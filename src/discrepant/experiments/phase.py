@@ -74,16 +74,14 @@ def solve_convex(observed: Array, alpha: float, psd: bool) -> Array:
     a test holds the two to the same answer.
     """
     from discrepant.matrix.integrator import integrate
+    from discrepant.matrix.program import Program
 
     return integrate(
-        observed,
-        alpha=alpha,
-        psd=psd,
+        Program.of(observed, alpha=alpha, psd=psd, n_jobs=1),
         polish=False,
         tol=1e-4,
         max_iter=500,
         rng=np.random.default_rng(0),
-        n_jobs=1,
     ).low_rank
 
 

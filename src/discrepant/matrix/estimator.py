@@ -1,7 +1,9 @@
 """RobustPCA: the matrix methods behind scikit-learn's conventions."""
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import (
@@ -13,17 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discrepant.errors import InputError, InputTypeError
+from discrepant.labels import Labels, column_types
 from discrepant.linalg import COMPARABLE, Array, row_sizes, some_of
 from discrepant.matrix.subspace import coordinates
 from discrepant.paper.alpha import alpha_for
-from discrepant.paper.certificate import Certificate, certify
+from discrepant.paper.certificate import Certificate
 from discrepant.paper.descent import check_rates, real_array, recover, unmasked
-from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import Residual, Steps
-from discrepant.progress import bar
-
-if TYPE_CHECKING:
-    from discrepant.matrix.split import Split
+from discrepant.progress import reporting
+from discrepant.result import Result
 
 # solver → (tol, max_iter) where they are not given
 DEFAULTS: dict[str, tuple[float, int]] = {
@@ -169,41 +169,19 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             Residual(tol if self.tol is None else self.tol),
             Steps(max_iter if self.max_iter is None else self.max_iter),
         )
-        found: Recovery | Split
-        if self.solver == "implicit":
-            found = self._integrated(Y, rules, before)
-            sigma, Vt, rank = found.s, found.Vt, found.rank
-        else:
-            found = recover(
-                Y,
-                alpha=self.alpha,
-                step=self.step,
-                init_scale=self.init_scale,
-                width=self.width,
-                psd=self.psd,
-                stop=rules,
-                random_state=self.random_state,
-                progress=bool(self.verbose),
-            )
-            _, sigma, Vt = np.linalg.svd(found.low_rank, full_matrices=False)
-            rank = _rank_at_gap(sigma)
-        self._found, self._labels = found, _labels(X)
-        self.rank_ = rank
-        self.singular_values_ = sigma[:rank]
-        self.components_ = Vt[:rank]
+        solve = self._integrated if self.solver == "implicit" else self._descended
+        found = solve(Y, rules, before)
+        for message, kind in self._caveats(Y, found):
+            warnings.warn(message, kind, stacklevel=2)
+        self.rank_ = found.rank
+        self.singular_values_ = found.singular_values
+        self.components_ = found.components
         self.alpha_ = 1 / found.lam
         self.n_iter_ = found.n_steps
         self.status_ = found.status
         self.history_ = found.history
-        self._warn(Y)
-        # The residual may be slow to fall where the result is certified already.
-        certified = found.status.converged or abs(self.certificate_.gap) <= CERTIFIED
-        if not certified:
-            warnings.warn(
-                f"{found.status}; {self.certificate_}. Raise max_iter, or tol.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self._labels = Labels.of(X)
+        self._found = found  # last: from here on the model counts as fitted
         return self
 
     @property
@@ -219,12 +197,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     @property
     def certificate_(self) -> Certificate:
         """How far the result is from a global optimum."""
-        found = self._fitted()
-        if not isinstance(found, Recovery):
-            return found.certificate
-        if "_certificate" not in self.__dict__:
-            self._certificate = certify(found)
-        return self._certificate
+        return self._fitted().certificate
 
     def transform(self, X: Any) -> Array:
         """Return the coordinates of rows in the learned subspace.
@@ -250,13 +223,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"Coordinates of shape (rows, {self.rank_}) are needed, got {C.shape}."
             )
         rows = (C @ self.components_).astype(C.dtype)
-        labels = _labels(X)
+        labels = Labels.of(X)
         if labels is None:
             return rows
-        import pandas as pd
-
         names = getattr(self, "feature_names_in_", None)
-        return pd.DataFrame(rows, index=labels[0], columns=names)
+        return replace(labels, columns=names).frame(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return how much of new rows the subspace explains: 1 − Σ|X − X̂| / Σ|X|.
@@ -272,46 +243,65 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return 1 - missed / size if size else 1.0
 
     def _integrated(
-        self, Y: Array, rules: tuple[Residual, Steps], before: Any
-    ) -> "Split":
+        self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
+    ) -> Result:
         """Fit by the implicit integrator."""
         from discrepant.matrix.integrator import integrate
+        from discrepant.matrix.program import Program, Scale
         from discrepant.matrix.split import Split
+        from discrepant.matrix.sweep import open_rows
 
         check_rates(self.alpha, self.step, self.init_scale)
-        observed = _observed_share(Y)
-        if observed == 0:
+        rows = open_rows(Y, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
+        with rows:
+            scale = Scale.of(rows)
+        if scale.observed == 0:
             raise InputError("All values are missing; at least one must be observed.")
         told = not isinstance(self.alpha, str)
-        alpha = float(self.alpha) if told else alpha_for(Y, bool(self.psd), observed)
-        warm = before if isinstance(before, Split) and before.fits(Y) else None
-        with bar("fit", None, bool(self.verbose)) as report:
+        share = scale.observed / rows.size
+        alpha = float(self.alpha) if told else alpha_for(Y, bool(self.psd), share)
+        program = Program(rows, scale, 1 / alpha, bool(self.psd))
+        usable = isinstance(before, Split) and before.program.rows.lies_like(rows)
+        with reporting(bool(self.verbose), "fit") as report:
 
             def go(polish: bool, warm: Split | None) -> Split:
                 return integrate(
-                    Y,
-                    alpha=alpha,
-                    psd=bool(self.psd),
+                    program,
                     tol=rules[0].tol,
                     max_iter=rules[1].most,
                     polish=polish,
                     rng=np.random.default_rng(self.random_state),
                     warm=warm,
-                    callback=lambda k, step: report(k, f"residual {step.residual:.1e}"),
-                    n_jobs=self.n_jobs,
-                    memory_limit=self.memory_limit,
+                    report=report,
                 )
 
-            found = go(bool(self.polish), warm)
+            found = go(bool(self.polish), before if usable else None)
             # Told an α of the user's own, an exact splitting need not be the convex
             # optimum that this α asks for.
             if told and found.polished and found.certificate.gap > TRUSTED:
                 found = go(False, found)
         return found
 
-    def _fitted(self) -> "Recovery | Split":
+    def _descended(
+        self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
+    ) -> Result:
+        """Fit by the paper's descent."""
+        return recover(
+            Y,
+            alpha=self.alpha,
+            step=self.step,
+            init_scale=self.init_scale,
+            width=self.width,
+            psd=self.psd,
+            stop=rules,
+            random_state=self.random_state,
+            progress=bool(self.verbose),
+        )
+
+    def _fitted(self) -> Result:
         check_is_fitted(self)
-        return self._found
+        found: Result = self._found
+        return found
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_found" in self.__dict__
@@ -320,7 +310,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Drop what an earlier fit has learned."""
         for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
             delattr(self, name)
-        for name in ("_found", "_labels", "_certificate"):
+        for name in ("_found", "_labels"):
             self.__dict__.pop(name, None)
 
     @property
@@ -329,7 +319,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return int(self.rank_)
 
     def _validated(self, X: Any, reset: bool) -> Array:
-        kinds = {getattr(kind, "kind", "") for kind in _dtypes(X)}
+        kinds = {getattr(kind, "kind", "") for kind in column_types(X)}
         if kinds & set("mMV"):
             raise InputError(
                 "The data hold dates, durations or records; numbers are needed (drop "
@@ -347,51 +337,36 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             kind = InputTypeError if isinstance(error, TypeError) else InputError
             raise kind(" ".join(str(error).split())) from None
 
-    def _warn(self, Y: Array) -> None:
+    def _caveats(self, Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
         """Say what a user should know before trusting the parts."""
         sizes = row_sizes(Y.T, entries=64)
         sizes = sizes[sizes > 0]
         if sizes.size and sizes.max() > COMPARABLE * sizes.min():
-            warnings.warn(
+            yield (
                 f"The columns differ in size by a factor of "
                 f"{sizes.max() / sizes.min():.0e}: large ones are taken for corrupt "
                 "or small ones lost beside them; bring them to one unit first.",
                 UserWarning,
-                stacklevel=3,
             )
-        unexplained = self._unexplained(Y)
-        if unexplained > 0.5 and self.status_.converged:
-            warnings.warn(
-                f"{unexplained:.0%} of the entries are taken for corrupt, by a good "
+        missed = _missed_share(Y, found)
+        if missed > 0.5 and found.status.converged:
+            yield (
+                f"{missed:.0%} of the entries are taken for corrupt, by a good "
                 f"part of their size. A table of {Y.shape[0]}×{Y.shape[1]} may be too "
                 "narrow, or too full of noise and errors; a smaller alpha leaves more "
                 "to the low-rank part.",
                 UserWarning,
-                stacklevel=3,
             )
-
-    def _unexplained(self, Y: Array) -> float:
-        """Return the share of some entries that the low-rank part misses."""
-        found, (rows, columns) = self._found, some_of(Y.shape)
-        if isinstance(found, Recovery):
-            L = found.signal[rows, columns]
-        else:
-            L = (found.U[rows] * found.s) @ found.Vt[:, columns]
-        some = Y[rows, columns]
-        seen = ~np.isnan(some)
-        usual = float(np.median(np.abs(some[seen]))) if seen.any() else 0.0
-        if not usual:
-            return 0.0
-        return float(np.mean(np.abs(some - L)[seen] > 0.3 * usual))
+        # The residual may be slow to fall where the result is certified already.
+        if not found.status.converged and abs(found.certificate.gap) > CERTIFIED:
+            yield (
+                f"{found.status}; {found.certificate}. Raise max_iter, or tol.",
+                ConvergenceWarning,
+            )
 
     def _labelled(self, values: Array) -> Any:
         """Give an array the row and column labels of what was fitted."""
-        if self._labels is None:
-            return values
-        import pandas as pd
-
-        index, columns = self._labels
-        return pd.DataFrame(values, index=index, columns=columns)
+        return values if self._labels is None else self._labels.frame(values)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -400,39 +375,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return tags
 
 
-def _rank_at_gap(sigma: Array) -> int:
-    """Count the singular values before the largest gap of the spectrum.
-
-    The descent ends a finite distance from low rank: directions that it did not choose
-    are small, not zero. Values below a hundredth of the largest are not looked at.
-    """
-    if not len(sigma) or sigma[0] <= 0:
-        return 0
-    relative = np.append(sigma, 0.0) / sigma[0]
-    heads = np.flatnonzero(relative >= 0.01)
-    gaps = relative[heads] / np.maximum(relative[heads + 1], 1e-3)
-    return int(heads[np.argmax(gaps)]) + 1
-
-
-def _observed_share(Y: Array, block: int = 1 << 22) -> float:
-    """Return the share of entries that are not NaN, in little memory."""
-    height = max(1, block // Y.shape[1])
-    missing = sum(
-        int(np.isnan(Y[start : start + height]).sum())
-        for start in range(0, len(Y), height)
-    )
-    return 1 - missing / Y.size
-
-
-def _dtypes(X: Any) -> list[Any]:
-    """Return the types of the columns of a frame, or that of an array."""
-    if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        return list(X.dtypes)
-    return [getattr(X, "dtype", None)]
-
-
-def _labels(X: Any) -> tuple[Any, Any] | None:
-    """Return the row and column labels of a data frame."""
-    if hasattr(X, "iloc") and hasattr(X, "columns"):
-        return X.index, X.columns
-    return None
+def _missed_share(Y: Array, found: Result) -> float:
+    """Return the share of some entries that the low-rank part misses by a good part."""
+    rows, columns = some_of(Y.shape)
+    some = Y[rows, columns]
+    seen = ~np.isnan(some)
+    usual = float(np.median(np.abs(some[seen]))) if seen.any() else 0.0
+    if not usual:
+        return 0.0
+    missed = np.abs(some - found.block(rows, columns))[seen]
+    return float(np.mean(missed > 0.3 * usual))

@@ -1,15 +1,12 @@
 """The implicit integrator: robust PCA in a few big steps, each one pass over the data.
 
 Implicit Euler with step μ on the limit of the discrepant flow, Ṁ = Y − X − S with
-M ∈ ∂(‖X‖_* + λ‖S‖₁), is an augmented-Lagrangian step for
+M ∈ ∂(‖X‖_* + λ‖S‖₁), is an augmented-Lagrangian step for the convex program (see
+`program`).  In place of the dual we keep T = L + M/μ, so that the step for S is a clip,
+the step for L is singular-value shrinking of T, and the subspace of T, warm from the
+step before, follows it with a single product TᵀT V.
 
-    minimise ‖X‖_* + λ‖S‖₁   subject to   X + S = Y on the observed entries,  λ = 1/α
-
-(and X ⪰ 0 if `psd`).  In place of the dual we keep T = L + M/μ, so that the step for S
-is a clip, the step for L is singular-value shrinking of T, and the subspace of T, warm
-from the step before, follows it with a single product TᵀT V.
-
-The integration has three gaits.
+The integration has three phases.
 
 *Fast*: μ doubles at every step.  A few steps suffice to see the rank as a gap in the
 singular values and the corruption as what sticks out of the residual.
@@ -18,8 +15,8 @@ singular values and the corruption as what sticks out of the residual.
 accepted only if it is exact, and if the dual of the fast steps agrees that it is the
 minimiser.
 
-*Careful*: if it is not (noise on every entry, too high a rank), μ is steered so
-that primal and dual residuals fall together, down to the convex optimum.
+*Careful*: if it is not (noise on every entry, too high a rank), μ is steered so that
+primal and dual residuals fall together, down to the convex optimum.
 
 The optimum does not depend on how large a gross error is, only on its sign: M = ±λ
 there.  So entries are clipped, far above their usual size, as they are read, and one
@@ -27,170 +24,214 @@ huge entry drowns nothing.  If in the end an entry was clipped that is not corru
 bound is raised to it and the integration starts again.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+import math
+import time
+from dataclasses import dataclass
 
 import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.linalg import check_square
+from discrepant.matrix.dual import dual_of
 from discrepant.matrix.polish import polish
+from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import product
 from discrepant.matrix.split import Split
-from discrepant.matrix.steps import LOOK, Scale, Step, Stepper
-from discrepant.matrix.sweep.rows import Rows
+from discrepant.matrix.steps import TUNING as STEP
+from discrepant.matrix.steps import State, Step, Stepper
+from discrepant.progress import Report
 from discrepant.result import History, Status
 
-_GROWTH = 2.0  # μ per fast step
-_GAP = 4.0  # drop in singular values that is taken for the rank
-_MANY = 0.1  # share of clipped entries that are not corrupt, to start again at once
-_AGREE = 0.5  # duality gap, by the dual of the fast steps, that a polish may leave
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of the integration."""
+
+    # μ per fast step.  At 1.5 a fit takes two more passes, at 3 the rank shows less
+    # often before the steps have run past it (`benchmarks/matrix.py`).
+    growth: float = 2.0
+    # Drop between singular values that is taken for the rank.  Those of the corruption
+    # that has not been told apart yet lie within a factor of two of each other.
+    gap: float = 4.0
+    # Share of clipped entries that are not corrupt, to start again at once.
+    many_clipped: float = 0.1
+    # Duality gap, by the dual of the fast steps, that a polish may leave: that dual is
+    # far from converged, and another exact splitting would miss by more.
+    agree: float = 0.5
+    # The residual falls by so much before another polish is tried.
+    patience: float = 30.0
+    # Wanted ratio of the dual to the primal residual in the careful phase.
+    bias: float = 2.0
+    # Steps after which that ratio is pulled back to its usual value.
+    settling: int = 150
+    # The dual residual may be so many times tol: it is measured against ‖M‖, which is
+    # that much smaller than ‖Y‖ is large in the usual problem.
+    dual_slack: float = 30.0
+
+
+TUNING = Tuning()
 
 
 def integrate(
-    Y: Any,
+    program: Program,
     *,
-    alpha: float,
-    psd: bool = False,
     tol: float = 1e-7,
     max_iter: int = 200,
     polish: bool = True,
     rng: np.random.Generator | None = None,
     warm: Split | None = None,
-    callback: Callable[[int, Step], object] | None = None,
-    n_jobs: int | None = None,
-    memory_limit: int | None = None,
+    report: Report = lambda share, note: True,
 ) -> Split:
-    """Split Y into a low-rank and a sparse part.
+    """Split the data of a program into a low-rank and a sparse part.
 
     Parameters
     ----------
-    Y : array of shape (m, n)
-        Float64 or float32 (kept); NaN is missing.  Never written to.
-    alpha : float
-        Ratio of the learning rates of corruption and signal; λ = 1/α.
-    psd : bool
-        Ask for a positive semidefinite low-rank part; Y need not be symmetric.
+    program : Program
+        What is solved.  Its data are never written to.
     tol : float
         Stop when ``‖Y − X − S‖ ≤ tol·‖Y‖`` and the dual residual ``μ‖ΔX‖ ≤
         30·tol·‖M‖``; at least 20 times the rounding error of the data's type.
     max_iter : int
-        Passes over the data, of all gaits together.
+        Passes over the data, of all phases together.
     polish : bool
         Refine to rounding where the solution is exact.
     rng : numpy.random.Generator, optional
         Draws the few random columns that look for new directions.
     warm : Split, optional
         Start from the low-rank part, the dual and the step of a result of equal shape.
-    callback : callable, optional
-        Called as ``callback(number, step)``; a true return value stops.
-    n_jobs, memory_limit
-        As for `blocks.Rows`.
+    report : callable, optional
+        Told of each pass, ``report(share, note)``; False stops.
     """
-    rows = Rows(Y, n_jobs=n_jobs, memory_limit=memory_limit)
-    check_square(rows.shape, psd)
-    if warm is not None and not warm._rows.lies_like(rows):
-        raise InputError("A warm start needs data of the same shape and memory order.")
+    rows = program.rows
+    check_square(rows.shape, program.psd)
+    if warm is not None and not warm.program.rows.lies_like(rows):
+        raise InputError(
+            "A warm start needs data of the same shape, type and memory order."
+        )
     tol = max(tol, 20 * float(np.finfo(rows.dtype).eps))
     rng = np.random.default_rng() if rng is None else rng
-    history: list[Step] = []
+    log = _Log(report, tol, max_iter)
     with rows:
-        scale = Scale.of(rows)
         while True:
-            stepper = Stepper(rows, scale, 1 / alpha, psd, rng, rows.scratch())
-            run = _Integration(stepper, tol, max_iter, polish, callback, history)
-            found = run.run(warm)
+            stepper = Stepper(program, rng, rows.scratch())
+            found = _Integration(stepper, tol, polish, log).run(warm)
             wrong = stepper.wrongly_clipped()
-            if not wrong or run.stopped or len(history) >= max_iter:
+            if not wrong or log.ended:
                 return found
-            scale = replace(scale, bound=wrong)
-            del stepper, run, found  # and T with them
+            program = program.clipped_at(wrong)
+            del stepper, found  # and T with them
+
+
+class _Log:
+    """The steps so far, and whether there may be more."""
+
+    def __init__(self, report: Report, tol: float, max_iter: int) -> None:
+        self.report, self.tol, self.max_iter = report, tol, max_iter
+        self.steps: list[Step] = []
+        self.seconds: list[float] = []
+        self.started = time.perf_counter()
+        self.stopped = False
+
+    def note(self, step: Step) -> None:
+        """Write a step down and tell who watches."""
+        self.steps.append(step)
+        self.seconds.append(time.perf_counter() - self.started)
+        fallen = math.log(max(step.residual, 1e-300)) / math.log(self.tol)
+        share = min(max(fallen, len(self.steps) / self.max_iter, 0.0), 1.0)
+        self.stopped |= not self.report(share, f"residual {step.residual:.1e}")
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further step may be taken."""
+        return self.stopped or len(self.steps) >= self.max_iter
+
+    @property
+    def residual(self) -> float:
+        """The residual of the last step."""
+        return self.steps[-1].residual if self.steps else 0.0
+
+    def history(self) -> History:
+        """Return one array a name."""
+        columns = {
+            name: np.array([getattr(step, name) for step in self.steps])
+            for name in Step._fields
+        }
+        count = {"step": np.arange(1, len(self.steps) + 1)}
+        first = {"residual": columns["residual"], "seconds": np.array(self.seconds)}
+        return History({**count, **first, **columns})
 
 
 class _Integration:
-    """The gaits of one integration; `run` is its story."""
+    """The phases of one integration; `run` is its story."""
 
-    def __init__(
-        self,
-        stepper: Stepper,
-        tol: float,
-        max_iter: int,
-        polish: bool,
-        callback: Callable[[int, Step], object] | None,
-        history: list[Step],
-    ) -> None:
-        self.stepper, self.tol, self.max_iter = stepper, tol, max_iter
-        self.polish, self.callback, self.history = polish, callback, history
-        self.stopped = False
+    def __init__(self, stepper: Stepper, tol: float, polish: bool, log: _Log) -> None:
+        self.stepper, self.tol, self.polish, self.log = stepper, tol, polish, log
         self.zeta = 0.0  # where the clean residuals end, once polished
         self.next_change = 0  # of μ, at this step
-        self.bias = 2.0  # wanted ratio of dual to primal residual
+        self.bias = TUNING.bias  # wanted ratio of dual to primal residual
 
     # -- the story ---------------------------------------------------------------
 
     def run(self, warm: Split | None) -> Split:
         """Go fast until there is something to see; then polish, or go carefully."""
-        stepper = self.stepper
-        if stepper.scale.top == 0:
-            stepper.T[:] = 0
+        stepper, log = self.stepper, self.log
+        if stepper.program.scale.top == 0:
+            stepper.T = stepper.program.rows.scratch(fill=0.0)
             return self.result("converged: nothing but zeros or missing entries", True)
         self.begin(warm)
-        gait, look = ("fast", LOOK) if self.polish else ("careful", 0.0)
-        while len(self.history) < self.max_iter and not self.stopped:
-            step = stepper.step(gait)
-            self.note(step)
+        phase, look_at = ("fast", STEP.showing) if self.polish else ("careful", 0.0)
+        while not log.ended:
+            step = stepper.step(phase)
+            log.note(step)
             residual, dual_residual = step.residual, step.dual_residual
-            if residual <= self.tol and dual_residual <= 30 * self.tol:
+            if residual <= self.tol and dual_residual <= TUNING.dual_slack * self.tol:
                 return self.result(
                     f"converged: residual {residual:.0e} below tol {self.tol:.0e}", True
                 )
-            if residual < look and not stepper.saturated:
+            if residual < look_at and not stepper.saturated:
                 r = self.visible_rank()
                 if r and self.try_polish(r, residual):
                     return self.result("converged: exact to rounding", True)
-                if stepper.wrongly_clipped(_MANY):
+                if stepper.wrongly_clipped(TUNING.many_clipped):
                     return self.result("clipped entries that are not corrupt", False)
-                gait, look = "careful", residual / 30
+                phase, look_at = "careful", residual / TUNING.patience
             stepper.grow(self.growth(step))
-        if self.stopped:
-            return self.result("stopped by the callback", False)
+        if log.stopped:
+            return self.result("stopped early, as was asked for", False)
         return self.result(
-            f"took all of {self.max_iter} steps: residual {residual:.1e}", False
+            f"took all of {log.max_iter} steps: residual {log.residual:.1e}", False
         )
 
     def begin(self, warm: Split | None) -> None:
         """Start from the data; or from a result, unless its scale is another one."""
         stepper = self.stepper
-        ratio = 0.0 if warm is None or not warm.rank else stepper.unit / warm._unit
-        if warm is None or not 1e-8 < ratio < 1e8:
+        if warm is None or not warm.rank:
             stepper.begin()
             return
-        U, C = warm._factors
-        stepper.start_from(U, C * ratio, warm.dual, warm.mu / ratio)
+        ratio = stepper.program.unit / warm.program.unit
+        if not 1e-8 < ratio < 1e8:
+            stepper.begin()
+            return
+        state = warm.state
+        M = dual_of(warm.program, state)
+        stepper.start_from(state.U, state.C * ratio, M, state.mu / ratio)
 
     def growth(self, step: Step) -> float:
         """Fast: double μ.  Careful: let primal and dual residuals fall together."""
         if self.stepper.saturated:
             return 1.0
-        if step.gait == "fast":
-            return _GROWTH
-        taken = len(self.history)
+        if step.phase == "fast":
+            return TUNING.growth
+        taken = len(self.log.steps)
         if taken < self.next_change or step.residual == 0:
             return 1.0
         # Rarer and rarer: with μ at rest the iteration is sure to converge.
         self.next_change = taken + max(3, taken // 30)
-        if taken > 150:
-            self.bias = max(2.0, 0.7 * self.bias)
+        if taken > TUNING.settling:
+            self.bias = max(TUNING.bias, 0.7 * self.bias)
         dual_residual = max(step.dual_residual, self.tol / 10)
         pull = np.sqrt(self.bias * step.residual / dual_residual)
         return float(np.clip(pull, 0.5, 2.0))
-
-    def note(self, step: Step) -> None:
-        """Write a step down and tell the caller."""
-        self.history.append(step)
-        if self.callback is not None and self.callback(len(self.history), step):
-            self.stopped = True
 
     # -- polish ------------------------------------------------------------------
 
@@ -201,23 +242,20 @@ class _Integration:
         if not len(above):
             return 0
         drops = above / np.append(above[1:], 1.0)
-        return int(np.max(np.flatnonzero(drops > _GAP), initial=-1)) + 1
+        return int(np.max(np.flatnonzero(drops > TUNING.gap), initial=-1)) + 1
 
     def try_polish(self, r: int, residual: float) -> bool:
         """Polish, and take the result if it is exact and the dual agrees with it."""
 
         def note(relative: float, support: float) -> bool:
-            self.note(Step("polish", relative, np.nan, r, np.nan, support))
-            return self.stopped or len(self.history) >= self.max_iter
+            self.log.note(Step("polish", relative, np.nan, r, np.nan, support))
+            return not self.log.ended
 
         stepper = self.stepper
         found = polish(
-            stepper.rows,
+            stepper.program,
             stepper.U[:, :r],
             stepper.C[:, :r],
-            psd=stepper.psd,
-            unit=stepper.unit,
-            observed=stepper.scale.observed,
             active=stepper.active,
             norm_Y=stepper.norm_Y,
             residual=residual,
@@ -226,12 +264,13 @@ class _Integration:
         if found.noise:
             # The primal residual is to be measured by the noise, and not by Y, when it
             # is weighed against the dual one.
-            self.bias = float(np.clip(0.4 / max(found.noise, 1e-9), 2.0, 400.0))
+            wanted = 0.4 / max(found.noise, 1e-9)
+            self.bias = float(np.clip(wanted, TUNING.bias, 400.0))
         if not found.exact:
             return False
         U, V, s = product(found.A, found.B)
-        primal = s.sum() + stepper.lam * found.beyond
-        if stepper.product < (1 - _AGREE) * primal:
+        primal = s.sum() + stepper.program.lam * found.beyond
+        if stepper.product < (1 - TUNING.agree) * primal:
             return False
         stepper.U, stepper.C, self.zeta = U, V * s, found.zeta
         return True
@@ -240,36 +279,31 @@ class _Integration:
 
     def result(self, sentence: str, converged: bool) -> Split:
         """Turn the factors to the caller's orientation and unit."""
-        stepper, rows = self.stepper, self.stepper.rows
+        stepper, program, rows = (
+            self.stepper,
+            self.stepper.program,
+            self.stepper.program.rows,
+        )
         s = np.linalg.norm(stepper.C, axis=0)
         order = np.argsort(-s)
         floor = 10 * np.finfo(rows.dtype).eps  # in units of the bound
         order = order[s[order] > floor]
-        s = s[order]
-        U, V = rows.turn(stepper.U[:, order], stepper.C[:, order] / s)
+        left, C, s = stepper.U[:, order], stepper.C[:, order], s[order]
+        U, V = rows.turn(left, C / s)
         return Split(
             U=U.astype(rows.dtype),
-            s=(s / stepper.unit).astype(rows.dtype),
-            Vt=np.ascontiguousarray(V.T, rows.dtype),
+            singular_values=(s / program.unit).astype(rows.dtype),
+            components=np.ascontiguousarray(V.T, rows.dtype),
             status=Status(converged, sentence),
-            n_steps=len(self.history),
-            history=_columns(self.history),
-            lam=stepper.lam,
-            psd=stepper.psd,
-            polished=self.zeta > 0,
-            mu=stepper.last_mu,
-            _rows=rows,
-            _T=stepper.T,
-            _last=stepper.last,
-            _scale=stepper.scale,
-            _zeta=self.zeta,
-            _feasibility=self.history[-1].residual if self.history else 0.0,
+            history=self.log.history(),
+            program=program,
+            state=State(
+                U=left,
+                C=C,
+                T=stepper.T,
+                last=stepper.last,
+                mu=stepper.last_mu,
+                zeta=self.zeta,
+                residual=self.log.residual,
+            ),
         )
-
-
-def _columns(steps: list[Step]) -> History:
-    """Turn steps into one array a name."""
-    columns = {
-        name: np.array([getattr(s, name) for s in steps]) for name in Step._fields
-    }
-    return History({"step": np.arange(1, len(steps) + 1), **columns})

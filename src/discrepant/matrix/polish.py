@@ -11,10 +11,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from discrepant.linalg import Array
-from discrepant.matrix.sweep import kernels
-from discrepant.matrix.sweep.rows import Rows
+from discrepant.matrix.program import Program
 
-ROUNDING = 1e-13  # relative error at which nothing is left to gain
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of the polish."""
+
+    # Relative error at which nothing is left to gain: float64 rounds at 2e-16, and sums
+    # over a row of a few thousand entries lose three more digits.
+    rounding: float = 1e-13
+    # Part of the expected mean square that corrupt entries below ζ may bring.
+    corrupt_part: float = 0.1
+    # Share of the entries held clean so far that the first ζ must keep; else it was
+    # guessed too small, and is widened a few times.
+    first_keep: float = 0.8
+    widenings: int = 4
+    # Clean entries needed for each degree of freedom.
+    determined: float = 1.05
+    # A pass that leaves more than this of the error is slow; three of them end it.
+    slow: float = 0.9
+    most_slow: int = 3
+    # Share of the usual number of clean entries that every row and column must have.
+    cover: float = 0.4
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -35,13 +57,10 @@ class Polished:
 
 
 def polish(
-    rows: Rows,
+    program: Program,
     A: Array,
     B: Array,
     *,
-    psd: bool,
-    unit: float,
-    observed: int,
     active: float,
     norm_Y: float,
     residual: float,
@@ -59,70 +78,66 @@ def polish(
 
     Parameters
     ----------
-    rows : Rows
-        The data.
+    program : Program
+        The data, their unit, and whether A and B are kept equal (`psd`).
     A, B : ndarray of shape (m, r) and (n, r)
         Where to start; B carries the singular values.
-    psd : bool
-        Keep A and B equal.
-    unit : float
-        What the data are multiplied by.
-    observed, active : int
-        Number of observed entries, and of those taken for corrupt so far.
+    active : int
+        Number of entries taken for corrupt so far.
     norm_Y, residual : float
         ‖Y‖, and the residual so far relative to it.
     note : callable
-        Told of each pass, ``note(residual, share not clean)``; true means stop.
+        Told of each pass, ``note(residual, share not clean)``; False means stop.
     """
+    rows, unit, observed = program.rows, program.unit, program.scale.observed
     eps = float(np.finfo(rows.dtype).eps)
-    done = max(30 * eps, ROUNDING)
-    entries, r = rows.m * rows.n, A.shape[1]
+    done = max(30 * eps, TUNING.rounding)
+    entries, r = rows.size, A.shape[1]
     freedom = r * (rows.m + rows.n - r)
     size = np.linalg.norm(B) / np.sqrt(entries)
-    if psd:
+    if program.psd:
         A = B = A * np.sqrt(np.linalg.norm(B, axis=0))
     f = max(active, 1) / observed / size
-    error = residual * norm_Y / np.sqrt(observed)
-    zeta = (0.3 * (error / 2) ** 2 / f) ** (1 / 3)
+
+    def bound(error: float) -> float:
+        return float((3 * TUNING.corrupt_part * error**2 / f) ** (1 / 3))
+
+    zeta = bound(residual * norm_Y / np.sqrt(observed) / 2)
     previous, slow, widened, beta = np.inf, 0, 0, 0.0
     move_A: Array | float = 0.0
     move_B: Array | float = 0.0
     while True:
         RB, RA, sums = rows.sweep(
-            kernels.clean_residual,
-            (),
-            (unit, zeta),
-            low_rank=(A, B),
-            right=B,
-            left=A,
+            "clean_residual", (), (unit, zeta), low_rank=(A, B), right=B, left=A
         )
         square, clean, beyond = sums.sum(axis=0)
         failed = Polished(A, B, zeta, beyond, exact=False)
-        if previous == np.inf and clean < 0.8 * (observed - active):
-            if widened > 3:
+        first = previous == np.inf
+        if first and clean < TUNING.first_keep * (observed - active):
+            if widened == TUNING.widenings:
                 return failed
             zeta, widened = 3 * zeta, widened + 1  # the guess was too small
             continue
-        if clean < 1.05 * freedom:
+        if clean < TUNING.determined * freedom:
             return failed
         error = float(np.sqrt(square / clean))
         relative = float(np.sqrt(square) / norm_Y)
-        if note(relative, 1 - clean / observed):
+        if not note(relative, 1 - clean / observed):
             return failed
-        ratio = error / previous if np.isfinite(previous) else 1.0
+        ratio = 1.0 if first else error / previous
         if error <= done * size or (ratio > 0.7 and error <= 200 * eps * size):
-            exact = covers(rows, A, B, unit, zeta)
+            exact = covers(program, A, B, zeta)
             return Polished(A, B, zeta, beyond, exact)
-        slow += ratio > 0.9
-        if np.isfinite(previous) and (slow > 2 or ratio > 2):
-            noise = relative if covers(rows, A, B, unit, zeta) else 0.0
+        slow += ratio > TUNING.slow
+        if not first and (slow >= TUNING.most_slow or ratio > 2):
+            noise = relative if covers(program, A, B, zeta) else 0.0
             return Polished(A, B, zeta, beyond, exact=False, noise=noise)
-        if np.isfinite(previous):
-            # The root t of the plain step, had there been no momentum.
+        if not first:
+            # The contraction t of the plain step, had there been no momentum.
             t = min(max(ratio - beta + beta / ratio, 0.02), 0.95)
             beta = (t / (1 + np.sqrt(1 - t * t))) ** 2
         previous = error
-        if psd:
+        if program.psd:
             RA = RB = (RA + RB) / 2
         try:
             inverse_A, inverse_B = np.linalg.inv(A.T @ A), np.linalg.inv(B.T @ B)
@@ -134,23 +149,24 @@ def polish(
         move_B = omega * (RA @ inverse_A - B @ core.T) + beta * move_B
         A, B = A + move_A, B + move_B
         expected = min(max(ratio, 0.1), 0.7) * error
-        zeta = max((0.3 * expected**2 / f) ** (1 / 3), 100 * eps * size)
+        zeta = max(bound(expected), 100 * eps * size)
 
 
-def covers(rows: Rows, A: Array, B: Array, unit: float, zeta: float) -> bool:
+def covers(program: Program, A: Array, B: Array, zeta: float) -> bool:
     """Whether every row and column has its share of the clean entries.
 
     One whose entries were all taken for corrupt would never come back, and would not be
     missed in the residual either.
     """
+    rows = program.rows
     ones = np.ones((rows.n, 1)), np.ones((rows.m, 1))
     counts = []
     # A little below the largest number, so that a float32 can hold it too.
     for limit in (zeta, 1e37):
         by_row, by_column, _ = rows.sweep(
-            kernels.clean_entries,
+            "clean_entries",
             (),
-            (unit, limit),
+            (program.unit, limit),
             low_rank=(A, B),
             right=ones[0],
             left=ones[1],
@@ -158,4 +174,4 @@ def covers(rows: Rows, A: Array, B: Array, unit: float, zeta: float) -> bool:
         counts.append(np.concatenate([by_row[:, 0], by_column[:, 0]]))
     clean, seen = counts
     usual = clean.sum() / max(seen.sum(), 1)
-    return bool(np.all(clean >= 0.4 * usual * seen))
+    return bool(np.all(clean >= TUNING.cover * usual * seen))

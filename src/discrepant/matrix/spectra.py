@@ -1,16 +1,15 @@
 """Narrow dense algebra: what is done with P = T V and B = TᵀP once they are summed.
 
-Nothing here is m×n except through `blocks.Rows.sweep`.
+Nothing here is m×n except through `Rows.sweep`.
 """
 
 import numpy as np
 from scipy import linalg
 
 from discrepant.linalg import Array, sym
-from discrepant.matrix.sweep import kernels
-from discrepant.matrix.sweep.rows import Rows
+from discrepant.matrix.sweep import Rows
 
-_DENSE = 16  # columns at a time where all of up to four times as many are searched
+DENSE = 16  # columns a pass where there are at most 4 × 16: all are then searched
 
 
 def orthonormal(P: Array) -> Array:
@@ -44,9 +43,9 @@ def triplets(P: Array, B: Array) -> tuple[Array, Array, Array]:
 
 
 def eigenpairs(rows: Rows, T: Array, P: Array) -> tuple[Array, Array, Array]:
-    """Leading eigenpairs of sym(T) in the span of P, twice the vectors for symmetry."""
+    """Return leading eigenpairs of sym(T) in the span of P, as U, V = U and values."""
     Q = P @ orthonormal(P)
-    F, E, _ = rows.sweep(kernels.read, (T,), right=Q, left=Q)
+    F, E, _ = rows.sweep("read", (T,), right=Q, left=Q)
     s, H = linalg.eigh(Q.T @ (F + E) / 2)
     U = Q @ H[:, ::-1]
     return U, U, s[::-1]
@@ -82,7 +81,7 @@ def largest_value(
     gains less and less.  Few columns are searched in full, which misses nothing.
     """
     n = rows.n
-    width = min(_DENSE if n <= 4 * _DENSE else 4, n)
+    width = min(DENSE if n <= 4 * DENSE else 4, n)
     V = np.random.default_rng(0).standard_normal((n, width))
     basis = images = np.zeros((n, 0))
     value = before = bound = -np.inf
@@ -90,10 +89,10 @@ def largest_value(
         for _ in range(2):  # twice is enough
             V = linalg.qr(V - basis @ (basis.T @ V), mode="economic")[0]
         if psd:
-            P, B, _ = rows.sweep(kernels.read, (M,), right=V, left=V)
+            P, B, _ = rows.sweep("read", (M,), right=V, left=V)
             B = (P + B) / 2  # = sym(M) V
         else:
-            _, B, _ = rows.sweep(kernels.read, (M,), right=V, power=True)  # = MᵀM V
+            _, B, _ = rows.sweep("read", (M,), right=V, power=True)  # = MᵀM V
         basis, images = np.hstack([basis, V]), np.hstack([images, B])
         values, H = linalg.eigh(sym(basis.T @ images))
         value, h = float(values[-1]), H[:, -1]

@@ -4,27 +4,43 @@ T = L + M/μ stands for the dual M and is the only array of the size of the data
 kept as factors U Cᵀ, and V are the columns through which T is looked at.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
 
-from discrepant.errors import InputError
-from discrepant.linalg import CORRUPT, Array, clip_bound
+from discrepant.linalg import CORRUPT, Array
+from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import distance, eigenpairs, triplets
-from discrepant.matrix.sweep import kernels
-from discrepant.matrix.sweep.rows import Rows
 
-LOOK = 3e-2  # residual at which the rank and the support begin to show
-START_RANK = 16
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of a step; each changes how long a solve takes, not what it finds."""
+
+    # Columns of V to begin with: more cost time at low rank, fewer a step or two.
+    start_columns: int = 16
+    # Residual, relative to ‖Y‖, at which the rank and the support begin to show: below
+    # it the dual residual is worth its price, and a polish may be tried.
+    showing: float = 3e-2
+    # μ₀‖Y‖₂ of the first step, as is usual for augmented Lagrangians of this program.
+    first_mu: float = 1.25
+    # Columns of V beyond the rank: while μ grows the rank grows with it, and later on
+    # more columns settle the small singular values sooner.
+    spare_growing: int = 4
+    spare_settled: int = 20
+
+
+TUNING = Tuning()
 
 
 class Step(NamedTuple):
     """What one step did."""
 
-    gait: str  # "fast", "polish" or "careful"
-    residual: float  # ‖Y − X − S‖ / ‖Y‖
+    phase: str  # "fast", "polish" or "careful"
+    residual: float  # ‖Y − X − S − N‖ / ‖Y‖
     dual_residual: float  # μ‖ΔX‖ / ‖M‖; NaN in polish
     rank: int
     mu: float  # step size, in the unit of the integration; NaN in polish
@@ -32,30 +48,24 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scale:
-    """What there is to see before the first step."""
+class State:
+    """Where an integration stands or ended; nothing of it is written to afterwards.
 
-    observed: int  # entries
-    top: float  # the largest |entry|
-    bound: float  # where |entries| are clipped
+    All in the unit of the program and in the orientation of the blocks.
+    """
 
-    @classmethod
-    def of(cls, rows: Rows) -> "Scale":
-        """Scan the data."""
-        _, _, scanned = rows.sweep(kernels.scan, scalars=(0.0,))
-        top = float(scanned[:, 0].max(initial=0.0)) if scanned.size else 0.0
-        if not np.isfinite(top):
-            raise InputError(
-                "The data contain infinite values; replace them by NaN to mark them "
-                "as missing."
-            )
-        observed = int(scanned[:, 1].sum()) if scanned.size else 0
-        return cls(observed, top, clip_bound(rows.Z, top))
+    U: Array  # (m, r); L = U Cᵀ is the low-rank part
+    C: Array  # (n, r)
+    T: Array  # laid out as the data: L of the last step + M/μ
+    last: tuple[Array, Array]  # that L, as factors
+    mu: float
+    zeta: float = 0.0  # polished: where the clean residuals end; 0 if it was not
+    residual: float = 0.0  # ‖Y − X − S − N‖ / ‖Y‖ of the last step
 
-    def unit(self, dtype: np.dtype) -> float:
-        """Return what the data are multiplied by, so that the bound becomes one."""
-        highest = float(np.finfo(dtype).max) / 4
-        return 1.0 if self.top == 0 else min(1 / self.bound, highest)
+    @property
+    def polished(self) -> bool:
+        """Whether the low-rank part is exact to rounding."""
+        return self.zeta > 0
 
 
 class Stepper:
@@ -63,31 +73,19 @@ class Stepper:
 
     Parameters
     ----------
-    rows : Rows
-        The data.
-    scale : Scale
-        Their scale; all numbers here are in units of its bound.
-    lam : float
-        The weight λ of ‖S‖₁.
-    psd : bool
-        Whether X ⪰ 0.
+    program : Program
+        What is solved; all numbers here are in its unit.
     rng : numpy.random.Generator
         Draws the few random columns that look for new directions.
     T : ndarray
-        Laid out as the data; its content does not matter before the first step.
+        Laid out as the data, and written to; its content does not matter before the
+        first step.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        scale: Scale,
-        lam: float,
-        psd: bool,
-        rng: np.random.Generator,
-        T: Array,
-    ) -> None:
-        self.rows, self.scale, self.lam, self.psd, self.rng = rows, scale, lam, psd, rng
-        self.unit = scale.unit(rows.dtype)
+    def __init__(self, program: Program, rng: np.random.Generator, T: Array) -> None:
+        rows = program.rows
+        self.program, self.rng = program, rng
+        self.kappa = program.kappa / program.unit
         self.norm_Y = 1.0
         self.T = T
         self.U, self.C = np.zeros((rows.m, 0)), np.zeros((rows.n, 0))  # L = U Cᵀ
@@ -103,46 +101,49 @@ class Stepper:
 
     def begin(self) -> None:
         """Look at the spectrum of Y and start M, μ and V."""
-        rows, k = self.rows, min(START_RANK, self.rows.n)
+        rows, lam = self.program.rows, self.program.lam
+        k = min(TUNING.start_columns, rows.n)
         V = self.rng.standard_normal((rows.n, k))
-        P, B, sums = rows.sweep(kernels.data, scalars=(self.unit,), right=V, power=True)
+        P, B, sums = rows.sweep(
+            "data", scalars=(self.program.unit,), right=V, power=True
+        )
         self.norm_Y = float(np.sqrt(sums.sum()))
         _, self.V, s = triplets(P, B)
         spectral = 1.01 * s[0]
-        self.mu = 1.25 / spectral
-        self.first = 1 / (max(spectral, 1 / self.lam) * self.mu)
+        self.mu = TUNING.first_mu / spectral
+        self.first = 1 / (max(spectral, 1 / lam) * self.mu)
         self.keep = 0.0
         self.V = self.widen(self.V, k)
-        if self.psd:
+        if self.program.psd:
             self.V = linalg.qr(self.V, mode="economic")[0]
 
     def start_from(self, U: Array, C: Array, M: Array, mu: float) -> None:
         """Start where a low-rank part, a dual and a step are known."""
-        rows = self.rows
-        _, _, sums = rows.sweep(kernels.data, scalars=(self.unit,))
+        rows = self.program.rows
+        _, _, sums = rows.sweep("data", scalars=(self.program.unit,))
         self.norm_Y = float(np.sqrt(sums.sum()))
-        rows.sweep(kernels.lift, (self.T, M), (mu,), low_rank=(U, C))
+        rows.sweep("lift", (self.T, M), (mu,), low_rank=(U, C))
         self.U, self.C, self.mu = U, C, mu
         self.first, self.keep, self.below = 0.0, 1.0, 0.0
         V = C / np.linalg.norm(C, axis=0)
-        k = max(V.shape[1] + 4, START_RANK)
+        k = max(V.shape[1] + TUNING.spare_growing, TUNING.start_columns)
         self.V = self.widen(V, min(k, rows.n))
 
-    def step(self, gait: str) -> Step:
+    def step(self, phase: str) -> Step:
         """One pass: S by clipping, L by shrinking the spectrum of T."""
-        rows, mu = self.rows, self.mu
+        program, rows, mu = self.program, self.program.rows, self.mu
         self.last, self.last_mu = (self.U, self.C), mu
-        scalars = (self.unit, self.first, self.keep, self.lam / mu)
+        soften = 1.0 if math.isinf(self.kappa) else self.kappa / (self.kappa + mu)
         P, B, sums = rows.sweep(
-            kernels.step,
+            "step",
             (self.T,),
-            scalars,
+            (program.unit, self.first, self.keep, program.lam / mu, soften),
             low_rank=self.last,
             right=self.V,
-            left=self.V if self.psd else None,
-            power=not self.psd,
+            left=self.V if program.psd else None,
+            power=not program.psd,
         )
-        if self.psd:
+        if program.psd:
             # Shifted by half the most negative eigenvalue seen, so that the largest
             # are also the foremost: the dual is bounded from above only.
             P = (P + B) / 2 + (self.below / (2 * mu)) * self.V
@@ -156,24 +157,29 @@ class Stepper:
         self.s, self.product, self.active = s, alignment * mu, active
         relative = float(np.sqrt(residual) / self.norm_Y)
         dual_residual = np.nan  # of no use while μ grows
-        if gait == "careful" or relative <= LOOK:
+        if phase == "careful" or relative <= TUNING.showing:
             change = distance(self.last, (self.U, self.C))
-            dual_residual = mu * change / np.sqrt(max(r, 1) + self.lam**2 * active)
+            dual_residual = mu * change / np.sqrt(max(r, 1) + program.lam**2 * active)
         # Every direction was needed: there may be more, so look for them.
         self.saturated = r == self.V.shape[1] and r < rows.n
-        spare = max(4, r // 10) if gait == "fast" else 20
-        wanted = 2 * r if self.saturated else max(r + spare, START_RANK)
+        growing = max(TUNING.spare_growing, r // 10)
+        spare = growing if phase == "fast" else TUNING.spare_settled
+        wanted = 2 * r if self.saturated else max(r + spare, TUNING.start_columns)
         self.V = self.widen(V, min(wanted, rows.n))
-        if self.psd:
+        if program.psd:
             self.V = linalg.qr(self.V, mode="economic")[0]
         self.first = 0.0
-        support = float(active / self.scale.observed)
-        return Step(gait, relative, float(dual_residual), r, mu, support)
+        support = float(active / program.scale.observed)
+        return Step(phase, relative, float(dual_residual), r, mu, support)
 
     def grow(self, growth: float) -> None:
         """Change μ for the next step."""
         self.keep = 1 / growth
         self.mu *= growth
+
+    def hold(self) -> None:
+        """Keep μ for the next step."""
+        self.keep = 1.0
 
     def widen(self, V: Array, k: int) -> Array:
         """Take k columns of V, filled up with random ones orthogonal to it."""
@@ -188,13 +194,11 @@ class Stepper:
 
         It is zero if there are none, or no more than a share of those clipped.
         """
-        if self.scale.bound == self.scale.top:
+        scale = self.program.scale
+        if scale.bound == scale.top:
             return 0.0
-        _, _, found = self.rows.sweep(
-            kernels.unexplained,
-            (),
-            (self.unit, CORRUPT),
-            low_rank=(self.U, self.C),
+        _, _, found = self.program.rows.sweep(
+            "unexplained", (), (self.program.unit, CORRUPT), low_rank=(self.U, self.C)
         )
         wrong, beyond = found[:, 1:].sum(axis=0)
         return float(found[:, 0].max()) if wrong > share * beyond else 0.0

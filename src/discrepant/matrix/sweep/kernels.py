@@ -68,12 +68,13 @@ def data(Z, row, column, tile, unit):
 
 
 @_kernel
-def step(Z, T, row, column, tile, unit, first, keep, bound):
-    """One implicit step: from L in the tile to T ← L + clip(Z − L + D, λ/μ).
+def step(Z, T, row, column, tile, unit, first, keep, bound, soften):
+    """One implicit step: from L in the tile to T ← L + clip(w·(Z − L + D), λ/μ).
 
     D is M/μ: `first`·Z at the very first step and `keep`·(T − L) with keep = μ_old/μ
-    after it; `bound` is λ/μ.  The four scalars have the data's own type.  Returns
-    ‖Z − L − S‖², ⟨T − L, Z⟩ = ⟨M, Z⟩/μ, and the number of entries where S ≠ 0.
+    after it; `bound` is λ/μ and `soften` the factor w = κ/(κ + μ), one without noise.
+    The scalars have the data's own type.  Returns ‖Z − L − S − N‖² with the noise
+    N = M/κ, ⟨T − L, Z⟩ = ⟨M, Z⟩/μ, and the number of entries where S ≠ 0.
     """
     residual, alignment, active = 0.0, 0.0, 0
     height, width = tile.shape
@@ -88,8 +89,8 @@ def step(Z, T, row, column, tile, unit, first, keep, bound):
             y = clipped(z[j], unit, one) if seen else zero
             limit = bound if seen else zero
             d = first * y if first != zero else (t[j] - L[j]) * keep
-            a = y - L[j] + d
-            c = min(max(a, -limit), limit)  # = T − L, the dual over μ; S = a − c
+            a = (y - L[j] + d) * soften
+            c = min(max(a, -limit), limit)  # = T − L, the dual over μ
             r2 += (c - d) * (c - d)
             zc += c * y
             at += seen and abs(a) > limit
@@ -152,17 +153,18 @@ def read(Z, T, row, column, tile):
 
 
 @_kernel
-def dual_from(Z, T, row, column, tile, mu, lam):
-    """From L of the last step in the tile to its dual M = μ(T − L), kept in T."""
+def dual_from(Z, M, T, row, column, tile, mu, lam):
+    """From L of the last step in the tile to its dual M = μ(T − L), at most λ."""
     height, width = tile.shape
     zero = lam * 0
     for i in range(height):
         z = Z[row + i, column : column + width]
+        m = M[row + i, column : column + width]
         t = T[row + i, column : column + width]
         L = tile[i]
         for j in range(width):
             limit = lam if z[j] == z[j] else zero
-            t[j] = min(max(mu * (t[j] - L[j]), -limit), limit)
+            m[j] = min(max(mu * (t[j] - L[j]), -limit), limit)
 
 
 @_kernel

@@ -1,0 +1,77 @@
+"""What is solved: a frozen program, handed whole from solver to certificate.
+
+    minimise  ‖X‖_* + λ‖S‖₁ + (κ/2)‖Y − X − S‖²      (and X ⪰ 0 if `psd`)
+
+over the observed entries of Y. With κ = ∞ the last term becomes the constraint
+X + S = Y: the program whose solution the paper's descent ends in, with λ = 1/α. A
+finite κ leaves room for noise on every entry; minimised over S, it is a Huber penalty
+on Y − X, quadratic up to λ/κ and linear beyond.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.linalg import bound_of
+from discrepant.matrix.sweep import Rows, open_rows
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What one look at all of the data tells."""
+
+    observed: int  # entries that are not missing
+    top: float  # the largest |entry|
+    bound: float  # where |entries| are clipped, see `linalg.bound_of`
+
+    @classmethod
+    def of(cls, rows: Rows) -> "Scale":
+        """Scan the data; call it where the rows are open."""
+        _, _, scanned = rows.sweep("scan", scalars=(0.0,))
+        top = float(scanned[:, 0].max(initial=0.0)) if scanned.size else 0.0
+        if not np.isfinite(top):
+            raise InputError(
+                "The data contain infinite values; replace them by NaN to mark them "
+                "as missing."
+            )
+        observed = int(scanned[:, 1].sum()) if scanned.size else 0
+        bound = bound_of(rows.sample(), top, lambda: np.concatenate(rows.line_sizes()))
+        return cls(observed, top, bound)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The convex program, and the data it is about."""
+
+    rows: Rows
+    scale: Scale
+    lam: float  # λ, the weight of ‖S‖₁
+    psd: bool = False  # whether X ⪰ 0
+    kappa: float = math.inf  # κ, the weight of the noise; ∞ means there is none
+
+    @property
+    def unit(self) -> float:
+        """What the data are multiplied by, so that the clipping bound becomes one."""
+        highest = float(np.finfo(self.rows.dtype).max) / 4
+        return 1.0 if self.scale.top == 0 else min(1 / self.scale.bound, highest)
+
+    @property
+    def on_bound(self) -> float:
+        """Below λ by enough to tell, in float32 too, that |M| has reached it."""
+        return self.lam * (1 - 1e-4)
+
+    def clipped_at(self, bound: float) -> "Program":
+        """Return the program with gross entries clipped elsewhere."""
+        return replace(self, scale=replace(self.scale, bound=bound))
+
+    @classmethod
+    def of(
+        cls, Y: Any, *, alpha: float, psd: bool = False, n_jobs: int | None = None
+    ) -> "Program":
+        """Return the exact program of an array, with λ = 1/α."""
+        rows = open_rows(Y, n_jobs=n_jobs)
+        with rows:
+            return cls(rows, Scale.of(rows), 1 / alpha, psd)
