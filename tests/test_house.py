@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors progress linalg result outputs plotting
+        errors progress linalg labels result outputs plotting
         paper matrix table image experiments app __main__
     """,
     "paper": """
@@ -20,9 +20,9 @@ ORDER = {
         problems baselines
     """,
     "matrix": """
-        sweep spectra polish dual steps split integrator subspace estimator
+        sweep program spectra polish steps dual split integrator subspace estimator
     """,
-    "matrix.sweep": "kernels rows",
+    "matrix.sweep": "kernels workers tiles rows",
     "table": "files",
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",

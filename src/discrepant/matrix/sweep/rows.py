@@ -15,19 +15,18 @@ whichever way the caller's array is turned; `turned` says whether they were swap
 
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from numbers import Integral
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
-from threadpoolctl import ThreadpoolController
 
 from discrepant.errors import InputError
 from discrepant.linalg import Array, row_sizes, some_of
 from discrepant.matrix.sweep import kernels
+from discrepant.matrix.sweep.tiles import Products, Tally, Tile
+from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, threads
 
 # Bytes of a tile: small enough to stay in cache between BLAS, kernel and BLAS again,
 # and large enough for BLAS to run at speed (`benchmarks/matrix.py`: 2⁻² and 2² times
@@ -83,7 +82,7 @@ class Rows:
         self.turned = self._wide is along_rows
         self.m, self.n = max(Z.shape), min(Z.shape)
         self._memory_limit = memory_limit
-        jobs = min(_threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
+        jobs = min(threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
         cuts = np.linspace(0, self.m, jobs + 1).astype(int)
         self._shares = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
@@ -94,7 +93,7 @@ class Rows:
     def __enter__(self) -> Self:
         """Start the workers and hold BLAS at one thread."""
         self.lock.acquire()
-        _ONE_BLAS_THREAD.enter()
+        ONE_BLAS_THREAD.enter()
         jobs = len(self._shares)
         self._workers = ThreadPoolExecutor(jobs) if jobs > 1 else None
         return self
@@ -109,7 +108,7 @@ class Rows:
         workers, self._workers = self._workers, None
         if workers is not None:
             workers.shutdown(cancel_futures=True)
-        _ONE_BLAS_THREAD.leave()
+        ONE_BLAS_THREAD.leave()
         self.lock.release()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -216,87 +215,128 @@ class Rows:
             What the kernel returned for each tile.
         """
         run_kernel = getattr(kernels, kernel)
-        as_data = self.dtype.type
-        constants = tuple(as_data(x) for x in scalars)
-        U, C = (None, None) if low_rank is None else map(self._narrow, low_rank)
+        constants = self._constants(scalars)
         right = self._narrow(np.empty((self.n, 0)) if right is None else right)
         left = self._narrow(np.empty((self.m, 0)) if left is None else left)
         P = np.empty((self.m, right.shape[1]), self.dtype)
-        sides = P if power else left
+        products = Products(right, P, P if power else left)
 
         def share(bounds: tuple[int, int]) -> tuple[Array, Array]:
-            buffer = np.empty(self._tile_rows * self.n, self.dtype)
-            # Float32 products are short sums; only their total is kept in float64.
-            B = np.zeros((self.n, sides.shape[1]))
-            product = np.empty(B.shape, self.dtype)
-            results = []
-            for start in range(*bounds, self._tile_rows):
-                rows = slice(start, min(start + self._tile_rows, bounds[1]))
-                b = rows.stop - rows.start
-                if self._wide:
-                    place = (0, start)
-                    tile = buffer[: b * self.n].reshape(self.n, b)
-                    by_rows = tile.T
-                else:
-                    place = (start, 0)
-                    tile = by_rows = buffer[: b * self.n].reshape(b, self.n)
-                if U is not None and C is not None:
-                    if self._wide:
-                        np.dot(C, U[rows].T, out=tile)
-                    else:
-                        np.dot(U[rows], C.T, out=tile)
-                found = run_kernel(self._Z, *arrays, *place, tile, *constants)
+            add, results = products.fresh(), []
+            for tile in self._tiles(bounds, low_rank):
+                found = run_kernel(
+                    self._Z, *arrays, *tile.place, tile.values, *constants
+                )
                 results.append(found or ())
-                if P.size:
-                    np.dot(by_rows, right, out=P[rows])
-                if B.size:
-                    np.dot(by_rows.T, sides[rows], out=product)
-                    B += product
-            return B, np.array(results)
+                add(tile)
+            return add.B, np.array(results)
 
-        run: Callable[..., Any] = map if self._workers is None else self._workers.map
-        parts = list(run(share, self._shares))
+        parts = self._shared(share)
         B = np.sum([part[0] for part in parts], axis=0)
         results = np.concatenate([part[1] for part in parts])
         return P.astype(np.float64, copy=False), B, results
 
+    def tally(
+        self,
+        kernel: str,
+        scalars: tuple[float, ...],
+        *,
+        low_rank: tuple[Array, Array],
+        sides: tuple[Array, Array],
+        table: Array,
+        counts: tuple[int, int],
+        bins: int,
+        arrays: tuple[Array, ...] = (),
+        right: Array | None = None,
+    ) -> Tally:
+        """Run a kernel that also reads and adds up numbers by row and by column.
+
+        Parameters
+        ----------
+        kernel : str
+            Name of a function of `kernels`; it is called as ``kernel(Z, *arrays, row,
+            column, tile, first, second, table, by_first, by_second, histogram,
+            *scalars)``, where first and second are the two axes of Z.
+        scalars, arrays, low_rank
+            As for `sweep`.
+        sides : (A, B)
+            Numbers read for each row, of shape (m, .), and column, of shape (n, .).
+        table : ndarray
+            A table that the kernel looks up in.
+        counts : (int, int)
+            How many numbers are added up for each row and for each column.
+        bins : int
+            Length of the histogram.
+        right : ndarray of shape (n, k), optional
+            Gives P = tile · right and B = Σ tileᵀ P_b.
+        """
+        run_kernel = getattr(kernels, kernel)
+        constants, looked_up = self._constants(scalars), self._narrow(table)
+        A, B = map(self._narrow, sides)
+        right = self._narrow(np.empty((self.n, 0)) if right is None else right)
+        P = np.empty((self.m, right.shape[1]), self.dtype)
+        products = Products(right, P, P)
+        by_row = np.zeros((self.m, counts[0]))
+
+        def share(bounds: tuple[int, int]) -> tuple[Array, Array, Array]:
+            add = products.fresh()
+            by_column, histogram = np.zeros((self.n, counts[1])), np.zeros(bins, int)
+            for tile in self._tiles(bounds, low_rank):
+                first = (A[tile.rows], by_row[tile.rows])
+                second = (B, by_column)
+                if self._wide:
+                    first, second = second, first
+                run_kernel(
+                    self._Z,
+                    *arrays,
+                    *tile.place,
+                    tile.values,
+                    first[0],
+                    second[0],
+                    looked_up,
+                    first[1],
+                    second[1],
+                    histogram,
+                    *constants,
+                )
+                add(tile)
+            return add.B, by_column, histogram
+
+        parts = self._shared(share)
+        product, by_column, histogram = (
+            np.sum([part[k] for part in parts], axis=0) for k in range(3)
+        )
+        P = P.astype(np.float64, copy=False)
+        return Tally(P, product, by_row, by_column, histogram)
+
+    def _shared(self, share: Callable[[tuple[int, int]], Any]) -> list[Any]:
+        """Run a share of the rows on each worker."""
+        run: Callable[..., Any] = map if self._workers is None else self._workers.map
+        return list(run(share, self._shares))
+
+    def _tiles(
+        self, bounds: tuple[int, int], low_rank: tuple[Array, Array] | None
+    ) -> Iterator[Tile]:
+        """Yield tiles of U Cᵀ, one after the other in the same memory."""
+        U, C = (None, None) if low_rank is None else map(self._narrow, low_rank)
+        buffer = np.empty(self._tile_rows * self.n, self.dtype)
+        for start in range(*bounds, self._tile_rows):
+            rows = slice(start, min(start + self._tile_rows, bounds[1]))
+            b = rows.stop - rows.start
+            if self._wide:
+                values = buffer[: b * self.n].reshape(self.n, b)
+                tile = Tile(rows, (0, start), values, values.T)
+                if U is not None and C is not None:
+                    np.dot(C, U[rows].T, out=values)
+            else:
+                values = buffer[: b * self.n].reshape(b, self.n)
+                tile = Tile(rows, (start, 0), values, values)
+                if U is not None and C is not None:
+                    np.dot(U[rows], C.T, out=values)
+            yield tile
+
+    def _constants(self, scalars: tuple[float, ...]) -> tuple[Any, ...]:
+        return tuple(self.dtype.type(x) for x in scalars)
+
     def _narrow(self, factor: Array) -> Array:
         return np.ascontiguousarray(factor, self.dtype)
-
-
-class _OneBlasThread:
-    """Hold BLAS at one thread while any rows are at work in this process.
-
-    Fits may overlap, in several threads: the last one out restores what the first one
-    found.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._users, self._limit = threading.Lock(), 0, None
-
-    def enter(self) -> None:
-        """Count one more user."""
-        with self._lock:
-            if not self._users:
-                self._limit = ThreadpoolController().limit(limits=1, user_api="blas")
-            self._users += 1
-
-    def leave(self) -> None:
-        """Count one less, and restore BLAS after the last."""
-        with self._lock:
-            self._users -= 1
-            if not self._users and self._limit is not None:
-                self._limit.restore_original_limits()
-
-
-_ONE_BLAS_THREAD = _OneBlasThread()
-
-
-def _threads(n_jobs: int | None) -> int:
-    """Read a number of threads as joblib does, except that none given means all."""
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise InputError(
-            f"n_jobs must be a whole number other than zero, got {n_jobs!r}; −1 is all "
-            "cores."
-        )
-    return int(effective_n_jobs(-1 if n_jobs is None else int(n_jobs)))

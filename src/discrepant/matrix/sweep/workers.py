@@ -1,0 +1,49 @@
+"""How many threads work, and that BLAS does not bring more of its own."""
+
+import threading
+from numbers import Integral
+from typing import Any
+
+from joblib import effective_n_jobs
+from threadpoolctl import ThreadpoolController
+
+from discrepant.errors import InputError
+
+
+class OneBlasThread:
+    """Hold BLAS at one thread while any rows are at work in this process.
+
+    Fits may overlap, in several threads: the last one out restores what the first one
+    found.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        """Count one more user."""
+        with self._lock:
+            if not self._users:
+                self._limit = ThreadpoolController().limit(limits=1, user_api="blas")
+            self._users += 1
+
+    def leave(self) -> None:
+        """Count one less, and restore BLAS after the last."""
+        with self._lock:
+            self._users -= 1
+            if not self._users and self._limit is not None:
+                self._limit.restore_original_limits()
+
+
+ONE_BLAS_THREAD = OneBlasThread()
+
+
+def threads(n_jobs: int | None) -> int:
+    """Read a number of threads as joblib does, except that none given means all."""
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise InputError(
+            f"n_jobs must be a whole number other than zero, got {n_jobs!r}; −1 is all "
+            "cores."
+        )
+    return int(effective_n_jobs(-1 if n_jobs is None else int(n_jobs)))
