@@ -12,15 +12,15 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors progress linalg result outputs plotting
+        errors progress checks linalg result outputs plotting
         paper matrix table image experiments app __main__
     """,
     "paper": """
-        kernels operators alpha parameters recovery stopping descent certificate
-        problems baselines
+        kernels operators observation alpha parameters stopping certificate recovery
+        descent matrices problems baselines
     """,
     "matrix": """
-        sweep spectra polish dual steps split integrator subspace estimator
+        sweep spectra polish dual steps split integrator subspace door estimator
     """,
     "matrix.sweep": "kernels rows",
     "table": "files",
