@@ -12,12 +12,13 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from discrepant.checks import check_rates, real_array, unmasked
 from discrepant.errors import InputError, InputTypeError
 from discrepant.linalg import COMPARABLE, Array, row_sizes, some_of
+from discrepant.matrix.door import recover
 from discrepant.matrix.subspace import coordinates
 from discrepant.paper.alpha import alpha_for
 from discrepant.paper.certificate import Certificate, certify
-from discrepant.paper.descent import check_rates, real_array, recover, unmasked
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.progress import bar
