@@ -34,7 +34,7 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         images
     """,
-    "app": "restore demo cli",
+    "app": "interrupt restore demo pca reproduce cli",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

@@ -13,6 +13,10 @@ Progress = Callable[[float, str], bool | None]
 Report = Callable[[float, str], bool]  # True: go on
 
 
+class StoppedError(RuntimeError):
+    """The work was told to stop, and there is no best so far to hand back."""
+
+
 @dataclass
 class Watch:
     """What a worker reports to. Once it was told to stop, ``stopped`` stays True."""
