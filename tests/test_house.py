@@ -107,3 +107,32 @@ def test_import_is_light():
     ).stdout.split()
     # scikit-learn itself may load pandas where it is installed.
     assert set(loaded) <= {"pandas"}
+
+
+def test_front_doors_that_load_more_are_known_all_the_same():
+    import discrepant
+
+    assert set(discrepant.__all__) <= set(dir(discrepant))
+    assert callable(discrepant.restore)
+    # Type checkers see what is imported for them.
+    told = {
+        alias.name
+        for node in ast.walk(ast.parse((SOURCE / "__init__.py").read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert set(discrepant.__all__) <= told
+
+
+def test_the_version_stands_in_one_place():
+    project = (SOURCE.parents[1] / "pyproject.toml").read_text()
+    assert 'dynamic = ["version"]' in project
+    assert 'path = "src/discrepant/__init__.py"' in project
+
+
+MOST = 400  # lines of a file
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_a_file_is_a_room_not_a_hall(path):
+    assert len(path.read_text().splitlines()) <= MOST
