@@ -37,6 +37,7 @@ from discrepant.linalg import Array, spectral_norm
 from discrepant.paper.observation import with_gaps
 from discrepant.paper.operators import Identity, Mask, Operator
 
+# In units of λ√n. The area that they recover: `discrepant reproduce beyond-fig2c`.
 _CEILING = 3.0  # λ√n beyond which cancelling exhausts the clean entries
 _MARGIN = 1.1  # how far beyond the forced noise alone λ√n may go
 _SYMMETRIC = float(np.sqrt(2))  # λ√n when the corruption is symmetric too

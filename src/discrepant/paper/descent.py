@@ -34,8 +34,8 @@ Callback = Callable[[Moment, Parameterisation, Parameterisation], Any]
 
 BEGINNING = Moment(step=0, residual=1.0, seconds=0.0)
 
-# A run that converges never leaves its first residual far behind; one whose step is too
-# large squares its residual from step to step, and passes any bound at once.
+# The value is quadratic in the parameters and the step multiplies them by the residual:
+# once a step is too large the residual grows faster and faster, past any bound at once.
 DIVERGED = 1e3  # times the first residual
 
 
