@@ -149,7 +149,7 @@ def restore_files(
     failures: dict[Path, str] = {}
     with reporting(progress, "Restoring") as watch:
         for number, job in enumerate(jobs):
-            if watch.stopped:
+            if not watch(number / len(jobs), job.source.name):
                 failures[job.source] = "not started."
                 continue
             part = _part(watch, number, len(jobs))
