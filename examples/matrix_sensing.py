@@ -17,7 +17,7 @@ y = operator.forward(X)
 wrong = rng.choice(measurements, 45, replace=False)
 y[wrong] += 100 * rng.standard_normal(len(wrong))
 
-found = recover(y, operator, random_state=0)
+found = recover(y, operator, psd=True, random_state=0)
 print(f"{found.status}\n{certify(found)}")
 print(f"error: {relative_error(found.signal, X):.1e}")
 

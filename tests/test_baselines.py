@@ -57,7 +57,7 @@ def test_convex_refuses():
     with pytest.raises(InputError, match="square"):
         convex(np.ones((3, 4)), psd=True)
     with pytest.raises(InputError, match="square"):
-        l1_factorisation(np.ones((3, 4)))
+        l1_factorisation(np.ones((3, 4)), psd=True)
     with pytest.raises(InputError, match="step"):
         convex(np.eye(3), max_iter=0)
     with pytest.raises(InputError, match="step"):
@@ -77,6 +77,7 @@ def test_l1_factorisation_recovers_told_the_rank_and_overfits_otherwise():
         l1_factorisation(
             problem.observed,
             width=width,
+            psd=True,
             callback=Tracking(problem.low_rank),
             random_state=0,
         ).history["error"]

@@ -1,25 +1,13 @@
 """The command line, run as a person would: in a process of its own."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from discrepant.app.cli import in_flags
 from discrepant.paper.problems import corrupted_matrix
-
-
-def discrepant(*args, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "discrepant", *map(str, args)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "100"},
-    )
 
 
 @pytest.fixture
@@ -33,7 +21,7 @@ def table(tmp_path):
     return path
 
 
-def test_pca_keeps_labels_and_writes_everything(table, tmp_path):
+def test_pca_keeps_labels_and_writes_everything(discrepant, table, tmp_path):
     done = discrepant("pca", table, "-o", tmp_path / "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # quiet when piped
@@ -52,7 +40,7 @@ def test_pca_keeps_labels_and_writes_everything(table, tmp_path):
     }
 
 
-def test_warnings_are_shown_and_kept(tmp_path):
+def test_warnings_are_shown_and_kept(discrepant, tmp_path):
     np.save(tmp_path / "thin.npy", np.arange(1.0, 41.0)[:, None])
     done = discrepant("pca", "thin.npy", "-o", "out", cwd=tmp_path)
     assert done.returncode == 0
@@ -61,14 +49,14 @@ def test_warnings_are_shown_and_kept(tmp_path):
     assert len(summary["warnings"]) == 1
 
 
-def test_the_same_seed_gives_the_same_result(table, tmp_path):
+def test_the_same_seed_gives_the_same_result(discrepant, table, tmp_path):
     for name in ("one", "two"):
         discrepant("pca", table, "-o", name, "--seed", 3, cwd=tmp_path)
     one, two = (tmp_path / name / "sparse.csv" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_nothing_is_overwritten_unasked(table, tmp_path):
+def test_nothing_is_overwritten_unasked(discrepant, table, tmp_path):
     (tmp_path / "out").mkdir()
     precious = tmp_path / "out" / "summary.json"
     precious.write_text("precious")
@@ -79,7 +67,7 @@ def test_nothing_is_overwritten_unasked(table, tmp_path):
     assert len(list((tmp_path / "out").iterdir())) == 1
 
 
-def test_the_input_is_never_overwritten(table, tmp_path):
+def test_the_input_is_never_overwritten(discrepant, table, tmp_path):
     trap = tmp_path / "low_rank.csv"
     table.rename(trap)
     before = trap.read_bytes()
@@ -113,7 +101,7 @@ def test_the_input_is_never_overwritten(table, tmp_path):
         ("unknown",),
     ],
 )
-def test_mistakes_get_one_sentence_and_exit_code_two(tmp_path, args):
+def test_mistakes_get_one_sentence_and_exit_code_two(discrepant, tmp_path, args):
     (tmp_path / "text.csv").write_text("a,b\n1,x\n2,y\n")
     np.save(tmp_path / "pickled.npy", np.array([[{}]], object), allow_pickle=True)
     np.save(tmp_path / "complex.npy", np.ones((3, 3), complex))
@@ -130,7 +118,7 @@ def test_mistakes_get_one_sentence_and_exit_code_two(tmp_path, args):
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_reproduce_writes_picture_points_and_settings(tmp_path):
+def test_reproduce_writes_picture_points_and_settings(discrepant, tmp_path):
     done = discrepant(
         *("reproduce", "regression", "--quick", "-o", "out", "--jobs", "1"),
         cwd=tmp_path,
@@ -145,9 +133,36 @@ def test_reproduce_writes_picture_points_and_settings(tmp_path):
     assert details["versions"]["discrepant"]
 
 
-def test_help_names_every_command(tmp_path):
+def test_help_names_every_command(discrepant, tmp_path):
     done = discrepant("--help", cwd=tmp_path)
     assert done.returncode == 0
     for command in ("demo", "pca", "restore", "reproduce"):
         assert command in done.stdout
     assert "discrepant" in discrepant("--version", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("jobs must be positive, got 0.", "--jobs must be positive, got 0."),
+        ("time_limit must be positive.", "--time-limit must be positive."),
+        ("a exists; pass overwrite=True.", "a exists; pass --overwrite."),
+        ("say which with key=.", "say which with --key."),
+        ('quick=True and scale="paper" clash.', "--quick and --scale paper clash."),
+        (
+            "psd=True needs a square matrix; pass psd=False.",
+            "--psd needs a square matrix; leave out --psd.",
+        ),
+        ("a.csv holds no key; alpha is fine.", "a.csv holds no key; alpha is fine."),
+    ],
+)
+def test_mistakes_are_told_in_the_words_of_the_command_line(said, shown):
+    assert in_flags(said) == shown
+
+
+def test_what_belongs_to_other_commands_is_refused_in_flags(discrepant, tmp_path):
+    done = discrepant("reproduce", "fig1a", "-o", "out", "--jobs", 0, cwd=tmp_path)
+    assert "--jobs must be a positive number or -1" in done.stderr
+    np.savez(tmp_path / "two.npz", a=np.eye(2), b=np.eye(2))
+    done = discrepant("pca", "two.npz", "-o", "out", cwd=tmp_path)
+    assert "say which with --key." in done.stderr

@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from discrepant import InputError, RobustPCA
+from discrepant.checks import real_array
 from discrepant.matrix.subspace import coordinates
-from discrepant.paper.descent import real_array
 from discrepant.paper.problems import corrupted_matrix, relative_error
 
 

@@ -13,10 +13,13 @@ from discrepant.experiments import (
     learning_curves,
     phase,
     ratio,
+    regression,
+    running,
     theorem1,
 )
 from discrepant.experiments.running import Runner
 from discrepant.outputs import staged
+from discrepant.progress import StoppedError
 
 SERIAL = Runner(seed=1, jobs=1)
 
@@ -66,6 +69,30 @@ def test_theorem1_approaches_the_convex_optimum():
     for key in ("distance", "gap", "overlap"):
         assert small[key] < large[key] / 2
     theorem1.plot(outcome)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_regression_ends_in_the_weighted_minimum_norm(seed):
+    config = regression.Config.quick()
+    outcome = regression.run(config, Runner(seed=seed, jobs=1))
+    for ratio_of_rates in config.ratios:
+        rows = [row for row in outcome.rows if row["ratio"] == ratio_of_rates]
+        assert rows[0]["distance_to_weighted"] == pytest.approx(1)  # from zero
+        assert rows[-1]["distance_to_weighted"] < 1e-10
+        away = rows[-1]["end_distance_to_unweighted"]
+        assert away < 1e-10 if ratio_of_rates == 1 else away > 0.1
+    regression.plot(outcome)
+
+
+def test_the_weighted_minimum_norm_is_one():
+    rng = np.random.default_rng(0)
+    B, b = rng.standard_normal((3, 7)), rng.standard_normal(3)
+    d = rng.uniform(0.1, 10, 7)
+    x = regression.weighted_minimum_norm(B, b, d)
+    np.testing.assert_allclose(B @ x, b)
+    # The gradient of Σ xᵢ²/dᵢ lies in the range of Bᵀ: nothing on Bx = b is smaller.
+    free = np.linalg.svd(B)[2][3:]
+    np.testing.assert_allclose(free @ (x / d), 0, atol=1e-12)
 
 
 def test_beyond_recovers_more():
@@ -139,8 +166,58 @@ def test_a_journal_of_other_tasks_is_not_used(tmp_path):
         assert [row["square"] for row in rows] == [n**2 for n in numbers]
 
 
+def test_a_journal_of_other_code_is_not_used(tmp_path, monkeypatch):
+    """An edit of a solver leaves the version alone, but not the results."""
+    runner = Runner(jobs=1, folder=tmp_path)
+    (tmp_path / "package").mkdir()
+    solver = tmp_path / "package" / "solver.py"
+    marks = []
+    for code in ("x = 1", "x = 2", "x = 1"):
+        solver.write_text(code)
+        running.source_mark.cache_clear()
+        marks.append(running.source_mark(tmp_path / "package"))
+    assert marks[0] == marks[2] != marks[1]
+    monkeypatch.setattr(running, "source_mark", lambda: "one state")
+    one = runner.journal("test", square, Settings())
+    monkeypatch.setattr(running, "source_mark", lambda: "another")
+    assert runner.journal("test", square, Settings()) != one
+
+
+def test_the_mark_of_the_code_does_not_depend_on_how_results_are_shown(tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "solver.py").write_text("x = 1")
+    before = running.source_mark(tmp_path)
+    running.source_mark.cache_clear()
+    (tmp_path / "app" / "cli.py").write_text("x = 1")
+    assert running.source_mark(tmp_path) == before
+    running.source_mark.cache_clear()
+    (tmp_path / "other.py").write_text("x = 1")
+    assert running.source_mark(tmp_path) != before
+
+
+def test_whoever_watches_may_stop_the_tasks_and_resume_them(tmp_path):
+    shares = []
+
+    def watching(share, note):
+        shares.append(share)
+        return share < 0.5
+
+    tasks = [{"number": n} for n in range(4)]
+    runner = Runner(jobs=1, folder=tmp_path, progress=watching)
+    with pytest.raises(StoppedError, match="can be resumed"):
+        runner.map(square, tasks, label="test", config=Settings())
+    assert shares == [0, 0.25, 0.5]
+    rows = Runner(jobs=1, folder=tmp_path).map(
+        square, tasks, label="test", config=Settings()
+    )
+    assert [row["square"] for row in rows] == [0, 1, 4, 9]
+
+
 def test_only_errors_of_writing_are_said_to_be_such(tmp_path):
-    with pytest.raises(FileNotFoundError), staged(tmp_path / "out", ["a"]):
+    with (
+        pytest.raises(FileNotFoundError, match="missing"),
+        staged(tmp_path / "out", ["a"]),
+    ):
         (tmp_path / "missing").read_text()
     with (
         pytest.raises(InputError, match="Writing"),

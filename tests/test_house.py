@@ -12,15 +12,16 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors progress linalg labels result outputs plotting
+        errors progress checks linalg labels result outputs plotting
         paper matrix table image experiments app __main__
     """,
     "paper": """
-        kernels operators alpha parameters recovery stopping descent certificate
-        problems baselines
+        kernels operators observation alpha parameters stopping certificate recovery
+        descent matrices problems baselines
     """,
     "matrix": """
-        sweep program spectra polish steps dual split integrator subspace estimator
+        sweep program spectra polish steps dual split integrator subspace door
+        estimator
     """,
     "matrix.sweep": "kernels workers tiles rows",
     "table": "files",
@@ -34,7 +35,7 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         images
     """,
-    "app": "restore demo cli",
+    "app": "interrupt restore demo pca reproduce cli",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 
@@ -107,3 +108,32 @@ def test_import_is_light():
     ).stdout.split()
     # scikit-learn itself may load pandas where it is installed.
     assert set(loaded) <= {"pandas"}
+
+
+def test_front_doors_that_load_more_are_known_all_the_same():
+    import discrepant
+
+    assert set(discrepant.__all__) <= set(dir(discrepant))
+    assert callable(discrepant.restore)
+    # Type checkers see what is imported for them.
+    told = {
+        alias.name
+        for node in ast.walk(ast.parse((SOURCE / "__init__.py").read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert set(discrepant.__all__) <= told
+
+
+def test_the_version_stands_in_one_place():
+    project = (SOURCE.parents[1] / "pyproject.toml").read_text()
+    assert 'dynamic = ["version"]' in project
+    assert 'path = "src/discrepant/__init__.py"' in project
+
+
+MOST = 400  # lines of a file
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_a_file_is_a_room_not_a_hall(path):
+    assert len(path.read_text().splitlines()) <= MOST

@@ -6,18 +6,22 @@ import pytest
 from discrepant import InputError
 from discrepant.paper.parameters import Factor, Hadamard, PSDFactor
 
-rng = np.random.default_rng(1)
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(1)
+
 
 # name → (how to make it, its parameters, the weight c of the loss c‖value − y‖²)
 CASES = {
-    "psd": (lambda: PSDFactor(rng.standard_normal((4, 3))), ("U",), 0.25),
+    "psd": (lambda rng: PSDFactor(rng.standard_normal((4, 3))), ("U",), 0.25),
     "factor": (
-        lambda: Factor(rng.standard_normal((4, 2)), rng.standard_normal((3, 2))),
+        lambda rng: Factor(rng.standard_normal((4, 2)), rng.standard_normal((3, 2))),
         ("U", "V"),
         0.5,
     ),
     "hadamard": (
-        lambda: Hadamard(rng.standard_normal((4, 3)), rng.standard_normal((4, 3))),
+        lambda rng: Hadamard(rng.standard_normal((4, 3)), rng.standard_normal((4, 3))),
         ("g", "h"),
         0.25,
     ),
@@ -29,9 +33,9 @@ def remade(parameters, arrays):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_descend_is_the_gradient(name):
+def test_descend_is_the_gradient(name, rng):
     make, names, weight = CASES[name]
-    start = make()
+    start = make(rng)
     arrays = [getattr(start, part).copy() for part in names]
     y = rng.standard_normal(start.value().shape)
 
@@ -52,15 +56,15 @@ def test_descend_is_the_gradient(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_value_follows_the_parameters(name):
+def test_value_follows_the_parameters(name, rng):
     make, names, _ = CASES[name]
-    parameters = make()
+    parameters = make(rng)
     parameters.descend(rng.standard_normal(parameters.value().shape), 0.1)
     fresh = remade(parameters, [getattr(parameters, part) for part in names])
     np.testing.assert_allclose(parameters.value(), fresh.value(), rtol=1e-12)
 
 
-def test_dual_is_minus_the_integral_of_the_residual():
+def test_dual_is_minus_the_integral_of_the_residual(rng):
     corruption = Hadamard.gaussian((3, 2), 1e-4, rng)
     alpha, tau, total = 2.0, 1e-3, np.zeros((3, 2))
     for _ in range(500):
@@ -70,7 +74,7 @@ def test_dual_is_minus_the_integral_of_the_residual():
     np.testing.assert_allclose(corruption.dual(alpha), total, atol=1e-5)
 
 
-def test_starts():
+def test_starts(rng):
     assert np.array_equal(PSDFactor.identity(3, 0.1).value(), 0.1 * 0.1 * np.eye(3))
     assert np.all(Hadamard.constant((4,), 0.1).value() == 0)
     assert PSDFactor.gaussian(5, None, 1.0, rng).U.shape == (5, 5)

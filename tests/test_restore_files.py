@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from discrepant import InputError, restore
+from discrepant.app.interrupt import interruptible
 from discrepant.app.restore import (
     Job,
     Options,
     kind_of_values,
     plan,
     restore_file,
-    run,
+    restore_files,
 )
 from discrepant.image import memory
 from discrepant.image.files.formats import check_fits, read, write
 from discrepant.image.files.picture import Picture, upright
-from test_cli import discrepant
 
 Image = pytest.importorskip("PIL.Image")
 tifffile = pytest.importorskip("tifffile")
@@ -658,7 +658,7 @@ def test_one_file_does_not_cost_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr("discrepant.app.restore.restore", failing)
     said = []
     jobs = plan(sorted(tmp_path.iterdir()), tmp_path / "out")
-    failures = run(jobs, Options("fast"), said.append, False)
+    failures = restore_files(jobs, Options("fast"), tell=said.append).failures
     assert [path.name for path in failures] == ["a.npy", "b.npy"]
     first, second = failures.values()
     assert first == "an unforeseen ValueError ended it: of a sudden"
@@ -692,9 +692,9 @@ def test_what_cannot_be_written_shows_before_the_work(tmp_path, monkeypatch):
 def test_a_run_that_was_stopped_says_so(tmp_path):
     np.save(tmp_path / "a.npy", spoiled((24, 30)))
     job = Job(tmp_path / "a.npy", tmp_path / "b.npy")
-    assert "stopped early" not in restore_file(job, Options("fast"))
+    assert "stopped early" not in str(restore_file(job, Options("fast")))
     job = Job(tmp_path / "a.npy", tmp_path / "c.npy")
-    assert "stopped early" in restore_file(job, Options(time_limit=1e-9))
+    assert "stopped early" in str(restore_file(job, Options(time_limit=1e-9)))
 
 
 def test_warnings_name_the_file(tmp_path, monkeypatch):
@@ -724,11 +724,14 @@ def test_interrupted_once_it_writes_the_best_so_far(tmp_path, monkeypatch, capsy
     monkeypatch.setattr("discrepant.app.restore.restore", interrupted)
     jobs = plan([tmp_path / "a.npy", tmp_path / "b.npy"], tmp_path / "out")
     said = []
-    failures = run(jobs, Options("best"), said.append, False)
+    with interruptible(False, "Restoring", print) as progress:
+        failures = restore_files(
+            jobs, Options("best"), progress=progress, tell=said.append
+        ).failures
     assert failures == {tmp_path / "b.npy": "not started."}
     assert len(said) == 1
     assert read(tmp_path / "out" / "a.npy").values.shape == picture().shape
-    assert "best so far" in capsys.readouterr().err
+    assert "best so far" in capsys.readouterr().out
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -740,7 +743,7 @@ def test_the_kind_of_values_is_told():
     assert kind_of_values(values, values < 0) == ""
 
 
-def test_the_command_reports_failures_at_the_end(tmp_path):
+def test_the_command_reports_failures_at_the_end(discrepant, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     Image.fromarray(spoiled()).save(folder / "a.png")
@@ -777,7 +780,9 @@ def test_the_command_reports_failures_at_the_end(tmp_path):
         (("--known-bad", "nowhere.png"), "nowhere.png is not a file"),
     ],
 )
-def test_mistakes_are_one_sentence_before_the_work(tmp_path, arguments, said):
+def test_mistakes_are_one_sentence_before_the_work(
+    discrepant, tmp_path, arguments, said
+):
     Image.fromarray(spoiled()).save(tmp_path / "a.png")
     done = discrepant("restore", "a.png", "-o", "out.png", *arguments, cwd=tmp_path)
     assert done.returncode == 2
@@ -786,7 +791,7 @@ def test_mistakes_are_one_sentence_before_the_work(tmp_path, arguments, said):
     assert not (tmp_path / "out.png").exists()
 
 
-def test_a_guess_is_told_with_its_file(tmp_path):
+def test_a_guess_is_told_with_its_file(discrepant, tmp_path):
     Image.fromarray(picture()).save(tmp_path / "a.png")
     bad = np.ones((24, 30), bool)
     bad[::5, ::5] = False

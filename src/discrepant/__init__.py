@@ -7,16 +7,20 @@ infinitely many exact fits is reached: that of the convex program with λ = 1/α
 (You, Zhu, Qu, Ma; NeurIPS 2020).
 """
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from discrepant.errors import InputError
+from discrepant.matrix.door import recover
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.paper.baselines import convex, l1_factorisation
-from discrepant.paper.certificate import Certificate, certify
-from discrepant.paper.descent import recover
+from discrepant.paper.certificate import certify
 from discrepant.paper.operators import Diagonal, Identity, Mask, Sensing, Wrapped
 from discrepant.paper.recovery import Recovery
-from discrepant.result import History, Status
+from discrepant.result import Certificate, History, Result, Status
+
+if TYPE_CHECKING:
+    from discrepant.image.restore.front import restore
 
 __version__ = "0.1.0"
 
@@ -28,6 +32,7 @@ __all__ = [
     "InputError",
     "Mask",
     "Recovery",
+    "Result",
     "RobustPCA",
     "Sensing",
     "Status",
@@ -39,10 +44,16 @@ __all__ = [
     "restore",
 ]
 
+# Front doors that load more than matrices need, and so wait until they are used:
+# name → the module that holds it. Type checkers are told above.
+_LATER = {"restore": "discrepant.image.restore.front"}
+
 
 def __getattr__(name: str) -> Any:
-    if name == "restore":  # loads more than matrices need
-        from discrepant.image.restore.front import restore
-
-        return restore
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -42,7 +42,7 @@ def staged(
     if taken and not overwrite:
         raise InputError(
             f"{directory / taken[0]} exists already; choose another folder or pass "
-            "--overwrite."
+            "overwrite=True."
         )
     made = _first_missing(directory)
     try:

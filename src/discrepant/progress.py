@@ -7,13 +7,32 @@ best so far. Anything else, None too, means go on.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 Progress = Callable[[float, str], bool | None]
 Report = Callable[[float, str], bool]  # True: go on
 
 
+class StoppedError(RuntimeError):
+    """The work was told to stop, and there is no best so far to hand back."""
+
+
+@dataclass
+class Watch:
+    """What a worker reports to. Once it was told to stop, ``stopped`` stays True."""
+
+    tell: Progress
+    stopped: bool = False
+
+    def __call__(self, share: float, note: str) -> bool:
+        """Report the share that is done; returns whether to go on."""
+        if self.tell(share, note) is False:
+            self.stopped = True
+        return not self.stopped
+
+
 @contextmanager
-def reporting(progress: "bool | Progress | None", description: str) -> Iterator[Report]:
+def reporting(progress: bool | Progress | None, description: str) -> Iterator[Watch]:
     """Yield ``report(share, note)``, which returns whether to go on.
 
     Parameters
@@ -25,11 +44,10 @@ def reporting(progress: "bool | Progress | None", description: str) -> Iterator[
         What stands before the bar.
     """
     if callable(progress):
-        told = progress
-        yield lambda share, note: told(share, note) is not False
+        yield Watch(progress)
         return
     if not progress:
-        yield lambda share, note: True
+        yield Watch(lambda share, note: None)
         return
     from rich import progress as rich_progress
     from rich.console import Console
@@ -44,11 +62,7 @@ def reporting(progress: "bool | Progress | None", description: str) -> Iterator[
     ) as shown:
         task = shown.add_task(description, total=1.0, note="")
 
-        def report(share: float, note: str) -> bool:
-            shown.update(task, completed=share, note=note)
-            return True
-
-        yield report
+        yield Watch(lambda share, note: shown.update(task, completed=share, note=note))
 
 
 OldReport = Callable[[int, str], None]

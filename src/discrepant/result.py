@@ -1,10 +1,12 @@
-"""What a solve hands back: the recovery, how it ended, and how it went."""
+"""What every solve hands back: two parts, how good they are, how it ended and went."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+
+from discrepant.linalg import Array
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,10 @@ class Status:
 class History(Mapping[str, np.ndarray]):
     """Numbers recorded along the way, one array a name, all of one length.
 
-    ``history["step"]``, ``history["residual"]`` and ``history["seconds"]`` are always
-    there; whatever a callback returns is recorded beside them.
+    The first columns are the same for every solver: ``step``, the number of steps
+    taken; ``residual``, ``‖A(X) + s − y‖ / ‖y‖``; and ``seconds``, the time since the
+    start. What else a solver records stands behind them, and so does whatever a
+    callback returns.
     """
 
     columns: dict[str, np.ndarray] = field(default_factory=dict)
@@ -38,19 +42,101 @@ class History(Mapping[str, np.ndarray]):
         return len(self.columns)
 
 
+@dataclass(frozen=True)
+class Certificate:
+    """Evidence for a recovery.
+
+    Attributes
+    ----------
+    gap : float
+        Relative duality gap ``(p − d)/p``: the objective at X is at most this share
+        above the global optimum. Zero is perfect; one says nothing.
+    feasibility : float
+        ``‖A(X) + s − y‖ / ‖y‖``.
+    signal_alignment : float
+        ``⟨A*(ν), X⟩ / ‖X‖_*``; one at an optimum.
+    corruption_alignment : float
+        ``⟨ν, s⟩ / λ‖s‖₁``; one at an optimum.
+    primal, dual : float
+        The two bounds p and d.
+
+    Entries so gross that they were clipped (`discrepant.linalg.clip_bound`) count at
+    the size at which they were: in full, one of them would hide the gap of all others.
+    """
+
+    gap: float
+    feasibility: float
+    signal_alignment: float
+    corruption_alignment: float
+    primal: float
+    dual: float
+
+    def __str__(self) -> str:
+        return (
+            f"within {self.gap:.1e} of the global optimum "
+            f"(residual {self.feasibility:.1e}, alignment of the signal "
+            f"{self.signal_alignment:.4f}, of the corruption "
+            f"{self.corruption_alignment:.4f})"
+        )
+
+
 class Result(Protocol):
-    """Stub until merged."""
+    """What every solver's result offers, however it was computed.
 
-    low_rank: Any
-    sparse: Any
-    rank: Any
-    certificate: Any
-    status: Any
-    history: Any
-    n_steps: Any
-    lam: Any
-    singular_values: Any
-    components: Any
+    ``certificate`` and whatever is as large as the data may be computed when they are
+    first asked for.
+    """
 
-    def block(self, rows: slice, columns: slice) -> Any:
-        """Stub."""
+    @property
+    def low_rank(self) -> Array:
+        """The low-rank matrix X."""
+        ...
+
+    @property
+    def sparse(self) -> Array:
+        """The sparse corruption s, of the shape of the data."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """The rank r of X."""
+        ...
+
+    @property
+    def singular_values(self) -> Array:
+        """The r singular values of X, decreasing."""
+        ...
+
+    @property
+    def components(self) -> Array:
+        """An orthonormal basis of the row space of X, as r rows."""
+        ...
+
+    @property
+    def lam(self) -> float:
+        """The weight λ of ‖s‖₁ in the convex program."""
+        ...
+
+    @property
+    def certificate(self) -> Certificate:
+        """How far the result is from a global optimum of the convex program."""
+        ...
+
+    def block(self, rows: slice, columns: slice) -> Array:
+        """Return a part of X, without computing all of it where that is large."""
+        ...
+
+    @property
+    def status(self) -> Status:
+        """How the run ended."""
+        ...
+
+    @property
+    def history(self) -> History:
+        """How it went."""
+        ...
+
+    @property
+    def n_steps(self) -> int:
+        """Steps taken."""
+        ...

@@ -1,1 +1,1 @@
-"""What the commands do, on top of everything else."""
+"""What the commands do, as functions that return reports; `cli` prints them."""

@@ -1,7 +1,7 @@
-"""The command line: `discrepant demo`, `pca`, `restore` and `reproduce`."""
+"""The command line: arguments in, reports printed. The work is done by its siblings."""
 
+import re
 import sys
-import time
 import warnings
 from enum import Enum, StrEnum
 from pathlib import Path
@@ -31,8 +31,14 @@ Overwrite = Annotated[
 Seed = Annotated[
     int, typer.Option(help="Seed; the same seed gives the same result.", min=0)
 ]
-Scale = Enum("Scale", {"cpu": "cpu", "paper": "paper"}, type=str)
 Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
+
+
+class Scale(StrEnum):
+    """How large `reproduce` runs the images."""
+
+    cpu = "cpu"
+    paper = "paper"
 
 
 class Solver(StrEnum):
@@ -70,7 +76,8 @@ def demo(
     """
     from discrepant.app.demo import demo as run
 
-    typer.echo(run(output, overwrite=overwrite, show=_terminal(), seed=seed))
+    report = run(output, seed=seed, overwrite=overwrite, progress=_terminal())
+    typer.echo(str(report))
 
 
 @app.command()
@@ -115,69 +122,27 @@ def pca(
 
     Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`
     """
-    from discrepant.matrix.estimator import RobustPCA
-    from discrepant.table.files import read_table
+    from discrepant.app.pca import pca as run
 
-    model = RobustPCA(
-        solver.value,
+    report = run(
+        file,
+        output,
         alpha=_number_or_auto(alpha),
         psd=psd,
+        solver=solver.value,
+        header=header,
+        index=index,
+        key=key,
         memory_limit=None if memory is None else int(memory * 1e9),
-        random_state=seed,
-        verbose=_terminal(),
+        seed=seed,
+        overwrite=overwrite,
+        progress=_terminal(),
     )
-    table = read_table(file, header=header, index=index, key=key)
-    _split(model, table, file, output, overwrite)
-
-
-def _split(model: Any, table: Any, file: Path, output: Path, overwrite: bool) -> None:
-    import numpy as np
-
-    from discrepant.outputs import staged, write_json
-    from discrepant.paper.problems import corrupted_share
-    from discrepant.plotting import decomposition
-
-    low_rank, sparse = (f"{part}{table.suffix}" for part in ("low_rank", "sparse"))
-    names = (low_rank, sparse, "summary.json", "picture.png")
-    with staged(output, names, overwrite=overwrite, keep=file) as scratch:
-        started = time.perf_counter()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(table.values)
-        for warning in caught:
-            typer.echo(f"discrepant: {warning.message}", err=True)
-        summary = {
-            "file": file.name,
-            "shape": list(table.values.shape),
-            "labels": table.labels,
-            "missing": float(np.isnan(table.values).mean()),
-            "rank": model.rank_,
-            "corrupted": corrupted_share(model.sparse_, table.values),
-            "alpha": model.alpha_,
-            "certificate": vars(model.certificate_),
-            "steps": model.n_iter_,
-            "status": str(model.status_),
-            "warnings": [str(warning.message) for warning in caught],
-            "seconds": round(time.perf_counter() - started, 3),
-            "solver": model.solver,
-            "seed": model.random_state,
-            "version": __version__,
-        }
-        table.write(scratch / low_rank, model.low_rank_)
-        table.write(scratch / sparse, model.sparse_)
-        write_json(scratch / "summary.json", summary)
-        try:
-            picture = decomposition(table.values, model.low_rank_, model.sparse_)
-            picture.savefig(scratch / "picture.png")
-        except InputError as error:  # matplotlib is an extra: do without
-            typer.echo(f"No picture: {error}", err=True)
-    typer.echo(
-        f"{file.name}: {table.values.shape[0]}×{table.values.shape[1]} (labels: "
-        f"{table.labels}), rank "
-        f"{model.rank_}, {summary['corrupted']:.1%} of the entries corrupted, "
-        f"{summary['missing']:.1%} missing.\n{model.status_}; {model.certificate_}.\n"
-        f"Written to {output}: {', '.join(names)}."
-    )
+    for warning in report.warnings:
+        _complain(warning)
+    if report.no_picture:
+        _complain(f"no picture: {report.no_picture}")
+    typer.echo(str(report))
 
 
 @app.command()
@@ -209,7 +174,6 @@ def restore(
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds for each file, at most; above 0.")
     ] = None,
-    seed: Seed = 0,
     overwrite: Overwrite = False,
 ) -> None:
     """Clean images of gross corruption, of whatever kind and amount.
@@ -219,7 +183,8 @@ def restore(
     Examples: `discrepant restore photo.png -o clean.png`,
     `discrepant restore scans -o clean --fast`
     """
-    from discrepant.app.restore import Options, plan, run
+    from discrepant.app.interrupt import interruptible
+    from discrepant.app.restore import Options, plan, restore_files
     from discrepant.image.files.formats import read
 
     options = Options(
@@ -229,17 +194,14 @@ def restore(
         side_by_side,
         overwrite,
         time_limit,
-        seed,
     )
     jobs = plan(files, output, options)
-    failures = run(jobs, options, typer.echo, _terminal())
-    if len(jobs) == 1 and failures:
-        raise InputError(next(iter(failures.values())))
-    if failures:
-        typer.echo(f"{len(failures)} of {len(jobs)} files failed:", err=True)
-        for path, reason in failures.items():
-            named = reason.startswith(str(path))
-            typer.echo(f"  {reason if named else f'{path}: {reason}'}", err=True)
+    with interruptible(_terminal(), "Restoring", _complain) as progress:
+        report = restore_files(jobs, options, progress=progress, tell=typer.echo)
+    if len(jobs) == 1 and report.failures:
+        raise InputError(next(iter(report.failures.values())))
+    if report.failures:
+        typer.echo(str(report), err=True)
         raise typer.Exit(1)
 
 
@@ -270,68 +232,26 @@ def reproduce(
 
     Example: `discrepant reproduce fig2c --quick -o results`
     """
-    import numpy as np
-    import pandas as pd
+    from discrepant.app.reproduce import reproduce as run
 
-    from discrepant.experiments import load
-    from discrepant.experiments.running import Runner
-    from discrepant.outputs import staged, write_json
-    from discrepant.plotting import require_matplotlib
-
-    label = str(name.value)
-    if jobs == 0 or jobs < -1:
-        raise InputError(f"--jobs must be a positive number or -1, got {jobs}.")
-    module, settings = load(label)
-    if scale or images:
-        if not hasattr(module.Config, "paper"):
-            raise InputError(f"{label} has no --scale and no --images: it needs none.")
-        settings = {**settings, **({"images": str(images)} if images else {})}
-    if quick and scale is Scale.paper:
-        raise InputError("--quick and --scale paper contradict each other; pass one.")
-    require_matplotlib()
-    make = module.Config.quick if quick else module.Config
-    if scale is Scale.paper:
-        make = module.Config.paper
-    config = make(**settings)
-    parts = getattr(config, "companions", ())
-    files = (
-        *(f"{label}.{ending}" for ending in ("png", "csv", "json")),
-        *(f"{label}-{part}.png" for part in parts),
-    )
-    with staged(output, files, overwrite=overwrite) as scratch:
-        started = time.perf_counter()
-        runner = Runner(seed=seed, jobs=jobs, show=_terminal(), folder=output)
-        try:
-            outcome = module.run(config, runner)
-        except KeyboardInterrupt:
-            typer.echo(
-                "discrepant: interrupted; the same command goes on from here.", err=True
-            )
-            raise typer.Exit(130) from None
-        seconds = time.perf_counter() - started
-        module.plot(outcome).savefig(scratch / files[0])
-        for part in parts:
-            getattr(module, part)(outcome).savefig(scratch / f"{label}-{part}.png")
-        pd.DataFrame(outcome.rows).to_csv(scratch / files[1], index=False)
-        details = {
-            "experiment": label,
-            "settings": vars(config),
-            "seed": seed,
-            "finding": outcome.finding,
-            "seconds": round(seconds, 1),
-            "versions": {
-                "discrepant": __version__,
-                "numpy": np.__version__,
-                "python": sys.version.split()[0],
-            },
-        }
-        write_json(scratch / files[2], details)
-    runner.forget()
-    if outcome.table:
-        typer.echo(outcome.table)
-    typer.echo(outcome.finding)
+    try:
+        report = run(
+            str(name.value),
+            output,
+            quick=quick,
+            scale=None if scale is None else scale.value,
+            images=images,
+            seed=seed,
+            jobs=jobs,
+            overwrite=overwrite,
+            progress=_terminal(),
+        )
+    except KeyboardInterrupt:
+        _complain("interrupted; the same command goes on from here.")
+        raise typer.Exit(130) from None
+    typer.echo(str(report))
     if sys.stdout.isatty():
-        typer.echo(f"Written to {output}: {', '.join(files)}.")
+        typer.echo(f"Written to {output}: {', '.join(report.files)}.")
 
 
 def _number_or_auto(text: str) -> float | str:
@@ -340,7 +260,7 @@ def _number_or_auto(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f'--alpha must be a number or "auto", got {text!r}.') from None
+        raise InputError(f'alpha must be a number or "auto", got {text!r}.') from None
 
 
 def _terminal() -> bool:
@@ -348,18 +268,42 @@ def _terminal() -> bool:
     return sys.stderr.isatty()
 
 
+def _complain(sentence: object) -> None:
+    typer.echo(f"discrepant: {sentence}", err=True)
+
+
+def in_flags(sentence: str) -> str:
+    """Say a sentence about parameters in the words of the command line.
+
+    The functions behind the commands name parameters as Python does: ``key=``,
+    ``overwrite=True``, ``scale="paper"``, "jobs must be". Here they are options.
+    """
+    group: Any = typer.main.get_command(app)
+    flags = {
+        option.name: max(option.opts, key=len)
+        for command in group.commands.values()
+        for option in command.params
+        if option.param_type_name == "option"
+    }
+    name = rf"\b({'|'.join(flags)})"
+    sentence = re.sub(
+        rf"pass {name}=False", lambda m: f"leave out {flags[m[1]]}", sentence
+    )
+    sentence = re.sub(rf'{name}="(\w+)"', lambda m: f"{flags[m[1]]} {m[2]}", sentence)
+    sentence = re.sub(rf"{name}=(True\b)?", lambda m: flags[m[1]], sentence)
+    return re.sub(rf"^{name}(?= must be)", lambda m: flags[m[1]], sentence)
+
+
 def main() -> None:
     """Run the command line; a mistake is one sentence and exit code 2."""
-    warnings.showwarning = lambda message, *place: typer.echo(
-        f"discrepant: {message}", err=True
-    )
+    warnings.showwarning = lambda message, *place: _complain(message)
     try:
         app()
     except InputError as error:
-        typer.echo(f"discrepant: {error}", err=True)
+        _complain(in_flags(str(error)))
         sys.exit(2)
     except MemoryError:
-        typer.echo("discrepant: not enough memory for data of this size.", err=True)
+        _complain("not enough memory for data of this size.")
         sys.exit(2)
 
 

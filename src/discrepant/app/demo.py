@@ -1,7 +1,9 @@
 """The demonstration: a corrupted matrix and a corrupted photograph, with pictures."""
 
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -9,60 +11,137 @@ from discrepant.matrix.estimator import RobustPCA
 from discrepant.outputs import staged, write_json
 from discrepant.paper.problems import corrupted_matrix, corrupted_share, relative_error
 from discrepant.plotting import decomposition, pictures
+from discrepant.result import Certificate
 
 OUTPUTS = ("matrix.png", "photograph.png", "summary.json")
 
 
-def demo(directory: Path, *, overwrite: bool, show: bool, seed: int = 0) -> str:
+@dataclass(frozen=True)
+class MatrixReport:
+    """A matrix that was made, and what was found of it; all shares are of entries."""
+
+    shape: tuple[int, int]
+    rank: int
+    rank_found: int
+    corrupted: float
+    corrupted_found: float
+    missing: float
+    missing_seen: float
+    relative_error: float
+    certificate: Certificate
+    steps: int
+    status: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PhotographReport:
+    """Decibels of a photograph as it was observed and as it was restored."""
+
+    before: float
+    after: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DemoReport:
+    """Both, and the folder with their pictures."""
+
+    matrix: MatrixReport
+    photograph: PhotographReport | None
+    folder: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What stands in ``summary.json``."""
+        matrix, certificate = self.matrix, self.matrix.certificate
+        return {
+            "shape": matrix.shape,
+            "rank": {"true": matrix.rank, "found": matrix.rank_found},
+            "corrupted": {"true": matrix.corrupted, "found": matrix.corrupted_found},
+            "missing": matrix.missing_seen,
+            "relative_error": matrix.relative_error,
+            "certificate": {
+                "gap": certificate.gap,
+                "feasibility": certificate.feasibility,
+            },
+            "steps": matrix.steps,
+            "seconds": matrix.seconds,
+            "photograph": self.photograph and asdict(self.photograph),
+        }
+
+    def __str__(self) -> str:
+        matrix, image = self.matrix, self.photograph
+        told = (
+            f"A {matrix.shape[0]}×{matrix.shape[1]} matrix of rank {matrix.rank}, "
+            f"{matrix.corrupted:.0%} corrupted, {matrix.missing:.0%} missing; told "
+            "none of this.\n"
+            f"  rank found       {matrix.rank_found}\n"
+            f"  corrupted found  {matrix.corrupted_found:.1%} of the observed entries\n"
+            f"  relative error   {matrix.relative_error:.1e} of the true matrix\n"
+            f"  certificate      {matrix.certificate}\n"
+            f"  ended            {matrix.status}, in {matrix.seconds:.1f} s\n"
+            f"  picture          {self.folder / 'matrix.png'}\n"
+        )
+        if image is None:
+            return told + (
+                "A photograph too, with scikit-image: "
+                "pip install 'discrepant[restore]'."
+            )
+        return told + (
+            "A photograph, half of its values replaced by random ones; told nothing.\n"
+            f"  from {image.before:.1f} dB to {image.after:.1f} dB in "
+            f"{image.seconds:.1f} s\n"
+            f"  picture          {self.folder / 'photograph.png'}"
+        )
+
+
+def demo(
+    output: Path, *, seed: int = 0, overwrite: bool = False, progress: bool = False
+) -> DemoReport:
     """Recover a 400×300 matrix of rank 8, 20% corrupted and 10% missing.
 
     Then, where scikit-image is installed, a photograph of which half of the values are
-    random. Writes pictures and a summary to the folder; returns the summary as text.
+    random. Pictures and a summary are written to the folder.
     """
+    with staged(output, OUTPUTS, overwrite=overwrite) as scratch:
+        report = DemoReport(
+            _matrix(scratch / "matrix.png", seed, progress),
+            _photograph(scratch / "photograph.png", seed, progress),
+            output,
+        )
+        write_json(scratch / "summary.json", report.summary)
+    return report
+
+
+def _matrix(path: Path, seed: int, progress: bool) -> MatrixReport:
+    """Recover a matrix and draw it."""
     shape, rank, share, missing = (400, 300), 8, 0.2, 0.1
     problem = corrupted_matrix(shape, rank, share, missing=missing, random_state=seed)
-    with staged(directory, OUTPUTS, overwrite=overwrite) as scratch:
-        started = time.perf_counter()
-        pca = RobustPCA(random_state=seed, verbose=show).fit(problem.observed)
-        seconds = time.perf_counter() - started
-        picture = decomposition(
-            problem.observed, pca.low_rank_, pca.sparse_, problem.low_rank
-        )
-        picture.savefig(scratch / "matrix.png")
-        summary = {
-            "shape": shape,
-            "rank": {"true": rank, "found": pca.rank_},
-            "corrupted": {
-                "true": share,
-                "found": corrupted_share(pca.sparse_, problem.observed),
-            },
-            "missing": float(np.isnan(problem.observed).mean()),
-            "relative_error": relative_error(pca.low_rank_, problem.low_rank),
-            "certificate": {
-                "gap": pca.certificate_.gap,
-                "feasibility": pca.certificate_.feasibility,
-            },
-            "steps": pca.n_iter_,
-            "seconds": round(seconds, 3),
-        }
-        image = photograph(scratch / "photograph.png", seed=seed, show=show)
-        summary["photograph"] = image
-        write_json(scratch / "summary.json", summary)
-    return (
-        f"A {shape[0]}×{shape[1]} matrix of rank {rank}, {share:.0%} corrupted, "
-        f"{missing:.0%} missing; told none of this.\n"
-        f"  rank found       {pca.rank_}\n"
-        f"  corrupted found  {summary['corrupted']['found']:.1%}"  # type: ignore[index]
-        " of the observed entries\n"
-        f"  relative error   {summary['relative_error']:.1e} of the true matrix\n"
-        f"  certificate      {pca.certificate_}\n"
-        f"  ended            {pca.status_}, in {seconds:.1f} s\n"
-        f"  picture          {directory / 'matrix.png'}\n{_told(image, directory)}"
+    observed = problem.observed
+    started = time.perf_counter()
+    pca = RobustPCA(random_state=seed, verbose=progress).fit(observed)
+    seconds = time.perf_counter() - started
+    picture = decomposition(observed, pca.low_rank_, pca.sparse_, problem.low_rank)
+    picture.savefig(path)
+    return MatrixReport(
+        shape=shape,
+        rank=rank,
+        rank_found=pca.rank_,
+        corrupted=share,
+        corrupted_found=corrupted_share(pca.sparse_, observed),
+        missing=missing,
+        missing_seen=float(np.isnan(observed).mean()),
+        relative_error=relative_error(pca.low_rank_, problem.low_rank),
+        certificate=pca.certificate_,
+        steps=pca.n_iter_,
+        status=str(pca.status_),
+        seconds=round(seconds, 3),
     )
 
 
-def photograph(path: Path, *, seed: int, show: bool) -> dict[str, float] | None:
-    """Restore a photograph and draw it; returns decibels and seconds, if it can be."""
+def _photograph(path: Path, seed: int, progress: bool) -> PhotographReport | None:
+    """Restore a photograph and draw it; nothing where there is none to be had."""
     try:
         from skimage import data
     except ImportError:
@@ -70,28 +149,18 @@ def photograph(path: Path, *, seed: int, show: bool) -> dict[str, float] | None:
     from discrepant.image.arrays import psnr
     from discrepant.image.restore.front import restore
 
-    truth = data.astronaut()[:256, 96:352]
+    shipped: Any = data
+    truth = shipped.astronaut()[:256, 96:352]
     rng = np.random.default_rng(seed)
     wrong = rng.random(truth.shape) < 0.5
     observed = np.where(wrong, rng.integers(0, 256, truth.shape), truth)
     observed = observed.astype(np.uint8)
     started = time.perf_counter()
-    result = restore(observed, quality="fast", seed=seed, progress=show)
+    result = restore(observed, quality="fast", progress=progress)
     seconds = time.perf_counter() - started
     panels = {"observed": observed, "restored": result.image, "truth": truth}
     pictures(panels).savefig(path)
     before, after = (
         round(psnr(image / 255, truth / 255), 2) for image in (observed, result.image)
     )
-    return {"before": before, "after": after, "seconds": round(seconds, 3)}
-
-
-def _told(image: dict[str, float] | None, directory: Path) -> str:
-    if image is None:
-        return "A photograph too, with scikit-image: pip install 'discrepant[restore]'."
-    return (
-        "A photograph, half of its values replaced by random ones; told nothing.\n"
-        f"  from {image['before']:.1f} dB to {image['after']:.1f} dB in "
-        f"{image['seconds']:.1f} s\n"
-        f"  picture          {directory / 'photograph.png'}"
-    )
+    return PhotographReport(before, after, round(seconds, 3))

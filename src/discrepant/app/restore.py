@@ -1,8 +1,5 @@
 """Image files in, clean image files out: one or many, whole or not at all."""
 
-import signal
-import sys
-import threading
 import time
 import warnings
 from collections import Counter
@@ -10,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 
 import numpy as np
 
@@ -20,10 +16,9 @@ from discrepant.image.files.picture import Picture, upright
 from discrepant.image.restore.front import restore
 from discrepant.linalg import Array
 from discrepant.outputs import staged
-from discrepant.progress import bar
+from discrepant.progress import Progress, Report, reporting
 
 BLANK = Picture(np.zeros((1, 1), np.uint8), (), None, "NPY")
-Progress = Callable[[float, str], bool]
 
 
 @dataclass(frozen=True)
@@ -58,11 +53,10 @@ class Options:
     beside: bool = False
     overwrite: bool = False
     time_limit: float | None = None
-    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.time_limit is not None and not self.time_limit > 0:
-            raise InputError(f"--time-limit must be positive, got {self.time_limit}.")
+            raise InputError(f"time_limit must be positive, got {self.time_limit}.")
 
 
 def plan(
@@ -93,20 +87,74 @@ def plan(
     return jobs
 
 
-def run(
-    jobs: Sequence[Job], options: Options, say: Callable[[str], None], show: bool
-) -> dict[Path, str]:
-    """Restore all files; returns those that failed, each with its reason."""
+@dataclass(frozen=True)
+class FileReport:
+    """What was found in one file: the share of its values, and of which kind."""
+
+    source: Path
+    target: Path
+    corrupted: float
+    kind: str
+    complete: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.source.name}: {'' if self.complete else 'stopped early; '}"
+            f"{self.corrupted:.2%} of the values corrupted{self.kind}, "
+            f"{self.seconds:.1f} s → {self.target}"
+        )
+
+
+@dataclass(frozen=True)
+class RestoreReport:
+    """A batch: what was done, and which files failed, each with its reason."""
+
+    done: tuple[FileReport, ...]
+    failures: dict[Path, str]
+
+    def __str__(self) -> str:
+        failed, files = len(self.failures), len(self.done) + len(self.failures)
+        if not failed:
+            return "\n".join(map(str, self.done))
+        lines = [f"{failed} of {files} files failed:"]
+        for path, reason in self.failures.items():
+            named = reason.startswith(str(path))
+            lines.append(f"  {reason if named else f'{path}: {reason}'}")
+        return "\n".join(lines)
+
+
+def restore_files(
+    jobs: Sequence[Job],
+    options: Options,
+    *,
+    progress: bool | Progress | None = None,
+    tell: Callable[[FileReport], object] = lambda report: None,
+) -> RestoreReport:
+    """Restore all files; no error of one ends the others.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        What `plan` returns.
+    options : Options
+        What is asked for.
+    progress : bool or callable, optional
+        See `discrepant.progress.reporting`. Told to stop, the file at hand is written
+        as far as it is, and the others are not begun.
+    tell : callable, optional
+        Told of each file as it is done.
+    """
+    done: list[FileReport] = []
     failures: dict[Path, str] = {}
-    with bar("Restoring", 100 * len(jobs), show) as report, interruptible() as stop:
+    with reporting(progress, "Restoring") as watch:
         for number, job in enumerate(jobs):
-
-            def progress(done: float, note: str, number: int = number) -> bool:
-                report(round(100 * (number + done)), note)
-                return not stop.is_set()
-
+            if not watch(number / len(jobs), job.source.name):
+                failures[job.source] = "not started."
+                continue
+            part = _part(watch, number, len(jobs))
             try:
-                say(restore_file(job, options, progress))
+                report = restore_file(job, options, part)
             except InputError as error:
                 failures[job.source] = str(error)
             except MemoryError:
@@ -114,15 +162,21 @@ def run(
             except Exception as error:  # one file must not cost the others
                 name, first = type(error).__name__, str(error).split("\n")[0]
                 failures[job.source] = f"an unforeseen {name} ended it: {first}"
-            if stop.is_set():
-                for left in jobs[number + 1 :]:
-                    failures[left.source] = "not started."
-                break
-    return failures
+            else:
+                done.append(report)
+                tell(report)
+    return RestoreReport(tuple(done), failures)
 
 
-def restore_file(job: Job, options: Options, progress: Progress | None = None) -> str:
-    """Restore one file; returns a sentence on what was found."""
+def _part(report: Report, number: int, of: int) -> Report:
+    """Return the report of one part of the work, out of so many equal ones."""
+    return lambda share, note: report((number + share) / of, note)
+
+
+def restore_file(
+    job: Job, options: Options, progress: Progress | None = None
+) -> FileReport:
+    """Restore one file; says what was found."""
     started = time.perf_counter()
     picture = read(job.source)
     check_fits(job.target, picture)
@@ -134,18 +188,23 @@ def restore_file(job: Job, options: Options, progress: Progress | None = None) -
     with staged(job.target.parent, names, overwrite=options.overwrite) as scratch:
         # What cannot be written shows before the work, not after it.
         write(scratch / job.target.name, picture, picture.values)
-        with _named_warnings(job.source.name):
-            found = _restored(picture, options, started, progress)
+        with (
+            _named_warnings(job.source.name),
+            reporting(progress, job.source.name) as watch,
+        ):
+            found = _restored(picture, options, started, watch)
         write(scratch / job.target.name, picture, found.values)
         if options.mask:
             _write_mask(scratch / mask.name, picture, found.mask)
         if options.beside:
             _write_beside(scratch / job.beside.name, picture, found.values)
-    seconds = time.perf_counter() - started
-    return (
-        f"{job.source.name}: {'' if found.complete else 'stopped early; '}"
-        f"{found.mask[picture.colours].mean():.2%} of the values corrupted"
-        f"{kind_of_values(picture.values, found.mask)}, {seconds:.1f} s → {job.target}"
+    return FileReport(
+        source=job.source,
+        target=job.target,
+        corrupted=float(found.mask[picture.colours].mean()),
+        kind=kind_of_values(picture.values, found.mask),
+        complete=found.complete,
+        seconds=time.perf_counter() - started,
     )
 
 
@@ -164,30 +223,6 @@ def kind_of_values(values: Array, mask: Array) -> str:
         low, high = sorted(found[order].tolist())
         return f", nearly all of them {low:g} or {high:g}"
     return ", of many sizes"
-
-
-@contextmanager
-def interruptible() -> Iterator[threading.Event]:
-    """Let the first Ctrl-C ask for the best so far, and the second end the work."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-
-    def asked(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        print(
-            "\nStopping: the best so far will be written. Ctrl-C again gives up.",
-            file=sys.stderr,
-        )
-
-    previous = signal.signal(signal.SIGINT, asked)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def _check_names(jobs: Sequence[Job], options: Options) -> None:
@@ -216,17 +251,13 @@ class _Found:
 
 
 def _restored(
-    picture: Picture, options: Options, started: float, progress: Progress | None
+    picture: Picture, options: Options, started: float, report: Report
 ) -> _Found:
     """Restore page by page, each with an even share of the time that is left."""
     out, mask = picture.values.copy(), np.zeros(picture.values.shape, bool)
     pages, complete = picture.n_pages, True
     marks = _marks(options.bad, picture)
     for number, (place, page) in enumerate(picture.pages()):
-
-        def told(done: float, note: str, number: int = number) -> bool:
-            return progress is None or progress((number + done) / pages, note)
-
         left = None
         if options.time_limit is not None:
             spent = time.perf_counter() - started
@@ -236,9 +267,8 @@ def _restored(
             channel_axis=0,
             quality=options.quality,
             mask=marks[number],
-            seed=options.seed,
             time_limit=left,
-            progress=told,
+            progress=_part(report, number, pages),
         )
         picture.put(out, place, result.image)
         picture.put(mask, place, result.mask)
@@ -304,7 +334,7 @@ def _write_beside(path: Path, picture: Picture, values: Array) -> None:
         if page.ndim == 3:
             page = np.moveaxis(page, 0, -1) if len(page) == 3 else page[0]
         scaled = (np.nan_to_num(page.astype(float), nan=low) - low) / span
-        return (255 * np.clip(scaled, 0, 1)).astype(np.uint8)
+        return np.asarray(255 * np.clip(scaled, 0, 1), np.uint8)
 
     left, right = shown(before), shown(after)
     gap = np.full((len(left), 8, *left.shape[2:]), 255, np.uint8)

@@ -65,7 +65,7 @@ def solve(method: str, observed: Array, seed: list[int]) -> Array:
         model = RobustPCA(psd=True, tol=1e-4, random_state=0, n_jobs=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # beyond the limit it says so
-            return model.fit(observed).low_rank_
+            return np.asarray(model.fit(observed).low_rank_)
     alpha = float(np.sqrt(len(observed)))
     return phase.solve_convex(observed, alpha, psd=method == "convex-psd")
 

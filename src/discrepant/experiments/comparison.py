@@ -10,9 +10,9 @@ import numpy as np
 
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.linalg import Array
+from discrepant.matrix.door import recover
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.paper.baselines import alternating_projections, convex, l1_factorisation
-from discrepant.paper.descent import recover
 from discrepant.paper.problems import corrupted_matrix, relative_error
 from discrepant.plotting import COLOURS, new_figure, styled
 
@@ -43,11 +43,16 @@ class Method:
     solve: Callable[[Array, int, float], Array]
 
 
+def root(y: Array) -> float:
+    """Return the paper's ratio α = √n."""
+    return float(np.sqrt(len(y)))
+
+
 METHODS = {
     "convex": Method(
         "convex program (proximal gradient)",
         (),
-        lambda y, rank, share: convex(y, psd=True, tol=0.05).low_rank,
+        lambda y, rank, share: convex(y, alpha=root(y), psd=True, tol=0.05).low_rank,
     ),
     "projections": Method(
         "alternating projections",
@@ -59,12 +64,14 @@ METHODS = {
     "l1-exact": Method(
         "ℓ1 factorisation, r′ = r",
         ("rank",),
-        lambda y, rank, share: l1_factorisation(y, width=rank, random_state=0).low_rank,
+        lambda y, rank, share: (
+            l1_factorisation(y, width=rank, psd=True, random_state=0).low_rank
+        ),
     ),
     "l1-over": Method(
         "ℓ1 factorisation, r′ = n",
         ("when to stop",),
-        lambda y, rank, share: l1_factorisation(y, random_state=0).low_rank,
+        lambda y, rank, share: l1_factorisation(y, psd=True, random_state=0).low_rank,
     ),
     "implicit": Method(
         "implicit integrator (RobustPCA)",
@@ -74,7 +81,9 @@ METHODS = {
     "descent": Method(
         "discrepant learning rates, r′ = n",
         (),
-        lambda y, rank, share: recover(y, random_state=0).low_rank,
+        lambda y, rank, share: (
+            recover(y, alpha=root(y), psd=True, random_state=0).low_rank
+        ),
     ),
 }
 

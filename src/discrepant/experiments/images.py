@@ -233,7 +233,8 @@ def run(config: Config, runner: Runner) -> Outcome:
         for name, share in cases
     ]
     # Of two bars only one can be shown; where runs are long, theirs tells more.
-    mapper = replace(runner, show=runner.show and not single)
+    bars = single and runner.progress is True
+    mapper = replace(runner, progress=None if bars else runner.progress)
     results = mapper.map(
         descent,
         tasks,
@@ -243,7 +244,7 @@ def run(config: Config, runner: Runner) -> Outcome:
         shared={
             "config": config,
             "beside": None if journal is None else str(journal.with_suffix("")),
-            "show": runner.show and single,
+            "show": bars,
         },
         keep=True,
     )

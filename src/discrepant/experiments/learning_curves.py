@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discrepant.experiments.running import Outcome, Row, Runner
+from discrepant.matrix.door import recover
 from discrepant.paper.baselines import l1_factorisation
-from discrepant.paper.descent import Tracking, recover
+from discrepant.paper.descent import Tracking
 from discrepant.paper.problems import corrupted_matrix
 from discrepant.paper.stopping import Steps
 from discrepant.plotting import COLOURS, new_figure, styled
@@ -48,6 +49,7 @@ def curve(method: str, config: Config, seed: int) -> Row:
         "stop": Steps(config.steps),
         "callback": Tracking(problem.low_rank),
         "random_state": [seed, 1],
+        "psd": True,
     }
     if method == "double":
         found = recover(

@@ -9,7 +9,7 @@ import numpy as np
 
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.linalg import Array
-from discrepant.paper.descent import recover
+from discrepant.matrix.door import recover
 from discrepant.paper.problems import corrupted_matrix, relative_error
 from discrepant.paper.stopping import Steps
 from discrepant.plotting import new_figure, styled
@@ -62,6 +62,7 @@ def solve(method: str, observed: Array, config: Config, seed: list[int]) -> Arra
         observed.astype(np.float32),
         alpha=np.sqrt(config.n),
         step=config.step,
+        psd=True,
         stop=Steps(config.steps),
         random_state=seed,
     ).low_rank

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discrepant.experiments.running import Outcome, Row, Runner
-from discrepant.paper.descent import recover
+from discrepant.matrix.door import recover
 from discrepant.paper.problems import corrupted_matrix, relative_error
 from discrepant.paper.stopping import Steps
 from discrepant.plotting import COLOURS, new_figure, styled
@@ -45,6 +45,7 @@ def trial(alpha: float, trial: int, config: Config, seed: int) -> Row:
         problem.observed,
         alpha=alpha,
         step=config.step,
+        psd=True,
         stop=Steps(config.steps),
         random_state=[seed, trial, 1],
     )

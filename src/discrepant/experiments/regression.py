@@ -56,7 +56,7 @@ class Coordinates:
 
 def weighted_minimum_norm(B: Array, b: Array, d: Array) -> Array:
     """Solve ``min Σ xᵢ²/dᵢ  s.t.  Bx = b`` in closed form."""
-    return d * (B.T @ np.linalg.solve((B * d) @ B.T, b))
+    return np.asarray(d * (B.T @ np.linalg.solve((B * d) @ B.T, b)))
 
 
 def fit(ratio: float, config: Config, seed: int) -> Row:

@@ -2,23 +2,28 @@
 
 Finished tasks are noted in a journal beside the results; the same command after an
 interruption goes on where it stopped. The journal is named by a fingerprint of the
-settings and of the version, and each line tells its task, so results that do not
-belong together are never mixed.
+settings and of the code that computes the results, and each line tells its task. So
+results of other settings, or of an earlier state of the code, are never mixed in.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from inspect import getsourcefile
 from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed
 
-from discrepant import __version__
-from discrepant.progress import bar
+from discrepant.progress import Progress, StoppedError, reporting
 
 Row = dict[str, Any]
+
+PACKAGE = Path(__file__).parents[1]
+# They show results and do not compute any: a new picture needs no new run.
+SHOWING = ("app", "outputs.py", "plotting.py", "progress.py")
 
 
 @dataclass(frozen=True)
@@ -44,16 +49,18 @@ class Runner:
     seed : int
         Seed of everything random.
     jobs : int
-        Processes at a time; −1 is one a core.
-    show : bool
-        Whether to show a progress bar.
+        Processes at a time; −1 is one a core, as joblib counts them (it respects the
+        limits of a container).
+    progress : bool or callable, optional
+        See `discrepant.progress.reporting`. Told to stop, `map` raises `StoppedError`;
+        what is done stays in the journal.
     folder : Path, optional
         Where to keep the journal; without it nothing is kept.
     """
 
     seed: int = 0
     jobs: int = -1
-    show: bool = False
+    progress: bool | Progress | None = None
     folder: Path | None = None
     _journals: set[Path] = field(default_factory=set, repr=False, compare=False)
     _kept: set[Path] = field(default_factory=set, repr=False, compare=False)
@@ -81,8 +88,8 @@ class Runner:
         marks = [_mark(task) for task in tasks]
         done = {key: row for key, row in _read(journal).items() if key in marks}
         todo = [i for i, key in enumerate(marks) if key not in done]
-        with bar(label, len(tasks), self.show) as report:
-            report(len(done), "resumed" if done else "")
+        with reporting(self.progress, label) as report:
+            report(len(done) / max(len(tasks), 1), "resumed" if done else "")
             results = Parallel(n_jobs=jobs, return_as="generator_unordered")(
                 delayed(_marked)(marks[i], function, {**tasks[i], **(shared or {})})
                 for i in todo
@@ -92,16 +99,19 @@ class Runner:
                 if journal is not None:
                     with journal.open("a", encoding="utf-8") as file:
                         file.write(json.dumps([key, result]) + "\n")
-                report(len(done), "")
+                if not report(len(done) / len(tasks), "") and len(done) < len(tasks):
+                    results.close()
+                    raise StoppedError(f"{label} was stopped; it can be resumed.")
         return [{**task, **done[key]} for task, key in zip(tasks, marks, strict=True)]
 
     def journal(self, label: str, function: Any, config: Any) -> Path | None:
         """Return where finished tasks are noted; checkpoints stand beside it."""
         if self.folder is None:
             return None
+        code = [source_mark(), _file_mark(Path(getsourcefile(function) or ""))]
         settings = json.dumps(
             [
-                *(__version__, function.__module__, function.__name__),
+                *(*code, function.__module__, function.__name__),
                 *(asdict(config), self.seed),
             ],
             sort_keys=True,
@@ -121,6 +131,22 @@ class Runner:
                 journal.unlink(missing_ok=True)
             for path in journal.parent.glob(f"{journal.stem}.*.checkpoint*"):
                 path.unlink()
+
+
+@cache
+def source_mark(package: Path = PACKAGE) -> str:
+    """Return a fingerprint of the code of the package that computes results."""
+    files = sorted(
+        path
+        for path in package.rglob("*.py")
+        if path.relative_to(package).parts[0] not in SHOWING
+    )
+    marks = [f"{path.relative_to(package)} {_file_mark(path)}" for path in files]
+    return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
+
+
+def _file_mark(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _marked(mark: str, function: Callable[..., Row], task: Row) -> tuple[str, Row]:

@@ -11,7 +11,8 @@ from discrepant.linalg import Array
 from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import largest_value
 from discrepant.matrix.steps import State, Stepper
-from discrepant.paper.certificate import Certificate, from_parts
+from discrepant.paper.certificate import from_parts
+from discrepant.result import Certificate
 
 GOOD_ENOUGH = 5e-6  # gap at which the dual of a polished result is not improved further
 ROUNDS, STEPS = 10, 25  # of improvement, at the most; each round ends in a certificate

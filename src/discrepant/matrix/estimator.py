@@ -14,16 +14,16 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from discrepant.checks import check_rates, real_array, unmasked
 from discrepant.errors import InputError, InputTypeError
 from discrepant.labels import Labels, column_types
 from discrepant.linalg import COMPARABLE, Array, row_sizes, some_of
+from discrepant.matrix.door import recover
 from discrepant.matrix.subspace import coordinates
 from discrepant.paper.alpha import alpha_for
-from discrepant.paper.certificate import Certificate
-from discrepant.paper.descent import check_rates, real_array, recover, unmasked
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.progress import reporting
-from discrepant.result import Result
+from discrepant.result import Certificate, Result
 
 # solver → (tol, max_iter) where they are not given
 DEFAULTS: dict[str, tuple[float, int]] = {
@@ -261,7 +261,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         share = scale.observed / rows.size
         alpha = float(self.alpha) if told else alpha_for(Y, bool(self.psd), share)
         program = Program(rows, scale, 1 / alpha, bool(self.psd))
-        usable = isinstance(before, Split) and before.program.rows.lies_like(rows)
+        warm = before if isinstance(before, Split) else None
+        if warm is not None and not warm.program.rows.lies_like(rows):
+            warm = None
         with reporting(bool(self.verbose), "fit") as report:
 
             def go(polish: bool, warm: Split | None) -> Split:
@@ -275,7 +277,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                     report=report,
                 )
 
-            found = go(bool(self.polish), before if usable else None)
+            found = go(bool(self.polish), warm)
             # Told an α of the user's own, an exact splitting need not be the convex
             # optimum that this α asks for.
             if told and found.polished and found.certificate.gap > TRUSTED:
@@ -326,7 +328,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 "or encode such columns)."
             )
         try:
-            return validate_data(
+            checked: Array = validate_data(
                 self,
                 unmasked(X),
                 reset=reset,
@@ -336,6 +338,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         except (ValueError, TypeError, RuntimeError) as error:
             kind = InputTypeError if isinstance(error, TypeError) else InputError
             raise kind(" ".join(str(error).split())) from None
+        return checked
 
     def _caveats(self, Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
         """Say what a user should know before trusting the parts."""

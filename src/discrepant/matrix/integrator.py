@@ -30,8 +30,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discrepant.checks import check_square
 from discrepant.errors import InputError
-from discrepant.linalg import check_square
 from discrepant.matrix.dual import dual_of
 from discrepant.matrix.polish import polish
 from discrepant.matrix.program import Program

@@ -25,10 +25,12 @@ def orthonormal(P: Array) -> Array:
     G /= length[:, None]
     R, failed = linalg.lapack.dpotrf(G)
     if not failed and np.diag(R).min() > 1e-5:
-        return linalg.lapack.dtrtri(R)[0] / length[:, None]
-    w, H = linalg.eigh(G)
-    good = w > 1e-10 * w[-1]
-    return H[:, good] / np.sqrt(w[good]) / length[:, None]
+        K: Array = linalg.lapack.dtrtri(R)[0]
+    else:
+        w, H = linalg.eigh(G)
+        good = w > 1e-10 * w[-1]
+        K = H[:, good] / np.sqrt(w[good])
+    return K / length[:, None]
 
 
 def triplets(P: Array, B: Array) -> tuple[Array, Array, Array]:

@@ -13,8 +13,7 @@ from discrepant.linalg import Array
 from discrepant.matrix.dual import certificate_of, dual_of
 from discrepant.matrix.program import Program
 from discrepant.matrix.steps import State
-from discrepant.paper.certificate import Certificate
-from discrepant.result import History, Status
+from discrepant.result import Certificate, History, Status
 
 T = TypeVar("T")
 
@@ -74,7 +73,8 @@ class Split:
     def block(self, rows: slice, columns: slice) -> Array:
         """Return a part of the low-rank part, without computing all of it."""
         U, V = self.U[rows], self.components[:, columns]
-        return (U * self.singular_values) @ V
+        part: Array = (U * self.singular_values) @ V
+        return part
 
     @once
     def low_rank(self) -> Array:

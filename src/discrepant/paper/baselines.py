@@ -1,28 +1,31 @@
 """The methods that the paper compares with: the convex program and ℓ1 factorisation."""
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discrepant.checks import check_rates, check_square
 from discrepant.linalg import (
     Array,
     blas_threads,
-    check_square,
     shrink,
     shrink_eigen,
     shrink_singular,
 )
-from discrepant.paper.alpha import default_alpha
-from discrepant.paper.descent import Callback, check_rates, checked_data, descend
+from discrepant.paper.alpha import auto_alpha
+from discrepant.paper.descent import Callback, descend
+from discrepant.paper.observation import checked_data
 from discrepant.paper.parameters import Absent, Factor, PSDFactor
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import Rule, Steps
 from discrepant.result import History, Status
 
 FINAL_MU = 1e-5  # the last μ in units of ‖Y‖₂: it leaves that relative error
+FALL_OF_MU = 0.9  # from step to step, as in the paper of Lin et al.
 
 
 def convex(
@@ -47,7 +50,8 @@ def convex(
     y : array-like of shape (m, n)
         The corrupted matrix; NaN marks missing entries.
     alpha : float or "auto"
-        λ = 1/α; "auto" is √max(m, n), less where entries are missing.
+        λ = 1/α; "auto" is √max(m, n), less where entries are missing, and with
+        ``psd=True`` it is read off the data (see `discrepant.paper.alpha`).
     psd : bool
         Whether X ⪰ 0 is demanded.
     tol : float
@@ -61,7 +65,10 @@ def convex(
     check_square(Y.shape, psd)
     check_rates(alpha, "auto", 1.0)
     Steps(max_iter)
-    alpha = default_alpha(operator) if isinstance(alpha, str) else float(alpha)
+    if isinstance(alpha, str):
+        rng = np.random.default_rng(0)
+        alpha = auto_alpha(data, operator, psd, exact=True, rng=rng)
+    alpha = float(alpha)
     prox: Callable[[Array, float], tuple[Array, Array]] = (
         shrink_eigen if psd else shrink_singular
     )
@@ -70,7 +77,8 @@ def convex(
     t = t_old = 1.0
     top = float(np.linalg.norm(Y, 2)) or 1.0
     mu, mu_last = top, FINAL_MU * top
-    residuals, ranks = [], []
+    residuals, ranks, seconds = [], [], []
+    started = time.perf_counter()
     status = Status(False, f"took all of {max_iter} steps")
     for k in range(1, max_iter + 1):
         momentum = (t_old - 1) / t
@@ -87,6 +95,7 @@ def convex(
         )
         residuals.append(float(np.linalg.norm(operator.forward(X) + S - Y)))
         ranks.append(len(sigma))
+        seconds.append(time.perf_counter() - started)
         # In units of μ this bounds the error of the dual variable.
         if mu <= mu_last and sub <= tol * mu:
             status = Status(True, f"converged after {k} steps")
@@ -94,9 +103,13 @@ def convex(
         if np.vdot(X_bar - X, X - X_old) + np.vdot(S_bar - S, S - S_old) > 0:
             t = 1.0  # momentum points uphill: start it again
         t_old, t = t, (1 + math.sqrt(1 + 4 * t * t)) / 2
-        mu = max(0.9 * mu, mu_last)
-    steps = np.arange(1, len(residuals) + 1)
-    relative = np.array(residuals) / (float(np.linalg.norm(Y)) or 1.0)
+        mu = max(FALL_OF_MU * mu, mu_last)
+    columns = {
+        "step": np.arange(1, len(residuals) + 1),
+        "residual": np.array(residuals) / (float(np.linalg.norm(Y)) or 1.0),
+        "seconds": np.array(seconds),
+        "rank": np.array(ranks),
+    }
     return Recovery(
         signal=X.astype(data.dtype),
         corruption=S.astype(data.dtype),
@@ -107,7 +120,7 @@ def convex(
         alpha=alpha,
         psd=psd,
         status=status,
-        history=History({"step": steps, "residual": relative, "rank": np.array(ranks)}),
+        history=History(columns),
         n_steps=k,
     )
 
@@ -116,7 +129,7 @@ def l1_factorisation(
     y: ArrayLike,
     *,
     width: int | None = None,
-    psd: bool = True,
+    psd: bool = False,
     step: float = 0.1,
     half_life: int = 1000,
     init_scale: float = 1e-2,
@@ -124,7 +137,7 @@ def l1_factorisation(
     random_state: Any = None,
     callback: Callback | None = None,
 ) -> Recovery:
-    """Minimise ``‖U Uᵀ − y‖₁`` by subgradient descent with a decaying step.
+    """Minimise ``‖U Vᵀ − y‖₁`` by subgradient descent with a decaying step.
 
     Told the rank (``width=r``) it recovers; over-parameterised (``width=None``) it
     first comes near the truth and then fits the corruption, unless stopped in time.
@@ -136,7 +149,7 @@ def l1_factorisation(
     width : int, optional
         Columns of the factors; all by default.
     psd : bool
-        Whether X = U Uᵀ or X = U Vᵀ.
+        Whether X = U Uᵀ, as in the paper, or X = U Vᵀ.
     step : float
         The first step, in units of 1/√(mn): the subgradient ``sign(r)`` has a spectral
         norm of at most √(mn), so this is free of the scale of the data.
@@ -202,6 +215,8 @@ def alternating_projections(
     outliers = round(share * Y.size)
     S = np.zeros_like(Y)
     residuals: list[float] = []
+    seconds: list[float] = []
+    started = time.perf_counter()
     norm = float(np.linalg.norm(Y)) or 1.0
     status = Status(False, f"took all of {max_iter} steps")
     for k in range(1, max_iter + 1):
@@ -213,9 +228,15 @@ def alternating_projections(
             largest = np.argpartition(np.abs(left_over), -outliers, axis=None)
             S.flat[largest[-outliers:]] = left_over.flat[largest[-outliers:]]
         residuals.append(float(np.linalg.norm(left_over - S)) / norm)
+        seconds.append(time.perf_counter() - started)
         if residuals[-1] <= tol:
             status = Status(True, f"converged after {k} steps")
             break
+    columns = {
+        "step": np.arange(1, k + 1),
+        "residual": np.array(residuals),
+        "seconds": np.array(seconds),
+    }
     return Recovery(
         signal=X.astype(data.dtype),
         corruption=S.astype(data.dtype),
@@ -226,6 +247,6 @@ def alternating_projections(
         alpha=math.sqrt(max(Y.shape)),
         psd=False,
         status=status,
-        history=History({"step": np.arange(1, k + 1), "residual": np.array(residuals)}),
+        history=History(columns),
         n_steps=k,
     )

@@ -10,56 +10,65 @@ gives a lower bound on p, and any X with s = y − A(X) an upper one. Their rela
 distance certifies the answer without knowing the truth.
 """
 
-from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from discrepant.linalg import Array, norm, sym
-from discrepant.paper.recovery import Recovery
+from discrepant.paper.operators import Operator
+from discrepant.result import Certificate
+
+__all__ = ["Certifiable", "Certificate", "certify", "from_parts"]
 
 NEGLIGIBLE = 1e-6  # a part that is less than this of the whole counts as none
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """Evidence for a recovery.
+class Certifiable(Protocol):
+    """What a certificate is computed from; `Recovery` and its like have it."""
 
-    Attributes
-    ----------
-    gap : float
-        Relative duality gap ``(p − d)/p``: the objective at X is at most this share
-        above the global optimum. Zero is perfect; one says nothing.
-    feasibility : float
-        ``‖A(X) + s − y‖ / ‖y‖``.
-    signal_alignment : float
-        ``⟨A*(ν), X⟩ / ‖X‖_*``; one at an optimum.
-    corruption_alignment : float
-        ``⟨ν, s⟩ / λ‖s‖₁``; one at an optimum.
-    primal, dual : float
-        The two bounds p and d.
+    @property
+    def signal(self) -> Array:
+        """The matrix X."""
+        ...
 
-    Entries so gross that they were clipped (`discrepant.linalg.clip_bound`) count at
-    the size at which they were: in full, one of them would hide the gap of all others.
-    """
+    @property
+    def corruption(self) -> Array:
+        """The sparse part s."""
+        ...
 
-    gap: float
-    feasibility: float
-    signal_alignment: float
-    corruption_alignment: float
-    primal: float
-    dual: float
+    @property
+    def dual(self) -> Array:
+        """A positive multiple of the dual ν."""
+        ...
 
-    def __str__(self) -> str:
-        return (
-            f"within {self.gap:.1e} of the global optimum "
-            f"(residual {self.feasibility:.1e}, alignment of the signal "
-            f"{self.signal_alignment:.4f}, of the corruption "
-            f"{self.corruption_alignment:.4f})"
-        )
+    @property
+    def y(self) -> Array:
+        """The observation."""
+        ...
+
+    @property
+    def operator(self) -> Operator:
+        """How X was observed."""
+        ...
+
+    @property
+    def lam(self) -> float:
+        """The weight λ of ‖s‖₁."""
+        ...
+
+    @property
+    def psd(self) -> bool:
+        """Whether X ⪰ 0 was demanded."""
+        ...
+
+    @property
+    def bound(self) -> float:
+        """Size at which gross entries of y were clipped."""
+        ...
 
 
-def certify(recovery: Recovery) -> Certificate:
+def certify(recovery: Certifiable) -> Certificate:
     """Certify any recovery that carries its dual."""
     A, lam = recovery.operator, recovery.lam
     X = recovery.signal.astype(np.float64)
@@ -107,7 +116,7 @@ def from_parts(
     )
 
 
-def _best_feasible(xi: Array, y: Array, recovery: Recovery) -> Array:
+def _best_feasible(xi: Array, y: Array, recovery: Certifiable) -> Array:
     """Return the feasible dual of largest value among ``clip(ξ/t, ±λ)``, rescaled.
 
     A start g₀ that happens to be tiny makes its entry of ξ large, and scaling by the
@@ -119,8 +128,9 @@ def _best_feasible(xi: Array, y: Array, recovery: Recovery) -> Array:
         return xi
 
     def feasible(log_t: float) -> Array:
-        clipped = np.clip(xi / np.exp(log_t), -lam, lam)
-        return clipped / max(1.0, _dual_norm(A.adjoint(clipped), psd))
+        clipped: Array = np.clip(xi / np.exp(log_t), -lam, lam)
+        clipped /= max(1.0, _dual_norm(A.adjoint(clipped), psd))
+        return clipped
 
     t = np.log(max(_dual_norm(A.adjoint(xi), psd), largest / lam))
     search = minimize_scalar(

@@ -89,11 +89,11 @@ class Mask:
 
     def forward(self, X: Array) -> Array:
         """Return X with its unobserved entries set to zero."""
-        return X * self.observed
+        return np.asarray(X * self.observed)
 
     def adjoint(self, z: Array) -> Array:
         """Return z with its unobserved entries set to zero."""
-        return z * self.observed
+        return np.asarray(z * self.observed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +127,12 @@ class Sensing:
     def forward(self, X: Array) -> Array:
         """Return the m inner products."""
         m = len(self.matrices)
-        return self.matrices.reshape(m, -1) @ X.reshape(-1)
+        return np.asarray(self.matrices.reshape(m, -1) @ X.reshape(-1))
 
     def adjoint(self, z: Array) -> Array:
         """Return ``Σ zᵢ Aᵢ``."""
         m = len(self.matrices)
-        return (z @ self.matrices.reshape(m, -1)).reshape(self.signal_shape)
+        return np.asarray((z @ self.matrices.reshape(m, -1)).reshape(self.signal_shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,12 +180,14 @@ class Diagonal:
     def forward(self, X: Array) -> Array:
         """Return the weighted sums of the diagonal of ``Qᵀ X Q``."""
         assert self.basis is not None
-        return self.weights @ np.einsum("ki,kl,li->i", self.basis, X, self.basis)
+        return np.asarray(
+            self.weights @ np.einsum("ki,kl,li->i", self.basis, X, self.basis)
+        )
 
     def adjoint(self, z: Array) -> Array:
         """Return ``Q diag(Σ zᵢ aᵢ) Qᵀ``."""
         assert self.basis is not None
-        return (self.basis * (z @ self.weights)) @ self.basis.T
+        return np.asarray((self.basis * (z @ self.weights)) @ self.basis.T)
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ class PSDFactor:
 
     def value(self) -> Array:
         """Return U Uᵀ."""
-        return self.U @ self.U.T
+        return np.asarray(self.U @ self.U.T)
 
     def descend(self, grad: Array, rate: float) -> None:
         """Take ``U ← U − rate·sym(grad) U``."""
@@ -90,7 +90,7 @@ class Factor:
 
     def value(self) -> Array:
         """Return U Vᵀ."""
-        return self.U @ self.V.T
+        return np.asarray(self.U @ self.V.T)
 
     def descend(self, grad: Array, rate: float) -> None:
         """Move both factors at once."""
@@ -112,7 +112,7 @@ class Hadamard:
         from discrepant.paper.kernels import hadamard_step
 
         self.g, self.h = np.ascontiguousarray(g), np.ascontiguousarray(h)
-        self._value = self.g**2 - self.h**2
+        self._value: Array = self.g**2 - self.h**2
         self._step = hadamard_step
 
     @classmethod
@@ -149,7 +149,7 @@ class Hadamard:
         """
         tiny = np.finfo(self.g.dtype).tiny
         g, h = np.maximum(np.abs(self.g), tiny), np.maximum(np.abs(self.h), tiny)
-        return (np.log(g) - np.log(h)) / (2 * alpha)
+        return np.asarray((np.log(g) - np.log(h)) / (2 * alpha))
 
 
 class Absent:

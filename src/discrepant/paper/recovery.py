@@ -1,17 +1,21 @@
 """What a solve of ``y = A(X) + s`` hands back."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from discrepant.linalg import Array
+from discrepant.linalg import Array, rank_at_gap
+from discrepant.paper.certificate import certify
 from discrepant.paper.operators import Operator
-from discrepant.result import History, Status
+from discrepant.result import Certificate, History, Status
 
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
     """A signal and a corruption that together explain the observation.
+
+    It is a `discrepant.result.Result`, and carries the problem that was solved.
 
     Attributes
     ----------
@@ -29,6 +33,8 @@ class Recovery:
         How the run ended.
     history : History
         How it went.
+    n_steps : int
+        Steps taken.
     bound : float
         Size at which gross entries of y were clipped.
     """
@@ -56,7 +62,39 @@ class Recovery:
         """The sparse corruption s."""
         return self.corruption
 
+    def block(self, rows: slice, columns: slice) -> Array:
+        """Return a part of X."""
+        return self.signal[rows, columns]
+
     @property
     def lam(self) -> float:
         """The weight λ = 1/α of ‖s‖₁ in the convex program that this solves."""
         return 1 / self.alpha
+
+    @property
+    def rank(self) -> int:
+        """The rank of X: its singular values before their largest gap."""
+        return rank_at_gap(self._spectrum[0])
+
+    @property
+    def singular_values(self) -> Array:
+        """The leading singular values of X, as many as its rank."""
+        return self._spectrum[0][: self.rank]
+
+    @property
+    def components(self) -> Array:
+        """Orthonormal rows that span the row space of X, as many as its rank."""
+        return self._spectrum[1][: self.rank]
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """How far this is from a global optimum; computed when first asked for."""
+        return certify(self)
+
+    @cached_property
+    def _spectrum(self) -> tuple[Array, Array]:
+        """All singular values of X and its right singular vectors as rows."""
+        exact = self.signal.dtype.itemsize >= 4  # LAPACK knows no float16
+        X = self.signal if exact else self.signal.astype(np.float32)
+        _, sigma, Vt = np.linalg.svd(X, full_matrices=False)
+        return sigma.astype(self.signal.dtype), Vt.astype(self.signal.dtype)

@@ -3,9 +3,10 @@
 A rule is any callable ``Moment → Status | None``; the first to speak ends the run.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 from discrepant.errors import InputError
 from discrepant.result import Status
@@ -78,6 +79,23 @@ class Seconds:
             f"stopped after {self.most:g} s and {moment.step} steps: "
             f"residual {moment.residual:.1e}",
         )
+
+
+DEFAULT_STOP: tuple[Rule, ...] = (Residual(1e-3), Steps(20_000))  # the paper's steps
+
+
+def checked_rules(stop: Any) -> tuple[Rule, ...]:
+    """Return the rules as a tuple, and see to it that one of them ends the run."""
+    if callable(stop):
+        rules: tuple[Any, ...] = (stop,)
+    else:
+        rules = tuple(stop) if isinstance(stop, Iterable) else (stop,)
+    if not rules or not all(callable(rule) for rule in rules):
+        raise InputError(
+            f"stop must be rules such as Steps(1000) or Residual(1e-3), got {stop!r}."
+        )
+    endless = all(isinstance(rule, Residual) for rule in rules)
+    return (*rules, DEFAULT_STOP[-1]) if endless else rules
 
 
 def first_word(rules: Sequence[Rule], moment: Moment) -> Status | None:

@@ -118,7 +118,7 @@ def read_table(
         *(zipfile.BadZipFile, csv.Error),
     ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        if "pickle" in reason:
+        if "pickle" in reason or "Python objects" in reason:
             reason = "it holds Python objects, which are never loaded"
         raise InputError(f"{path} cannot be read: {reason.rstrip('.')}.") from None
     if table.values.ndim != 2:
@@ -139,7 +139,7 @@ def _read_npz(path: Path, key: str | None) -> Table:
         if key is None and len(names) != 1:
             raise InputError(
                 f"{path.name} holds {len(names)} arrays ({', '.join(names)}); "
-                "say which with --key."
+                "say which with key=."
             )
         key = key or names[0]
         if key not in names:
@@ -300,16 +300,17 @@ def _numbers(frame: Any, labels: list[str], path: Path, decimal: str = ".") -> A
             raise InputError(
                 f"Column {label!r} of {path.name} holds {str(text)!r} in row {row}, "
                 "which is not a number; mend it or drop the column (or say with "
-                "--index that the first column holds labels)."
+                "index=True that the first column holds labels)."
             )
         if pd.api.types.is_complex_dtype(column):
             raise InputError(
                 f"Column {label!r} of {path.name} is complex; real numbers are needed."
             )
-    return frame.to_numpy(dtype=_common_dtype(frame), na_value=np.nan)
+    kind = _common_dtype(frame)
+    return np.asarray(frame.to_numpy(dtype=kind, na_value=np.nan))
 
 
-def _common_dtype(frame: Any) -> np.dtype:
+def _common_dtype(frame: Any) -> np.dtype[Any]:
     """Keep float32 where all columns are; everything else is float64."""
     kinds = {str(kind).lower() for kind in frame.dtypes}
     return np.dtype(np.float32 if kinds == {"float32"} else np.float64)

@@ -1,0 +1,104 @@
+"""What the commands do, without the command line: functions that return reports."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+from discrepant import InputError
+from discrepant.app.demo import PhotographReport, demo
+from discrepant.app.interrupt import interruptible
+from discrepant.app.pca import pca
+from discrepant.app.reproduce import reproduce
+from discrepant.paper.problems import corrupted_matrix
+
+
+def test_pca(tmp_path):
+    problem = corrupted_matrix((40, 30), 2, 0.05, missing=0.05, random_state=0)
+    np.save(tmp_path / "table.npy", problem.observed)
+    report = pca(tmp_path / "table.npy", tmp_path / "out")
+    assert report.rank == 2
+    assert report.shape == (40, 30)
+    assert report.certificate.gap < 1e-3
+    assert report.warnings == ()
+    assert "rank 2" in str(report)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(report.files)
+    written = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert written["rank"] == 2
+    assert written["certificate"]["gap"] == report.certificate.gap
+    with pytest.raises(InputError, match="pass overwrite=True"):
+        pca(tmp_path / "table.npy", tmp_path / "out")
+
+
+def test_pca_without_matplotlib(tmp_path, monkeypatch):
+    np.save(tmp_path / "table.npy", corrupted_matrix(20, 1, 0.0).observed)
+    monkeypatch.setattr("discrepant.plotting.find_spec", lambda name: None)
+    report = pca(tmp_path / "table.npy", tmp_path / "out")
+    assert "matplotlib" in report.no_picture
+    assert "picture.png" not in report.files
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(report.files)
+
+
+@pytest.mark.parametrize("photograph", [PhotographReport(11.0, 30.0, 1.0), None])
+def test_demo(tmp_path, monkeypatch, photograph):
+    monkeypatch.setattr("discrepant.app.demo._photograph", lambda *_: photograph)
+    report = demo(tmp_path)
+    assert report.matrix.rank_found == report.matrix.rank == 8
+    assert report.matrix.relative_error < 1e-10
+    assert "rank found       8" in str(report)
+    assert ("from 11.0 dB to 30.0 dB" in str(report)) == (photograph is not None)
+    written = json.loads((tmp_path / "summary.json").read_text())
+    assert written["rank"]["found"] == 8
+    assert (written["photograph"] is None) == (photograph is None)
+
+
+@pytest.mark.slow
+def test_demo_restores_a_photograph(tmp_path):
+    found = demo(tmp_path).photograph
+    assert found.after > found.before + 10
+    assert (tmp_path / "photograph.png").exists()
+
+
+def test_reproduce(tmp_path):
+    told = []
+    report = reproduce(
+        "regression",
+        tmp_path,
+        quick=True,
+        jobs=1,
+        progress=lambda share, note: told.append(share),
+    )
+    assert str(report) == report.finding
+    assert told[-1] == 1
+    assert {path.name for path in tmp_path.iterdir()} == set(report.files)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("fig9", {}, "name must be"),
+        ("fig1a", {"jobs": 0}, "^jobs must be a positive number or -1, got 0"),
+        ("fig1a", {"scale": "cpu"}, "fig1a has no scale="),
+        ("fig3", {"scale": "huge"}, 'scale must be "cpu" or "paper"'),
+        ("fig3", {"quick": True, "scale": "paper"}, "contradict each other"),
+    ],
+)
+def test_mistakes_name_no_flags(tmp_path, name, settings, said):
+    with pytest.raises(InputError, match=said) as caught:
+        reproduce(name, tmp_path / "out", **settings)
+    assert "--" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_second_interrupt_gives_up():
+    said = []
+    with (
+        pytest.raises(KeyboardInterrupt),
+        interruptible(None, "work", said.append) as progress,
+    ):
+        assert progress(0.1, "")
+        signal.raise_signal(signal.SIGINT)
+        assert not progress(0.2, "")
+        signal.raise_signal(signal.SIGINT)
+    assert len(said) == 1
