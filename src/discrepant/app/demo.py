@@ -76,7 +76,7 @@ def photograph(path: Path, *, seed: int, show: bool) -> dict[str, float] | None:
     observed = np.where(wrong, rng.integers(0, 256, truth.shape), truth)
     observed = observed.astype(np.uint8)
     started = time.perf_counter()
-    result = restore(observed, quality="fast", seed=seed, progress=show)
+    result = restore(observed, quality="fast", progress=show)
     seconds = time.perf_counter() - started
     panels = {"observed": observed, "restored": result.image, "truth": truth}
     pictures(panels).savefig(path)

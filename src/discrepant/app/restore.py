@@ -236,7 +236,6 @@ def _restored(
             channel_axis=0,
             quality=options.quality,
             mask=marks[number],
-            seed=options.seed,
             time_limit=left,
             progress=told,
         )
