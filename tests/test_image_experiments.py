@@ -47,9 +47,13 @@ def test_figures_are_drawn(figure):
     cases = config.cases(list(images.SHIPPED))
     assert len(outcome.rows) == len(cases) * len(images.METHODS) * 3
     assert outcome.table.count("\n") == len(cases) + 1
-    images.plot(outcome)
-    for companion in config.companions:
-        getattr(images, companion)(outcome)
+    (companion,) = config.companions
+    figures = {"curves": images.curves(outcome), "pictures": images.pictures(outcome)}
+    curves, pictures = figures["curves"], figures["pictures"]
+    assert sum(bool(ax.lines) for ax in curves.axes) == len(cases)
+    assert sum(bool(ax.images) for ax in pictures.axes) == 5 * len(cases)
+    drawn = images.plot(outcome)
+    assert bool(drawn.axes[0].lines) == (companion == "pictures")
 
 
 def test_images_of_a_folder_are_cropped(tmp_path):
@@ -71,7 +75,11 @@ def test_images_of_a_folder_are_cropped(tmp_path):
 def test_images_of_any_channels_are_drawn(tmp_path, channels):
     values = np.repeat(data.camera()[:44, :44, None] / 255, channels, axis=2)
     np.save(tmp_path / "a.npy", values)
-    images.plot(images.run(replace(TINY, images=str(tmp_path)), Runner(jobs=1)))
+    outcome = images.run(replace(TINY, images=str(tmp_path)), Runner(jobs=1))
+    panels = [ax.get_images()[0].get_array() for ax in images.plot(outcome).axes]
+    # The truth, the observation and three results; without three channels, the first.
+    assert [panel.shape for panel in panels] == [(40, 40)] * 5
+    assert np.allclose(panels[0], data.camera()[2:42, 2:42] / 255)
 
 
 def test_what_cannot_be_run_is_said_before_anything_runs(tmp_path, monkeypatch):
@@ -131,8 +139,7 @@ def test_figures_share_their_runs(tmp_path, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError
 
-    monkeypatch.setattr("discrepant.image.network.prior.fit", never)
-    monkeypatch.setattr("discrepant.image.network.baselines.fit", never)
+    monkeypatch.setattr("discrepant.image.network.fit.descend", never)
     other = images.run(replace(TINY, figure="fig1b"), Runner(jobs=1, folder=tmp_path))
     assert other.rows == first.rows
 

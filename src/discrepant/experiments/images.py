@@ -17,7 +17,7 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.experiments.running import Outcome, Row, Runner
-from discrepant.image.arrays import MARGIN, checked_image, psnr
+from discrepant.image.arrays import MARGIN, unit_image, psnr
 from discrepant.image.files.formats import FORMATS, is_image, read
 from discrepant.image.noise import salt_and_pepper
 from discrepant.linalg import Array
@@ -134,11 +134,11 @@ def clean(name: str, config: Config) -> Array:
     if path is None:
         from skimage import data
 
-        values = checked_image(getattr(data, name)())
+        values = unit_image(getattr(data, name)())
     else:
         _, page = next(read(path).pages())
         try:
-            values = checked_image(page if page.ndim == 2 else np.moveaxis(page, 0, -1))
+            values = unit_image(page if page.ndim == 2 else np.moveaxis(page, 0, -1))
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
     if config.size is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from discrepant.errors import InputError
-from discrepant.image.arrays import MOST_CHANNELS, has_alpha
+from discrepant.image.arrays import MOST_CHANNELS, has_transparency
 from discrepant.image.files.picture import Picture, upright
 from discrepant.image.files.pillow import is_deep, read_pillow, write_pillow
 from discrepant.image.files.tiff import read_tiff, write_tiff
@@ -135,7 +135,7 @@ def _read_npy(path: Path) -> Picture:
     page = there.size // (len(there) or 1) if pages else there.size
     check_room(path, there.size, page, there.dtype.itemsize)
     values = np.array(there)
-    return Picture(values, pages, axis, "NPY", has_alpha(values, axis))
+    return Picture(values, pages, axis, "NPY", has_transparency(values, axis))
 
 
 def _channel_axis(shape: tuple[int, ...]) -> int | None:

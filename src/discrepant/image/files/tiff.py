@@ -218,7 +218,9 @@ def _inverted(values: Array, bits: int | None) -> Array:
     """Return integers with black and white exchanged; floats stay as they are."""
     if values.dtype.kind == "f":
         return values
-    return values ^ values.dtype.type(2**bits - 1) if bits else np.invert(values)
+    ones = values.dtype.type(2**bits - 1) if bits else None
+    inverted: Array = np.invert(values) if ones is None else values ^ ones
+    return inverted
 
 
 def _coloured(indices: Array, colours: Array) -> Array:
