@@ -33,7 +33,7 @@ from discrepant.image.arrays import MARGIN, psnr
 from discrepant.image.files.formats import is_image, read
 from discrepant.image.network.architecture import INPUT_CHANNELS, Network
 from discrepant.image.noise import random_impulses, salt_and_pepper
-from discrepant.image.restore.front import tiles
+from discrepant.image.restore.tiles import windows
 
 PAPER = {
     ("F16", 0.1): 34.91,
@@ -193,8 +193,9 @@ def large(image, seed):
     image, truth = found.image / 255, truth / 255
     error = ((image - truth) ** 2).mean(axis=2)
     seam = np.ones(error.shape, bool)
-    for inner, _, _ in tiles(*truth.shape):
-        seam[tuple(slice(s.start + 4, s.stop - 4) for s in inner)] = False
+    for window in windows(*truth.shape):
+        inner = tuple(slice(s.start + 4, s.stop - 4) for s in window.own)
+        seam[inner] = False
     seam[:4], seam[-4:], seam[:, :4], seam[:, -4:] = (False,) * 4
     print(
         f"4000×3000, random values 30%, fast: {psnr(image, truth):.2f} dB "

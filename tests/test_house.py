@@ -36,7 +36,7 @@ ORDER = {
     """,
     "experiments": """
         running learning_curves ratio phase beyond comparison regression theorem1
-        images
+        photographs images
     """,
     "app": "restore demo cli",
 }
