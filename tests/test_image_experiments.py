@@ -14,7 +14,6 @@ from discrepant.app import cli
 from discrepant.errors import InputError
 from discrepant.experiments import images, photographs
 from discrepant.experiments.running import Runner
-from test_cli import discrepant
 
 QUICK = images.Config.quick("fig3")
 TINY = replace(QUICK, width=2, steps=4, settling=0, every=2, size=40)
@@ -156,7 +155,7 @@ def test_figures_share_their_runs(tmp_path, monkeypatch):
         (("fig3", "--quick", "--scale", "paper"), "contradict each other"),
     ],
 )
-def test_mistakes_get_one_sentence_and_exit_code_two(tmp_path, args, said):
+def test_mistakes_get_one_sentence_and_exit_code_two(discrepant, tmp_path, args, said):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
     done = discrepant("reproduce", *args, "-o", "out", "--jobs", "1", cwd=tmp_path)

@@ -12,7 +12,6 @@ from discrepant.app.restore import Job, Options, kind_of_values, plan, restore_f
 from discrepant.image.files.formats import read
 from discrepant.image.files.picture import Picture
 from pictures import picture, spoiled
-from test_cli import discrepant
 
 Image = pytest.importorskip("PIL.Image")
 tifffile = pytest.importorskip("tifffile")
@@ -241,7 +240,7 @@ def test_the_kind_of_values_is_told():
     assert kind_of_values(values, values < 0) == ""
 
 
-def test_the_command_reports_failures_at_the_end(tmp_path):
+def test_the_command_reports_failures_at_the_end(discrepant, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     Image.fromarray(spoiled()).save(folder / "a.png")
@@ -278,7 +277,9 @@ def test_the_command_reports_failures_at_the_end(tmp_path):
         (("--known-bad", "nowhere.png"), "nowhere.png is not a file"),
     ],
 )
-def test_mistakes_are_one_sentence_before_the_work(tmp_path, arguments, said):
+def test_mistakes_are_one_sentence_before_the_work(
+    discrepant, tmp_path, arguments, said
+):
     Image.fromarray(spoiled()).save(tmp_path / "a.png")
     done = discrepant("restore", "a.png", "-o", "out.png", *arguments, cwd=tmp_path)
     assert done.returncode == 2
@@ -287,7 +288,7 @@ def test_mistakes_are_one_sentence_before_the_work(tmp_path, arguments, said):
     assert not (tmp_path / "out.png").exists()
 
 
-def test_a_guess_is_told_with_its_file(tmp_path):
+def test_a_guess_is_told_with_its_file(discrepant, tmp_path):
     Image.fromarray(picture()).save(tmp_path / "a.png")
     bad = np.ones((24, 30), bool)
     bad[::5, ::5] = False
