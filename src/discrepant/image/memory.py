@@ -9,8 +9,10 @@ from discrepant.errors import InputError
 # For each value of a page: the signed corruption (4), the probability (4), and two
 # masks (1 each), one of a page's own tiles and one of the result.
 BYTES_PER_VALUE = 10
-# For each value of the tile in work, and at most: see the line "peak" of
-# `python benchmarks/restore.py --large`, whose tiles are the largest there are.
+# For each value of the tile in work: `mode` holds two arrays of 16 floats, 128 bytes,
+# for the channels that it works on at a time, and as much again in smaller ones. On two
+# cores, 512×512×3 values took 196 bytes each at the peak. And for the largest tiles, of
+# 1088×1088×3 with their overlap: `python benchmarks/restore.py --large` prints the peak.
 TILE_BYTES_PER_VALUE = 250
 TILE_BYTES = 800_000_000
 
