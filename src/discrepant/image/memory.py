@@ -12,7 +12,7 @@ BYTES_PER_VALUE = 10
 # For each value of the tile in work: `mode` holds two arrays of 16 floats, 128 bytes,
 # for the channels that it works on at a time, and as much again in smaller ones. On two
 # cores, 512×512×3 values took 196 bytes each at the peak. And for the largest tiles, of
-# 1088×1088×3 with their overlap: `python benchmarks/restore.py --large` prints the peak.
+# 1088×1088×3 with overlap: `python benchmarks/restore.py --large` prints the peak.
 TILE_BYTES_PER_VALUE = 250
 TILE_BYTES = 800_000_000
 
