@@ -1,17 +1,20 @@
 """How fast one step of the network is, against the physical work in it.
 
-    python benchmarks/image.py [--large] [--plain] [--threads 2]
+    python benchmarks/image.py [--large] [--plain] [--threads 2] [--memory]
 
 A step is one forward and one backward pass. Its multiply–adds, divided by its time, are
 compared with what a matrix product of 2048×2048 reaches in the same run; then the time
 is shared out among the operations. The last column takes processor time for time: on a
 machine that does other work too it is the one to read, with ``--threads 1``.
 ``--large`` adds 512×512 at width 128, ``--plain`` leaves out the huge pages that
-`discrepant.image` asks for.
+`discrepant.image` asks for. ``--memory`` prints instead how much memory a step takes at
+its peak, in a process of its own, beside what `device.memory_needed` says.
 """
 
 import argparse
 import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -36,15 +39,55 @@ def shortest(function, repeats):
     return np.min(times, axis=0)
 
 
+STEP = """
+import resource, sys, torch
+from discrepant.image.network.architecture import INPUT_CHANNELS, Network
+torch.set_num_threads(1)
+size, width = map(int, sys.argv[1:])
+output = Network(3, width)(torch.rand(1, INPUT_CHANNELS, size, size))
+output.backward(output.detach() / output.numel())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak(size, width):
+    """Return the bytes that a process takes at most for one step."""
+    command = [sys.executable, "-c", STEP, str(size), str(width)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return 1024 * int(done.stdout)
+
+
+def memory(cases):
+    """Print what a step takes beyond the smallest one, which loads the libraries."""
+    from discrepant.image.network.device import memory_needed
+
+    without = peak(64, 1)
+    print("  size width  at its peak  as reckoned  floats a pixel")
+    for size, width in cases:
+        taken = peak(size, width) - without
+        print(
+            f"{size:6d} {width:5d} {taken / 2**20:8.0f} MiB "
+            f"{memory_needed(size, size, width) / 2**20:8.0f} MiB "
+            f"{taken / 4 / size**2:15.0f}"
+        )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--memory", action="store_true")
     options = parser.parse_args()
     if options.plain:
         os.environ["THP_MEM_ALLOC_ENABLE"] = "0"
+    cases = [(128, 32), (256, 32), (128, 128), (256, 128)]
+    if options.large:
+        cases.append((512, 128))
+    if options.memory:
+        memory(cases)
+        return
 
     from discrepant.image.network.architecture import (
         INPUT_CHANNELS,
@@ -61,9 +104,6 @@ def main():
     def product_rate():
         return 2048**3 / shortest(lambda: square @ square, 5)
 
-    cases = [(128, 32), (256, 32), (128, 128), (256, 128)]
-    if options.large:
-        cases.append((512, 128))
     print(f"{options.threads} threads, torch {torch.__version__}")
     print("  size width  step, ms  matrix product  network  share of it  by processors")
     for size, width in cases:

@@ -1,7 +1,7 @@
 """How well and how fast images are restored, beside what people use today.
 
     python benchmarks/restore.py [--images DIR] [--names F16,Baboon] [--csv table.csv]
-        [--large]
+        [--large] [--tuning [ROOM]]
 
 Every method sees the same corrupted image in the same run, and `restore` is told
 nothing. The median filter is granted its best size in hindsight; "0/255 inpainted" is
@@ -16,6 +16,11 @@ input.
 ``--large`` restores 4000×3000 values of the first image, repeated, instead: time,
 memory, and the error along the seams of the tiles against that elsewhere.
 
+``--tuning`` halves and doubles each constant of `restore` in turn, on the middle 96×96
+of each image, and prints by how many decibels the mean over the images changes under
+each kind of corruption, and which share of the values of clean images is then changed.
+With the name of a room (``detect``, ``patches``, …) only its constants are tried.
+
 Without ``--images``, four photographs that come with scikit-learn, matplotlib and
 scikit-image and that took no part in the making of `restore`.
 """
@@ -23,6 +28,9 @@ scikit-image and that took no part in the making of `restore`.
 import argparse
 import csv
 import time
+import warnings
+from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +41,7 @@ from discrepant.image.arrays import MARGIN, psnr
 from discrepant.image.files.formats import is_image, read
 from discrepant.image.network.architecture import INPUT_CHANNELS, Network
 from discrepant.image.noise import random_impulses, salt_and_pepper
-from discrepant.image.restore.front import tiles
+from discrepant.image.restore.tiles import windows
 
 PAPER = {
     ("F16", 0.1): 34.91,
@@ -44,6 +52,10 @@ PAPER = {
     ("Baboon", 0.5): 21.38,
     ("kodim03", 0.5): 32.47,
 }
+ROOMS = (
+    *("smooth", "lines", "judge", "mode", "detect", "borders", "tone", "patches"),
+    *("tiles", "front"),
+)
 NOISES = {"salt-and-pepper": salt_and_pepper, "random values": random_impulses}
 COLUMNS = (
     "image, corruption",
@@ -193,14 +205,93 @@ def large(image, seed):
     image, truth = found.image / 255, truth / 255
     error = ((image - truth) ** 2).mean(axis=2)
     seam = np.ones(error.shape, bool)
-    for inner, _, _ in tiles(*truth.shape):
-        seam[tuple(slice(s.start + 4, s.stop - 4) for s in inner)] = False
+    for window in windows(*truth.shape):
+        inner = tuple(slice(s.start + 4, s.stop - 4) for s in window.own)
+        seam[inner] = False
     seam[:4], seam[-4:], seam[:, :4], seam[:, -4:] = (False,) * 4
     print(
         f"4000×3000, random values 30%, fast: {psnr(image, truth):.2f} dB "
         f"in {seconds:.0f} s, peak {peak:.1f} GB; mean square error within 4 pixels "
         f"of a seam {error[seam].mean() / error[~seam].mean():.2f} × that elsewhere"
     )
+
+
+def trials(truth, seed):
+    """Return a part of an image under each kind of corruption, on [0, 255]."""
+    rng = np.random.default_rng(seed)
+    lines = truth.copy()
+    lines[20], lines[:, 33] = 0, 255
+    lines[0] = rng.integers(0, 256, lines[0].shape)
+    hit = rng.random(truth.shape) < 0.03
+    zingers = np.where(hit, 1e6 * rng.random(truth.shape), truth)
+    return {
+        **{f"{kind} 50%": corrupted(truth, kind, 0.5, seed) for kind in NOISES},
+        "dead lines": lines,
+        "zingers 3%": zingers.astype(np.float32),
+        "nothing": truth,
+    }
+
+
+def scores(images, seed):
+    """Return the mean PSNR under each corruption, and the share changed under none."""
+    found = {}
+    for truth in images:
+        for kind, given in trials(truth, seed).items():
+            image = restore(given, quality="fast").image
+            score = psnr(image / 255, truth / 255)
+            if kind == "nothing":
+                score = float(np.mean(image != truth))
+            found.setdefault(kind, []).append(score)
+    return {kind: float(np.mean(values)) for kind, values in found.items()}
+
+
+def scaled(value, factor):
+    if isinstance(value, tuple):
+        return tuple(scaled(one, factor) for one in value)
+    return max(1, round(value * factor)) if isinstance(value, int) else value * factor
+
+
+def tuning(images, seed, only):
+    """Print what each constant is worth."""
+    modules = [import_module(f"discrepant.image.restore.{room}") for room in ROOMS]
+    parts = [middle(image, 96) for image in images]
+    usual = scores(parts, seed)
+    print("| constant | value | " + " | ".join(usual) + " |")
+    print("| --- | --- |" + " --- |" * len(usual))
+    _print_scores("as it is", "", usual, dict.fromkeys(usual, 0.0), "")
+    for module in modules:
+        room = module.__name__.split(".")[-1]
+        there = getattr(module, "TUNING", None)
+        if there is None or (only != "all" and room != only):
+            continue
+        for field in fields(there):
+            for factor in (0.5, 2):
+                value = scaled(getattr(there, field.name), factor)
+                _put(modules, there, changed := replace(there, **{field.name: value}))
+                try:
+                    found = scores(parts, seed)
+                except Exception as error:  # beyond what the constant can be
+                    print(f"| {room}.{field.name} | {value} | {type(error).__name__} |")
+                else:
+                    _print_scores(f"{room}.{field.name}", value, found, usual, "+")
+                finally:
+                    _put(modules, changed, there)
+
+
+def _put(modules, old, new):
+    """Put one tuning in the place of another, by whatever name it was imported."""
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            if value is old:
+                setattr(module, name, new)
+
+
+def _print_scores(name, value, found, usual, sign):
+    cells = [
+        f"{score:.3%}" if kind == "nothing" else f"{score - usual[kind]:{sign}.2f}"
+        for kind, score in found.items()
+    ]
+    print(f"| {name} | {value} | " + " | ".join(cells) + " |", flush=True)
 
 
 def main():
@@ -213,12 +304,18 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--tuning", nargs="?", const="all", metavar="ROOM")
     options = parser.parse_args()
     levels = [float(level) for level in options.levels.split(",")]
     restore(np.dstack([np.eye(48, dtype=np.uint8)] * 3))  # compile
     images = photographs(options.images, options.names.split(",") * bool(options.names))
     if options.large:
         large(next(iter(images.values())), options.seed)
+        return
+    if options.tuning:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd constants make odd results
+            tuning(images.values(), options.seed, options.tuning)
         return
     rows = []
 

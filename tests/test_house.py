@@ -27,13 +27,17 @@ ORDER = {
     "table": "files",
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",
-    "image.restore": "kernels smooth detect borders tone patches front",
+    "image.restore": """
+        kernels smooth likelihood lines judge mode detect borders tone patches tiles
+        front
+    """,
     "image.network": """
-        fused_kernels fused architecture device corruption checkpoints prior baselines
+        fused_kernels fused architecture device checkpoints corruption prior fit
+        baselines
     """,
     "experiments": """
         running learning_curves ratio phase beyond comparison regression theorem1
-        images
+        photographs images
     """,
     "app": "interrupt restore demo pca reproduce cli",
 }

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from discrepant.app import cli
 from discrepant.errors import InputError
-from discrepant.experiments import images
+from discrepant.experiments import images, photographs
 from discrepant.experiments.running import Runner
 
 QUICK = images.Config.quick("fig3")
@@ -34,8 +34,8 @@ def test_each_figure_has_its_cases():
 
 def test_packing_keeps_an_image():
     image = data.astronaut()[:20, :30]
-    held = json.loads(json.dumps(images.packed(image / 255)))
-    assert np.array_equal(images.unpacked(held), image)
+    held = json.loads(json.dumps(photographs.packed(image / 255)))
+    assert np.array_equal(photographs.unpacked(held), image)
 
 
 @pytest.mark.parametrize("figure", ["fig1b", "fig3", "fig4", "fig5"])
@@ -43,34 +43,45 @@ def test_figures_are_drawn(figure):
     config = replace(TINY, figure=figure, most_images=2, shares=(0.3, 0.5))
     outcome = images.run(config, Runner(jobs=1))
     assert "dB" in outcome.finding
-    cases = config.cases(list(images.SHIPPED))
+    cases = config.cases(list(photographs.SHIPPED))
     assert len(outcome.rows) == len(cases) * len(images.METHODS) * 3
     assert outcome.table.count("\n") == len(cases) + 1
-    images.plot(outcome)
-    for companion in config.companions:
-        getattr(images, companion)(outcome)
+    (companion,) = config.companions
+    figures = {"curves": images.curves(outcome), "pictures": images.pictures(outcome)}
+    curves, pictures = figures["curves"], figures["pictures"]
+    assert sum(bool(ax.lines) for ax in curves.axes) == len(cases)
+    assert sum(bool(ax.images) for ax in pictures.axes) == 5 * len(cases)
+    drawn = images.plot(outcome)
+    assert bool(drawn.axes[0].lines) == (companion == "pictures")
 
 
 def test_images_of_a_folder_are_cropped(tmp_path):
     for name in ("other", "F16"):
         imsave(tmp_path / f"{name}.png", data.astronaut(), check_contrast=False)
     imsave(tmp_path / "small.png", data.camera()[:30, :20], check_contrast=False)
-    assert list(images.available(str(tmp_path))) == ["F16", "other", "small"]
-    config = replace(TINY, images=str(tmp_path))
-    assert images.clean("F16", config).shape == (40, 40, 3)
-    assert images.clean("small", config).shape == (30, 20)
+    assert list(photographs.available(str(tmp_path))) == ["F16", "other", "small"]
+
+    def photograph(name):
+        return photographs.photograph(name, str(tmp_path), 40)
+
+    assert photograph("F16").shape == (40, 40, 3)
+    assert photograph("small").shape == (30, 20)
     with pytest.raises(InputError, match="not a folder"):
-        images.available(str(tmp_path / "nowhere"))
+        photographs.available(str(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no"):
-        images.available(str(tmp_path / "empty"))
+        photographs.available(str(tmp_path / "empty"))
 
 
 @pytest.mark.parametrize("channels", [1, 2, 4, 5])
 def test_images_of_any_channels_are_drawn(tmp_path, channels):
     values = np.repeat(data.camera()[:44, :44, None] / 255, channels, axis=2)
     np.save(tmp_path / "a.npy", values)
-    images.plot(images.run(replace(TINY, images=str(tmp_path)), Runner(jobs=1)))
+    outcome = images.run(replace(TINY, images=str(tmp_path)), Runner(jobs=1))
+    panels = [ax.get_images()[0].get_array() for ax in images.plot(outcome).axes]
+    # The truth, the observation and three results; without three channels, the first.
+    assert [panel.shape for panel in panels] == [(40, 40)] * 5
+    assert np.allclose(panels[0], data.camera()[2:42, 2:42] / 255)
 
 
 def test_what_cannot_be_run_is_said_before_anything_runs(tmp_path, monkeypatch):
@@ -130,8 +141,7 @@ def test_figures_share_their_runs(tmp_path, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError
 
-    monkeypatch.setattr("discrepant.image.network.prior.fit", never)
-    monkeypatch.setattr("discrepant.image.network.baselines.fit", never)
+    monkeypatch.setattr("discrepant.image.network.fit.descend", never)
     other = images.run(replace(TINY, figure="fig1b"), Runner(jobs=1, folder=tmp_path))
     assert other.rows == first.rows
 

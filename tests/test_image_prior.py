@@ -20,16 +20,28 @@ from discrepant.image import (
     dip_l1,
     recover_image,
 )
-from discrepant.image.network import checkpoints, prior
+from discrepant.image.network import checkpoints
+from discrepant.image.network import fit as running
 from discrepant.image.network.architecture import multiplications
 from discrepant.image.network.device import check_memory, chosen_device, memory_needed
 from discrepant.image.network.fused import norm_leak
+from discrepant.image.network.prior import PAPER
 from discrepant.image.noise import salt_and_pepper
 
-torch.set_num_threads(1)
 SMALL = Settings(width=4, optimiser="adam", rate=0.01, corruption_rate=0.1, steps=12)
 TRUTH = data.astronaut()[60:90, 200:240] / 255
 NOISY = salt_and_pepper(TRUTH, 0.3, random_state=0)[0]
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    """One thread and one seed for each test, whatever ran before it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+    torch.set_num_threads(threads)
 
 
 def test_network_has_the_parameters_of_deep_image_prior():
@@ -56,7 +68,6 @@ def test_any_size_and_number_of_channels(shape):
 @pytest.mark.parametrize("margin", [0, 1])
 @pytest.mark.parametrize("slope", [0.2, 1])
 def test_fused_norm_is_what_it_stands_for(margin, slope):
-    torch.manual_seed(0)
     norm = torch.nn.BatchNorm2d(5, track_running_stats=False).double()
     with torch.no_grad():
         norm.weight.normal_()
@@ -84,15 +95,11 @@ def test_fused_norm_is_the_same_on_threads():
     z = torch.randn(1, 7, 200, 200)
     one = norm_leak(z, norm, 0.2, 1)
     torch.set_num_threads(3)
-    try:
-        assert torch.equal(one, norm_leak(z, norm, 0.2, 1))
-    finally:
-        torch.set_num_threads(1)
+    assert torch.equal(one, norm_leak(z, norm, 0.2, 1))
 
 
 def test_gradient_of_the_network():
     """One SGD step moves θ against the gradient of the mean square."""
-    torch.manual_seed(0)
     settings = Settings(width=3, rate=1e-3)
     signal = NetworkPrior((30, 40, 3), settings, seed=1)
     signal.network.double()
@@ -157,13 +164,13 @@ def test_the_rate_of_the_corruption_does_not_depend_on_the_size():
     small, large = (Corruption((n,)) for n in (10, 1000))
     for corruption in (small, large):
         for _ in range(5):
-            corruption.descend(corruption.value() - 0.7, prior.PAPER.corruption_rate)
+            corruption.descend(corruption.value() - 0.7, PAPER.corruption_rate)
     assert torch.equal(small.g, large.g[:10])
     # The paper: SGD at 500 on the mean square over 512×512×3 values.
     g = torch.full((1,), 1e-5, requires_grad=True)
     ((g * g - 1e-10 - 0.7) ** 2 / (512 * 512 * 3)).sum().backward()
     first = Corruption((1,))
-    first.descend(first.value() - 0.7, prior.PAPER.corruption_rate)
+    first.descend(first.value() - 0.7, PAPER.corruption_rate)
     torch.testing.assert_close(first.g.detach(), g.detach() - 500 * g.grad)
 
 
@@ -205,7 +212,7 @@ def test_a_killed_run_goes_on_to_the_same_result(tmp_path, monkeypatch, optimise
             raise Killed
 
     monkeypatch.setattr(checkpoints, "save", kill_after_third)
-    monkeypatch.setattr(prior, "SECONDS_BETWEEN", 0)
+    monkeypatch.setattr(running, "SECONDS_BETWEEN", 0)
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Killed):
         fit(NOISY, settings, checkpoint=path, **options)
@@ -219,7 +226,7 @@ def test_a_killed_run_goes_on_to_the_same_result(tmp_path, monkeypatch, optimise
 
 
 def test_a_checkpoint_holds_no_pickles_and_is_not_mixed(tmp_path, monkeypatch):
-    monkeypatch.setattr(prior, "SECONDS_BETWEEN", 0)
+    monkeypatch.setattr(running, "SECONDS_BETWEEN", 0)
     path = tmp_path / "run.checkpoint"
     recover_image(NOISY, SMALL, every=4, checkpoint=path)
     with np.load(path, allow_pickle=False) as file:
@@ -237,7 +244,7 @@ def test_a_checkpoint_holds_no_pickles_and_is_not_mixed(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(prior, "SECONDS_BETWEEN", 0)
+    monkeypatch.setattr(running, "SECONDS_BETWEEN", 0)
     whole = recover_image(NOISY, SMALL, every=4)
     path, savez, calls = tmp_path / "run.checkpoint", np.savez, []
 
@@ -265,8 +272,8 @@ def test_a_process_killed_outright_goes_on(tmp_path):
 import numpy as np, torch
 torch.set_num_threads(1)
 from discrepant.image import Settings, recover_image
-from discrepant.image.network import prior
-prior.SECONDS_BETWEEN = 0.2
+from discrepant.image.network import fit
+fit.SECONDS_BETWEEN = 0.2
 image = np.random.default_rng(0).random((64, 64, 3))
 found = recover_image(
     image, Settings(width=8, steps=400, rate=0.1), every=10,
@@ -298,7 +305,7 @@ np.save({str(tmp_path / "image.npy")!r}, found.image)
         (np.full((4, 4), 3.0), r"\[0, 1\]"),
         (np.array([["a", "b"]]), "floats"),
         (np.zeros((4, 4), complex), "floats"),
-        ([[1.0], [1.0, 2.0]], "not an image"),
+        ([[1.0], [1.0, 2.0]], "rows of different lengths"),
     ],
 )
 def test_what_is_no_image_is_refused(image, sentence):
@@ -312,7 +319,7 @@ def test_dark_images_are_no_divergence(level):
     assert 0 < found.history["loss"][-1] < found.history["loss"][0]
 
 
-def test_alpha_is_set_aside():
+def test_transparency_is_set_aside():
     image = np.random.default_rng(0).integers(0, 256, (16, 20, 4), np.uint8)
     found = recover_image(image, SMALL, truth=image)
     assert (
@@ -323,12 +330,22 @@ def test_alpha_is_set_aside():
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"every": 0}, {"every": 2.5}, {"random_state": None}, {"device": None}],
+    ("option", "value"),
+    [("every", 0), ("every", 2.5), ("random_state", None), ("device", None)],
 )
-def test_wrong_options_are_refused(options):
-    with pytest.raises(InputError):
-        recover_image(NOISY, SMALL, **options)
+def test_wrong_options_are_refused(option, value):
+    with pytest.raises(InputError, match=f"{option} must be"):
+        recover_image(NOISY, SMALL, **{option: value})
+
+
+def test_progress_is_told_of_every_point():
+    told = []
+    found = recover_image(
+        NOISY, SMALL, every=4, progress=lambda *report: told.append(report)
+    )
+    assert [share for share, _ in told] == [0, 4 / 12, 8 / 12, 1]
+    assert all("loss" in note for _, note in told)
+    assert len(found.history["step"]) == len(told)
 
 
 def test_what_is_fitted_is_not_an_option():
@@ -337,19 +354,19 @@ def test_what_is_fitted_is_not_an_option():
 
 
 def test_wrong_settings_are_refused():
-    for settings in (
-        {"optimiser": "magic"},
-        {"rate": 0},
-        {"corruption_rate": -1},
-        {"rate": "x"},
-        {"steps": 0},
-        {"steps": 2.5},
-        {"width": 0},
-        {"settling": -1},
-        {"perturbation": float("nan")},
+    for name, value in (
+        ("optimiser", "magic"),
+        ("rate", 0),
+        ("corruption_rate", -1),
+        ("rate", "x"),
+        ("steps", 0),
+        ("steps", 2.5),
+        ("width", 0),
+        ("settling", -1),
+        ("perturbation", float("nan")),
     ):
-        with pytest.raises(InputError):
-            Settings(**settings)
+        with pytest.raises(InputError, match=f"{name} must be"):
+            Settings(**{name: value})
     with pytest.raises(InputError, match="shape"):
         recover_image(NOISY, SMALL, truth=TRUTH[1:])
     with pytest.raises(InputError, match="diverged"):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,8 @@ from scipy.ndimage import median_filter
 
 from discrepant import InputError, restore
 from discrepant.image.restore.borders import separate
-from discrepant.image.restore.front import tiles
-from discrepant.image.restore.kernels import bend
-from discrepant.image.restore.patches import LEAST, RIDGE, Search, predict
-from discrepant.image.restore.smooth import coupling, smooth, spread
+from discrepant.image.restore.tiles import TUNING as TILES
+from discrepant.image.restore.tiles import windows
 
 data = pytest.importorskip("skimage.data")
 CAT = data.chelsea()[60:156, 130:226]
@@ -92,11 +91,12 @@ def test_what_is_judged_clean_is_kept_bit_for_bit(dtype):
     assert 0.15 < result.mask.mean() < 0.25
 
 
-def test_alpha_is_kept():
-    alpha = np.random.default_rng(0).integers(0, 256, CAT.shape[:2], np.uint8)
-    rgba = np.dstack([spoil(CAT, "salt-and-pepper", 0.2), alpha])
+def test_transparency_is_kept():
+    opacity = np.random.default_rng(0).integers(0, 256, CAT.shape[:2], np.uint8)
+    rgba = np.dstack([spoil(CAT, "salt-and-pepper", 0.2), opacity])
     result = restore(rgba, quality="fast")
-    assert np.array_equal(result.image[..., 3], alpha)
+    assert np.array_equal(result.image[..., 3], opacity)
+    assert not result.mask[..., 3].any()
     assert psnr(result.image[..., :3], CAT) > 35
 
 
@@ -192,13 +192,28 @@ def test_channels_of_other_units_are_judged_on_their_own_scale():
 
 def test_masked_values_of_a_masked_array_are_bad():
     hit = np.random.default_rng(0).random(CAT.shape) < 0.2
-    found = restore(np.ma.masked_array(CAT, hit), quality="fast")
+    hidden = np.ma.masked_array(CAT, hit)
+    assert restore(hidden, quality="fast").mask[hit].all()
+    hole = np.zeros(CAT.shape[:2], bool)
+    hole[30:36, 40:60] = True
+    found = restore(hidden, quality="fast", mask=hole)
     assert found.mask[hit].all()
+    assert found.mask[hole].all()
 
 
 def test_many_channels_make_small_tiles():
-    _, outer, _ = next(tiles(2000, 2000, 200))
-    assert (outer[0].stop - outer[0].start) * (outer[1].stop - outer[1].start) < 40_000
+    rows, columns = next(windows(2000, 2000, 200)).seen
+    assert (rows.stop - rows.start) * (columns.stop - columns.start) < 40_000
+
+
+def test_tiles_decide_on_every_value_once():
+    decided = np.zeros((2500, 1100), int)
+    for window in windows(2500, 1100, 3):
+        decided[window.own] += 1
+        seen = decided[window.seen]
+        assert np.shares_memory(seen[window.within], decided[window.own])
+        assert seen[window.within].shape == decided[window.own].shape
+    assert (decided == 1).all()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (3, 3, 3), (2, 50, 3)])
@@ -220,7 +235,7 @@ def test_pure_noise_ends_with_a_warning():
     assert np.isfinite(found.probability).all()
 
 
-def test_four_channels_in_front_are_no_alpha():
+def test_of_four_channels_in_front_none_is_transparency():
     stack = np.concatenate([CAT, CAT[..., :1]], axis=2)
     stack[40, 50] = 255
     assert not restore(stack, quality="fast").mask[..., 3].any()
@@ -235,10 +250,15 @@ def test_the_same_input_gives_the_same_output(monkeypatch):
     assert np.array_equal(restore(spoiled, quality="fast").image, first)
 
 
+def cut_into_small_tiles(monkeypatch):
+    small = replace(TILES, side=48)
+    monkeypatch.setattr("discrepant.image.restore.tiles.TUNING", small)
+
+
 def test_tiles_leave_no_seam(monkeypatch):
     spoiled = spoil(CAT, "salt-and-pepper", 0.5)
     whole = restore(spoiled, quality="fast").image
-    monkeypatch.setattr("discrepant.image.restore.front.TILE", 48)
+    cut_into_small_tiles(monkeypatch)
     tiled = restore(spoiled, quality="fast")
     assert set(tiled.history["tile"]) == {0, 1, 2, 3}
     seam = np.s_[46:50]
@@ -254,7 +274,7 @@ def test_time_runs_out_and_there_is_a_result():
 
 
 def test_tiles_beyond_the_time_stay_as_they_were(monkeypatch):
-    monkeypatch.setattr("discrepant.image.restore.front.TILE", 48)
+    cut_into_small_tiles(monkeypatch)
     spoiled = spoil(CAT, "salt-and-pepper", 0.3)
     result = restore(spoiled, time_limit=1e-3)
     assert set(result.history["tile"]) == {0}
@@ -274,6 +294,24 @@ def test_progress_may_stop_it():
     assert len(told) <= 5
 
 
+def test_progress_that_answers_nothing_goes_on():
+    told = []
+    found = restore(CAT, quality="fast", progress=lambda *report: told.append(report))
+    assert found.complete
+    assert len(told) == len(found.history["step"]) + 1
+    assert told[-1] == (1, "0% corrupted")
+
+
+def test_a_stop_keeps_what_was_not_reached(monkeypatch):
+    cut_into_small_tiles(monkeypatch)
+    spoiled = spoil(CAT, "salt-and-pepper", 0.3)
+    found = restore(spoiled, progress=lambda share, note: False)
+    assert not found.complete
+    assert found.history["tile"].tolist() == [0]
+    assert np.array_equal(found.image[48:], spoiled[48:])
+    assert psnr(found.image[:48, :48], CAT[:48, :48]) > 20
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -286,7 +324,9 @@ def test_progress_may_stop_it():
         ({"image": np.zeros((4, 4)), "quality": "good"}, "quality"),
         ({"image": np.zeros((4, 4)), "time_limit": 0}, "time_limit"),
         ({"image": np.zeros((4, 4, 3)), "channel_axis": 5}, "channel_axis"),
-        ({"image": np.zeros((4, 4)), "device": "abacus"}, "device"),
+        ({"image": np.zeros((4, 4, 3)), "channel_axis": None}, "channel_axis"),
+        ({"image": np.zeros((4, 4)), "mask": np.ones((4, 4))}, "bools"),
+        ({"image": [[1.0], [1.0, 2.0]]}, "rows of different lengths"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments, sentence):
@@ -325,55 +365,3 @@ def test_a_large_image_stays_within_memory():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert int(run.stdout) < 6e6  # kilobytes
-
-
-# The laws of the parts.
-
-
-def test_bending_is_symmetric_and_ignores_planes():
-    rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((2, 7, 9, 2))
-    Qa, Qb = np.empty_like(a), np.empty_like(b)
-    bend(a, 0.3, Qa)
-    bend(b, 0.3, Qb)
-    assert np.vdot(a, Qb) == pytest.approx(np.vdot(Qa, b))
-    assert np.vdot(a, Qa) > 0
-    i, j = np.mgrid[:7, :9]
-    plane = (1.0 + 2 * i - 3 * j)[..., None]
-    bend(plane, 0.0, Qp := np.empty_like(plane))
-    assert np.abs(Qp).max() < 1e-12
-
-
-def test_a_stiff_plate_continues_a_plane_over_gaps():
-    i, j = np.mgrid[:20, :20]
-    plane = (0.02 * i + 0.01 * j)[..., None].astype(np.float32)
-    clean = np.random.default_rng(0).random(plane.shape) < 0.4
-    start = spread(np.where(clean, plane, 0), clean)
-    weight = clean.astype(np.float32)
-    out = smooth(plane, weight, 1e-3, coupling(plane), start, steps=200)
-    assert np.abs(out - plane).max() < 0.03
-
-
-def test_predictions_are_those_of_the_gaussian():
-    rng = np.random.default_rng(0)
-    x = rng.random((7, 6, 1)).astype(np.float32)
-    y = x + 0.1 * rng.standard_normal(x.shape).astype(np.float32)
-    noise = np.where(rng.random(x.shape) < 0.7, 0.01, -1).astype(np.float32)
-    mean, _ = predict(x, y, noise, Search(stride=1))
-    # Two patches of 6×6 fit into 7×6; both form the group of both.
-    patches = np.stack([x[k : k + 6].ravel() for k in range(2)]).astype(float)
-    centre = patches.mean(0)
-    S = (patches - centre).T @ (patches - centre) / 2
-    jitter = LEAST + RIDGE * np.trace(S) / len(S)
-    total, precision = np.zeros((2, 7, 6))
-    for k in range(2):
-        seen = noise[k : k + 6].ravel() >= 0
-        for m in range(36):
-            others = seen & (np.arange(36) != m)
-            K = S[np.ix_(others, others)] + (0.01 + jitter) * np.eye(others.sum())
-            gain = np.linalg.solve(K, S[others, m])
-            guess = centre[m] + gain @ (y[k : k + 6].ravel() - centre)[others]
-            spread_ = S[m, m] - gain @ S[others, m] + jitter
-            total[k + m // 6, m % 6] += guess / spread_
-            precision[k + m // 6, m % 6] += 1 / spread_
-    assert np.allclose(mean[..., 0], total / precision, atol=2e-3)

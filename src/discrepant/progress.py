@@ -63,13 +63,3 @@ def reporting(progress: bool | Progress | None, description: str) -> Iterator[Wa
         task = shown.add_task(description, total=1.0, note="")
 
         yield Watch(lambda share, note: shown.update(task, completed=share, note=note))
-
-
-OldReport = Callable[[int, str], None]
-
-
-@contextmanager
-def bar(description: str, total: int | None, show: bool) -> Iterator[OldReport]:
-    """Show a bar counted in steps; to be replaced by `reporting`."""
-    with reporting(show, description) as report:
-        yield lambda done, note: (report(done / total if total else 0.0, note), None)[1]

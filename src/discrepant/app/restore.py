@@ -279,7 +279,7 @@ def _restored(
 def _marks(bad: Picture | None, picture: Picture) -> list[Array | None]:
     """Return what is known to be bad of each page: one page or channel serves all."""
     pages, all_channels = picture.n_pages, picture.channels
-    channels = all_channels - picture.alpha
+    channels = all_channels - picture.transparent
     if bad is None:
         return [None] * pages
     if bad.n_pages not in (1, pages):
@@ -308,7 +308,7 @@ def _flat(marks: Array) -> Array:
 
 
 def _mask_path(job: Job, picture: Picture) -> Path:
-    simple = not picture.page_axes and picture.channels - picture.alpha in (1, 3)
+    simple = not picture.page_axes and picture.channels - picture.transparent in (1, 3)
     return job.mask(".png" if simple else ".tif")
 
 

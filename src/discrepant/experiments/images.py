@@ -6,19 +6,16 @@ truth, pass it and fit the corruption; the paper grants them the step of their b
 PSNR, marked here by a circle. The third needs no such help.
 """
 
-import base64
-import zlib
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.experiments.photographs import available, packed, photograph, unpacked
 from discrepant.experiments.running import Outcome, Row, Runner
-from discrepant.image.arrays import MARGIN, checked_image, psnr
-from discrepant.image.files.formats import FORMATS, is_image, read
+from discrepant.image.arrays import MARGIN, psnr
 from discrepant.image.noise import salt_and_pepper
 from discrepant.linalg import Array
 from discrepant.plotting import COLOURS, new_figure, styled
@@ -27,17 +24,34 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 METHODS = {"dip": "DIP", "dip-l1": "DIP-ℓ1", "double": "ours"}
-SHIPPED = ("astronaut", "coffee", "chelsea")
-FIRST = ("F16", "Peppers", "Baboon", "kodim03")  # the paper's, in its order
 
 
 @dataclass(frozen=True)
 class Config:
     """The reduced scale: small crops, a narrow network, Adam, fewer and larger steps.
 
-    ``size`` is the side of the crop, taken from the middle. ``crossed`` shows every
-    image at every share in Figure 5, where the paper shows one at all shares and all at
-    one; ``together`` runs as many at a time as there are cores.
+    Attributes
+    ----------
+    figure : {"fig1b", "fig3", "fig4", "fig5"}
+        Which figure of the paper.
+    images : str or None
+        The folder of the images; None means those that come with scikit-image.
+    shares : tuple of float
+        The corrupted shares.
+    most_images : int
+        How many images are shown.
+    size : int or None
+        Side of the crop from the middle of each image; None means the whole image.
+    width, optimiser, rate, corruption_rate, start, steps, settling
+        Those of `discrepant.image.Settings`, by trial: a corruption rate 30 times the
+        paper's, since there are 50 times fewer steps.
+    every : int
+        Steps between two points of a learning curve.
+    crossed : bool
+        Whether Figure 5 shows every image at every share, where the paper shows one
+        image at all shares and all images at one share.
+    together : bool
+        Whether as many runs as there are cores go on at a time.
     """
 
     figure: str
@@ -110,43 +124,6 @@ class Config:
         ]
 
 
-def available(folder: str | None) -> dict[str, Path | None]:
-    """Return the images by name: those of a folder, or those of scikit-image."""
-    if folder is None:
-        return dict.fromkeys(SHIPPED)
-    root = Path(folder)
-    if not root.is_dir():
-        raise InputError(f"--images {folder} is not a folder.")
-    files = sorted(path for path in root.iterdir() if is_image(path))
-    if not files:
-        raise InputError(f"--images {folder} holds no {', '.join(FORMATS)} file.")
-    rank = {name: i for i, name in enumerate(FIRST)}
-    files.sort(key=lambda path: rank.get(path.stem, len(rank)))
-    found: dict[str, Path | None] = {path.stem: path for path in files}
-    if len(found) < len(files):
-        raise InputError(f"--images {folder} holds two files of one name.")
-    return found
-
-
-def clean(name: str, config: Config) -> Array:
-    """Return an image at the scale of the experiment."""
-    path = available(config.images)[name]
-    if path is None:
-        from skimage import data
-
-        values = checked_image(getattr(data, name)())
-    else:
-        _, page = next(read(path).pages())
-        try:
-            values = checked_image(page if page.ndim == 2 else np.moveaxis(page, 0, -1))
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
-    if config.size is not None:
-        top, left = (max(0, (size - config.size) // 2) for size in values.shape[:2])
-        values = values[top : top + config.size, left : left + config.size]
-    return values
-
-
 def check(config: Config) -> list[tuple[str, float]]:
     """Return the cases, once all that they need is known to be there."""
     if any(find_spec(module) is None for module in ("torch", "skimage")):
@@ -155,13 +132,13 @@ def check(config: Config) -> list[tuple[str, float]]:
         )
     cases = config.cases(list(available(config.images)))
     for name in dict.fromkeys(name for name, _ in cases):
-        clean(name, config)
+        photograph(name, config.images, config.size)
     return cases
 
 
 def problem(name: str, share: float, config: Config, seed: int) -> tuple[Array, Array]:
     """Return a clean image and what was observed of it; all methods see the same."""
-    truth = clean(name, config)
+    truth = photograph(name, config.images, config.size)
     where = [seed, round(1000 * share), sum(name.encode())]
     return truth, salt_and_pepper(truth, share, random_state=where)[0]
 
@@ -210,13 +187,15 @@ def descent(
         )
     finally:
         torch.set_num_threads(threads)
+    chosen = found.image if method == "double" else found.best
+    assert chosen is not None  # the truth is known here
     return {
         "steps": found.history["step"].tolist(),
         "psnr": found.history["psnr"].tolist(),
         "loss": found.history["loss"].tolist(),
         "seconds": float(found.history["seconds"][-1]),
         "interior": psnr(found.image, truth, MARGIN),
-        "image": packed(found.image if method == "double" else found.best),
+        "image": packed(chosen),
     }
 
 
@@ -341,20 +320,6 @@ def table(
         cells = " | ".join(f"{number:.2f}" for number in numbers)
         lines.append(f"| {name} | {share:.0%} | {cells} |")
     return "\n".join(lines)
-
-
-def packed(image: Array) -> list[Any]:
-    """Return an image in 8 bits as something JSON can hold."""
-    values = np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)
-    text = base64.b64encode(zlib.compress(values.tobytes())).decode()
-    return [list(values.shape), text]
-
-
-def unpacked(held: list[Any]) -> np.ndarray:
-    """Return the image again."""
-    shape, text = held
-    values = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8)
-    return values.reshape(shape)
 
 
 def plot(outcome: Outcome) -> "Figure":

@@ -6,38 +6,59 @@ when they are first used, both part of ``pip install 'discrepant[image]'``.
 
 import os
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discrepant.errors import InputError
+
+if TYPE_CHECKING:
+    from discrepant.image.filters import adaptive_median, inpaint_extremes, median
+    from discrepant.image.network.architecture import Network
+    from discrepant.image.network.baselines import dip, dip_l1
+    from discrepant.image.network.corruption import Corruption
+    from discrepant.image.network.fit import ImageRecovery, recover_image
+    from discrepant.image.network.prior import NetworkPrior, Settings
+    from discrepant.image.restore.front import Restoration
+
+__all__ = [
+    "Corruption",
+    "ImageRecovery",
+    "Network",
+    "NetworkPrior",
+    "Restoration",
+    "Settings",
+    "adaptive_median",
+    "dip",
+    "dip_l1",
+    "inpaint_extremes",
+    "median",
+    "recover_image",
+]
 
 # A step allocates gigabytes and gives them back. In pages of 2 MB instead of 4 kB the
 # system has far less to do; PyTorch reads this once, when it first allocates.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
-# name → the module that holds it
-_PUBLIC = {
+_MODULES = {  # the same names as above, each with the module that holds it
     "Corruption": "network.corruption",
-    "ImageRecovery": "network.prior",
+    "ImageRecovery": "network.fit",
     "Network": "network.architecture",
     "NetworkPrior": "network.prior",
     "Restoration": "restore.front",
+    "Settings": "network.prior",
     "adaptive_median": "filters",
     "dip": "network.baselines",
     "dip_l1": "network.baselines",
     "inpaint_extremes": "filters",
     "median": "filters",
-    "Settings": "network.prior",
-    "recover_image": "network.prior",
+    "recover_image": "network.fit",
 }
-
-__all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "skimage"):
             raise
@@ -47,4 +68,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_PUBLIC)
+    return sorted(__all__)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discrepant.errors import InputError
-from discrepant.image.arrays import checked_image
+from discrepant.image.arrays import unit_image
 from discrepant.linalg import Array
 
 
@@ -12,23 +12,26 @@ def median(image: ArrayLike, size: int = 3) -> Array:
     """Replace each value by the median of a window around it, channel by channel."""
     from scipy.ndimage import median_filter
 
-    values = checked_image(image)
+    values = unit_image(image)
     _check_window(size)
-    return median_filter(values, size=_window(values, size), mode="reflect")
+    found: Array = median_filter(values, size=_window(values, size), mode="reflect")
+    return found
 
 
 def adaptive_median(image: ArrayLike, most: int = 13) -> Array:
     """Replace impulses by the median of the smallest window that is not all impulses.
 
-    A window is grown until its median lies strictly between its extremes; the value is
-    kept if it does so too (Hwang and Haddad; 1995).
+    For each value the window grows from 3×3 up to ``most``×``most`` until its median
+    lies strictly between its lowest and its highest value. If then the value itself
+    lies strictly between them it is kept, else the median takes its place (Hwang and
+    Haddad; 1995).
     """
     from scipy.ndimage import maximum_filter, median_filter, minimum_filter
 
-    values = checked_image(image)
+    values = unit_image(image)
     _check_window(most)
     found = np.array(values)
-    waiting = np.ones(values.shape, bool)
+    waiting = np.ones(values.shape, bool)  # no window was large enough so far
     for size in range(3, most + 1, 2):
         window = _window(values, size)
         low = minimum_filter(values, size=window, mode="reflect")
@@ -53,7 +56,7 @@ def inpaint_extremes(image: ArrayLike) -> Array:
         raise InputError(
             "Inpainting needs scikit-image: pip install 'discrepant[restore]'."
         ) from None
-    values = checked_image(image)
+    values = unit_image(image)
     channels = values[..., None] if values.ndim == 2 else values
     filled = np.empty_like(channels)
     for c in range(channels.shape[2]):
@@ -62,10 +65,12 @@ def inpaint_extremes(image: ArrayLike) -> Array:
         filled[..., c] = (
             channel if bad.all() or not bad.any() else inpaint_biharmonic(channel, bad)
         )
-    return np.clip(filled.reshape(values.shape), 0, 1)
+    clipped: Array = np.clip(filled.reshape(values.shape), 0, 1)
+    return clipped
 
 
 def _window(values: Array, size: int) -> tuple[int, ...]:
+    """Return the window's shape: square over the pixels, one channel at a time."""
     return (size, size) + (1,) * (values.ndim - 2)
 
 

@@ -5,9 +5,14 @@ from pathlib import Path
 
 from discrepant.errors import InputError
 
-# What `restore` takes, beside an image and its copy: for each value of a page, and for
-# the tile in work, which grows with the page up to a bound.
+# What `restore` takes beside an image and its copy, in bytes.
+# For each value of a page: the signed corruption (4), the probability (4), and two
+# masks (1 each), one of a page's own tiles and one of the result.
 BYTES_PER_VALUE = 10
+# For each value of the tile in work: `mode` holds two arrays of 16 floats, 128 bytes,
+# for the channels that it works on at a time, and as much again in smaller ones. On two
+# cores, 512×512×3 values took 196 bytes each at the peak. And for the largest tiles, of
+# 1088×1088×3 with overlap: `python benchmarks/restore.py --large` prints the peak.
 TILE_BYTES_PER_VALUE = 250
 TILE_BYTES = 800_000_000
 
@@ -21,13 +26,18 @@ def physical_memory() -> int | None:
 
 
 def memory_needed(values: int, page: int, itemsize: int) -> int:
-    """Return the bytes that restoring a file takes, roughly."""
+    """Return roughly how many bytes it takes to restore a file.
+
+    ``values`` is how many values the file holds, ``page`` how many of them are restored
+    at a time, ``itemsize`` the bytes of one.
+    """
     tile = min(TILE_BYTES, TILE_BYTES_PER_VALUE * page)
-    return values * (2 * itemsize + 1) + BYTES_PER_VALUE * page + tile
+    file = values * (2 * itemsize + 1)  # the image, its copy, and the mask
+    return file + BYTES_PER_VALUE * page + tile
 
 
 def check_room(path: Path, values: int, page: int, itemsize: int) -> None:
-    """Refuse a file of so many values, ``page`` of them at a time, if too large."""
+    """Refuse a file that does not fit into memory; see `memory_needed`."""
     needed, there = memory_needed(values, page, itemsize), physical_memory()
     if there is not None and needed > there:
         raise InputError(

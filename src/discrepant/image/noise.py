@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.image.arrays import check_floats
 from discrepant.linalg import Array
 
 Noisy = tuple[Array, np.ndarray]
@@ -25,13 +26,13 @@ def salt_and_pepper(
     mask, rng = _drawn(image, share, pixels, random_state)
     shape = image.shape[:2] if pixels else image.shape
     salt = (rng.random(shape) < 0.5).astype(image.dtype)
-    return _placed(image, mask, _spread(salt, image)), mask
+    return _placed(image, mask, _over_channels(salt, image)), mask
 
 
 def random_impulses(
     image: Array, share: float, *, pixels: bool = False, random_state: Any = None
 ) -> Noisy:
-    """Replace a share of the values by uniform ones: nothing tells them by sight."""
+    """Replace a share of the values by others, drawn evenly from 0 to 1."""
     mask, rng = _drawn(image, share, pixels, random_state)
     return _placed(image, mask, rng.random(image.shape).astype(image.dtype)), mask
 
@@ -41,7 +42,7 @@ def hot_pixels(
 ) -> Noisy:
     """Add between half of ``excess`` and all of it to a share of the pixels."""
     mask, rng = _drawn(image, share, True, random_state)
-    added = _spread(excess * rng.uniform(0.5, 1, image.shape[:2]), image)
+    added = _over_channels(excess * rng.uniform(0.5, 1, image.shape[:2]), image)
     hot = np.minimum(image + added, 1).astype(image.dtype)
     return _placed(image, mask, hot), mask
 
@@ -64,14 +65,14 @@ def dead_lines(
 def _drawn(
     image: Array, share: float, pixels: bool, random_state: Any
 ) -> tuple[np.ndarray, np.random.Generator]:
-    """Draw which values, or whole pixels, are hit."""
+    """Draw which values, or whole pixels, are corrupted; the generator draws on."""
     _check(image, share)
     rng = np.random.default_rng(random_state)
     hit = rng.random(image.shape[:2] if pixels else image.shape) < share
-    return _spread(hit, image), rng
+    return _over_channels(hit, image), rng
 
 
-def _spread(values: np.ndarray, image: Array) -> np.ndarray:
+def _over_channels(values: np.ndarray, image: Array) -> np.ndarray:
     """Repeat what holds for a pixel over its channels."""
     if values.ndim < image.ndim:
         values = values[..., None]
@@ -79,14 +80,11 @@ def _spread(values: np.ndarray, image: Array) -> np.ndarray:
 
 
 def _placed(image: Array, mask: np.ndarray, values: np.ndarray) -> Array:
+    """Return the image with other values where the mask is set."""
     return np.where(mask, values, image)
 
 
 def _check(image: Array, share: float) -> None:
-    if image.ndim not in (2, 3) or image.dtype.kind != "f":
-        raise InputError(
-            "An image of floats in [0, 1] is needed, (H, W) or (H, W, C); got "
-            f"{image.dtype} of shape {image.shape}."
-        )
+    check_floats(image)
     if not 0 <= share <= 1:
         raise InputError(f"The corrupted share must be from 0 to 1, got {share!r}.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from discrepant.errors import InputError
-from discrepant.image.arrays import MOST_CHANNELS, has_alpha
+from discrepant.image.arrays import MOST_CHANNELS, has_transparency
 from discrepant.image.files.picture import Picture, upright
 from discrepant.image.files.pillow import is_deep, read_pillow, write_pillow
 from discrepant.image.files.tiff import read_tiff, write_tiff
@@ -23,8 +23,10 @@ FORMATS = {
     ".webp": "WEBP",
     ".npy": "NPY",
 }
-_COLOUR_LIMITS = {"PNG": (1, 3), "JPEG": (1, 3), "WEBP": (1, 3)}
-_WITH_ALPHA = {"PNG": (2, 4), "JPEG": (), "WEBP": (4,)}
+# How many channels a format can hold, without transparency and with it, and how many
+# pixels a side may have.
+_OPAQUE = {"PNG": (1, 3), "JPEG": (1, 3), "WEBP": (1, 3)}
+_TRANSPARENT = {"PNG": (2, 4), "JPEG": (), "WEBP": (4,)}
 _LONGEST_SIDE = {"PNG": 2**31 - 1, "JPEG": 65_500, "WEBP": 16_383}
 _MISSING = (
     "This needs Pillow, tifffile and imagecodecs: pip install 'discrepant[restore]'."
@@ -37,7 +39,7 @@ def is_image(path: Path) -> bool:
 
 
 def read(path: Path) -> Picture:
-    """Read an image file; what cannot be read is one sentence."""
+    """Read an image file; if that fails, one sentence says why."""
     kind = _format(path)
     if not path.is_file():
         raise InputError(f"{path} is not a file.")
@@ -71,8 +73,8 @@ def check_fits(path: Path, picture: Picture) -> None:
         return
     if picture.page_axes:
         raise InputError(f"{path.name}: {kind} cannot hold several pages; use .tif.")
-    if channels not in (_WITH_ALPHA if picture.alpha else _COLOUR_LIMITS)[kind]:
-        also = ", one of them alpha" if picture.alpha else ""
+    if channels not in (_TRANSPARENT if picture.transparent else _OPAQUE)[kind]:
+        also = ", one of them transparency" if picture.transparent else ""
         raise InputError(
             f"{path.name}: {kind} cannot hold {channels} channels{also}; use .tif."
         )
@@ -87,7 +89,7 @@ def check_fits(path: Path, picture: Picture) -> None:
 
 
 def write(path: Path, picture: Picture, values: Array) -> None:
-    """Write values in place of the picture's, with its metadata where it can be."""
+    """Write values in place of the picture's, with what metadata the format holds."""
     check_fits(path, picture)
     kind = _format(path)
     try:
@@ -115,6 +117,7 @@ def _format(path: Path) -> str:
 
 
 def _why(error: Exception) -> str:
+    """Return the first line of what went wrong, to stand within a sentence."""
     return str(error).split("\n")[0].rstrip(".") or type(error).__name__
 
 
@@ -135,7 +138,7 @@ def _read_npy(path: Path) -> Picture:
     page = there.size // (len(there) or 1) if pages else there.size
     check_room(path, there.size, page, there.dtype.itemsize)
     values = np.array(there)
-    return Picture(values, pages, axis, "NPY", has_alpha(values, axis))
+    return Picture(values, pages, axis, "NPY", has_transparency(values, axis))
 
 
 def _channel_axis(shape: tuple[int, ...]) -> int | None:

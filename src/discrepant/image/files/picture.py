@@ -23,24 +23,27 @@ class Picture:
         Where the channels are.
     format : str
         One of the values of ``FORMATS``.
-    alpha : bool
-        Whether the last channel is transparency.
+    transparent : bool
+        Whether the last channel is transparency, which is never restored.
     orientation : int
         How the picture is to be turned to be seen upright, 1 to 8 as in EXIF and TIFF.
     extra : dict
-        Metadata, for the writer of the same format.
+        Metadata that the reader of this format found, for its writer.
     """
 
     values: Array
     page_axes: tuple[int, ...]
     channel_axis: int | None
     format: str
-    alpha: bool = False
+    transparent: bool = False
     orientation: int = 1
     extra: dict[str, Any] = field(default_factory=dict)
 
     def pages(self) -> Iterator[tuple[tuple[Any, ...], Array]]:
-        """Yield the place of each page and the page: channels first, without alpha."""
+        """Yield each page with its index into ``values``.
+
+        Its channels come first, and transparency is left out.
+        """
         counts = [self.values.shape[axis] for axis in self.page_axes]
         for numbers in np.ndindex(*counts):
             index = list(self.colours)
@@ -50,7 +53,7 @@ class Picture:
             yield place, self._channels_first(self.values[place])
 
     def put(self, out: Array, place: tuple[Any, ...], page: Array) -> None:
-        """Write a page, its channels first, to its place in ``out``."""
+        """Write a page to the index in ``out`` with which `pages` yielded it."""
         self._channels_first(out[place])[...] = page
 
     def _channels_first(self, page: Array) -> Array:
@@ -61,10 +64,10 @@ class Picture:
 
     @property
     def colours(self) -> tuple[slice, ...]:
-        """Where all that is not alpha stands."""
+        """The index of all channels but transparency."""
         index = [slice(None)] * self.values.ndim
         if self.channel_axis is not None:
-            index[self.channel_axis] = slice(self.channels - self.alpha)
+            index[self.channel_axis] = slice(self.channels - self.transparent)
         return tuple(index)
 
     @property

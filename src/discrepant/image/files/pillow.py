@@ -14,9 +14,12 @@ from discrepant.image.files.picture import Picture
 from discrepant.image.memory import check_room
 from discrepant.linalg import Array
 
+# Pillow's names: modes without colours, all modes that are read, and the entries of
+# ``info`` that are handed on.
 GREY = {"1", "L", "I;16", "I;16B", "I"}
 MODES = GREY | {"LA", "P", "PA", "RGB", "RGBA"}
 CARRIED = ("icc_profile", "exif", "dpi", "xmp", "comment")
+# Numbers and marks of the EXIF and PNG standards.
 ORIENTATION = 274
 EXIF_MARK = b"Exif\0\0"
 PNG_MARK = b"\x89PNG\r\n\x1a\n"
@@ -31,7 +34,8 @@ def read_pillow(path: Path, kind: str) -> Picture:
         size = file.width * file.height * len(file.getbands())
         check_room(path, size, size, 2)
         file.load()
-        # Pillow halves the depth of colours, and misses transparent greys.
+        # Of PNG Pillow reads colours of 16 bits as 8 bits, and ignores a grey that is
+        # declared transparent; imagecodecs reads both.
         keyed = "transparency" in file.info
         coded = kind == "PNG" and file.mode not in ("P", "PA")
         if coded and (keyed or (file.mode not in GREY and _png_depth(path) == 16)):
@@ -52,8 +56,8 @@ def read_pillow(path: Path, kind: str) -> Picture:
     if values.dtype == np.int32:
         values = values.astype(np.uint16)
     axis = None if values.ndim == 2 else 2
-    alpha = axis is not None and values.shape[2] in (2, 4)
-    return Picture(values, (), axis, kind, alpha, turned, extra)
+    transparent = axis is not None and values.shape[2] in (2, 4)
+    return Picture(values, (), axis, kind, transparent, turned, extra)
 
 
 def write_pillow(path: Path, kind: str, picture: Picture, values: Array) -> None:
@@ -74,7 +78,7 @@ def write_pillow(path: Path, kind: str, picture: Picture, values: Array) -> None
 
 
 def is_deep(picture: Picture) -> bool:
-    """Return whether as PNG this takes imagecodecs: colours in 16 bits."""
+    """Return whether it takes imagecodecs to write this as PNG: 16-bit colours."""
     return picture.values.dtype == np.uint16 and picture.channels > 1
 
 
@@ -120,16 +124,17 @@ def _options(kind: str, picture: Picture) -> dict[str, Any]:
             info.add_text(key, text)
         options["pnginfo"] = info
     elif kind == "JPEG":
+        # Pillow's highest useful quality, and colours at the resolution of the greys.
         options |= {"quality": 95, "subsampling": 0}
     elif kind == "WEBP":
         options.pop("dpi", None)
-        options |= {"lossless": True, "exact": True}  # exact: colours under alpha 0
+        options |= {"lossless": True, "exact": True}  # also where nothing shows
     return options
 
 
 @contextmanager
 def _of_any_size() -> Iterator[None]:
-    """Let Pillow open large pictures; whether they fit is checked here."""
+    """Lift Pillow's limit on size: `check_room` refuses what does not fit."""
     from PIL import Image
 
     limit = Image.MAX_IMAGE_PIXELS
@@ -146,7 +151,11 @@ def _png_depth(path: Path) -> int:
 
 
 def _deep_png(values: Array, options: dict[str, Any]) -> bytes:
-    """Return 16-bit colours as PNG, with the metadata that Pillow makes of options."""
+    """Return 16-bit colours as PNG, with the metadata that Pillow makes of options.
+
+    imagecodecs writes the pixels, Pillow the metadata (to a picture of one pixel), and
+    the chunks of both are put together.
+    """
     import imagecodecs
     from PIL import Image
 

@@ -15,7 +15,7 @@ from discrepant.linalg import Array
 # Numbers of the TIFF standard.
 WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR = 0, 1, 2, 3, 6
 CONTIGUOUS = 1
-UNSTATED, PREMULTIPLIED, ALPHA = 0, 1, 2  # what an extra sample is
+UNSTATED, PREMULTIPLIED, TRANSPARENCY = 0, 1, 2  # what an extra sample is
 ORIENTATION, SHORT = 274, 3
 JPEG = (6, 7)  # decoded to RGB
 # Compressions that lose nothing and can be written; any other becomes Deflate.
@@ -24,13 +24,17 @@ LOSSLESS = (1, 5, DEFLATE, 32773, 32946, 34925, 50000)
 # Tags handed on as they are: maker and author, XMP and IPTC, GeoTIFF, GDAL.
 CARRIED = [271, 272, 306, 315, 33432, 700, 33723]
 CARRIED += [33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113]
-# Of ImageJ's and tifffile's metadata, what follows from the values.
+# Entries of ImageJ's and tifffile's metadata that follow from the values, and that
+# tifffile writes by itself.
 LAYOUT = {"axes", "shape", "ImageJ", "images", "hyperstack"}
 LAYOUT |= {"channels", "slices", "frames", "truncated"}
+# Arguments of tifffile's ``write``.
 OPTIONS = ["photometric", "planarconfig", "extrasamples", "compression", "predictor"]
 OPTIONS += ["resolution", "resolutionunit", "iccprofile", "tile", "description"]
 OPTIONS += ["bitspersample"]
-LARGE = 2**32 - 2**25  # bytes a classic TIFF file can hold
+# Bytes of values from which on a BigTIFF is written: a classic file addresses 2³²
+# bytes, and tifffile too leaves 2²⁵ of them for tags.
+LARGE = 2**32 - 2**25
 
 
 def read_tiff(path: Path) -> Picture:
@@ -54,19 +58,20 @@ def read_tiff(path: Path) -> Picture:
         extra = _extra(file, series)
         orientation = page.tags.get(ORIENTATION)
         colours = page.colormap
-    alpha = False
+    transparent = False
     if page.photometric == PALETTE:
         values = _coloured(values, colours)
         extra["photometric"] = RGB
     elif "S" in axes:
         samples = tuple(int(sample) for sample in page.extrasamples)
-        alpha = bool(samples) and samples[-1] in (PREMULTIPLIED, ALPHA)
+        last = samples[-1] if samples else UNSTATED
+        transparent = last in (PREMULTIPLIED, TRANSPARENCY)
         extra |= {"planarconfig": int(page.planarconfig), "extrasamples": samples}
     if page.photometric == WHITE_IS_ZERO:
         values = _inverted(values, extra.get("bitspersample"))
     extra["axes"] = axes
     turned = 1 if orientation is None else int(orientation.value)
-    return Picture(values, paged, channel, "TIFF", alpha, turned, extra)
+    return Picture(values, paged, channel, "TIFF", transparent, turned, extra)
 
 
 def write_tiff(path: Path, picture: Picture, values: Array) -> None:
@@ -161,7 +166,7 @@ def _extra(file: Any, series: Any) -> dict[str, Any]:
         if "shape" not in page.description[:8]:  # a text beside tifffile's own
             extra["description"] = page.description.encode()
     elif series.kind in ("uniform", "generic", "ome"):
-        # A description belongs to its page: pages go back in the order of the file.
+        # Each page has its own description: pages are written in the file's order.
         order = np.argsort([page.index for page in series.pages], kind="stable")
         extra["order"] = order.tolist()
         pages = [series.pages[k].aspage() for k in extra["order"]]
@@ -172,7 +177,10 @@ def _extra(file: Any, series: Any) -> dict[str, Any]:
 
 
 def _packing(series: Any) -> dict[str, Any]:
-    """Return how the values are packed: tiles, compression, bits; ImageJ knows none."""
+    """Return how the values are packed: tiles, compression, bits.
+
+    ImageJ's files have none of these.
+    """
     page = series.keyframe
     if series.kind == "imagej":
         return {}
@@ -201,9 +209,9 @@ def _layout(picture: Picture) -> dict[str, Any]:
     layout: dict[str, Any] = {"photometric": BLACK_IS_ZERO}
     channel = picture.channel_axis
     if channel is not None and channel == picture.values.ndim - 1:
-        colours = picture.channels - picture.alpha
+        colours = picture.channels - picture.transparent
         base = 3 if colours == 3 else 1
-        samples = [UNSTATED] * (colours - base) + [ALPHA] * picture.alpha
+        samples = [UNSTATED] * (colours - base) + [TRANSPARENCY] * picture.transparent
         layout["photometric"] = RGB if base == 3 else BLACK_IS_ZERO
         layout |= {"planarconfig": CONTIGUOUS, "extrasamples": samples}
         axes[channel] = "S"
@@ -218,11 +226,16 @@ def _inverted(values: Array, bits: int | None) -> Array:
     """Return integers with black and white exchanged; floats stay as they are."""
     if values.dtype.kind == "f":
         return values
-    return values ^ values.dtype.type(2**bits - 1) if bits else np.invert(values)
+    ones = values.dtype.type(2**bits - 1) if bits else None
+    inverted: Array = np.invert(values) if ones is None else values ^ ones
+    return inverted
 
 
 def _coloured(indices: Array, colours: Array) -> Array:
-    """Return the colours, last, that a map of 16 bits gives; in 8 bits if they are."""
+    """Return the colours that a colour map gives, as the last axis.
+
+    A map holds 16 bits; colours that have 8, in either of two customs, are given as 8.
+    """
     high = colours >> 8
     if ((colours == high << 8) | (colours == high * 257)).all():
         colours = high.astype(np.uint8)
@@ -230,6 +243,7 @@ def _coloured(indices: Array, colours: Array) -> Array:
 
 
 def _tags(picture: Picture) -> list[tuple[Any, ...]]:
+    """Return the tags that tifffile would not write by itself."""
     tags = list(picture.extra.get("tags", []))
     if picture.orientation != 1:
         tags.append((ORIENTATION, SHORT, 1, picture.orientation, False))
@@ -237,6 +251,7 @@ def _tags(picture: Picture) -> list[tuple[Any, ...]]:
 
 
 def _suits_imagej(picture: Picture) -> bool:
+    """Return whether ImageJ reads values of this kind."""
     colours = picture.extra["photometric"] == RGB
     allowed = (np.uint8,) if colours else (np.uint8, np.uint16, np.float32)
     return picture.values.dtype in allowed

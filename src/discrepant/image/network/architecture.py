@@ -16,13 +16,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from discrepant.errors import InputError
+from discrepant.image.arrays import MOST_CHANNELS
 from discrepant.image.network.fused import norm_leak
 
+# Those of Deep Image Prior, which the paper takes over.
 SCALES = 5
 SKIP_CHANNELS = 4
 INPUT_CHANNELS = 32
-SLOPE = 0.2
-MOST_CHANNELS = 32
+SLOPE = 0.2  # of LeakyReLU below zero
 
 
 class Network(nn.Module):
@@ -57,7 +58,10 @@ class Network(nn.Module):
 
     @staticmethod
     def padded(height: int, width: int) -> tuple[int, int]:
-        """Return the size of the noise: halved five times, it can still reflect."""
+        """Return the size of the noise: multiples of 32, and 64 at least.
+
+        Halved five times, that leaves two rows and columns, which can be reflected.
+        """
         unit = 2**SCALES
         rows, columns = (unit * max(2, -(-size // unit)) for size in (height, width))
         return rows, columns
@@ -93,17 +97,20 @@ class Scale(nn.Module):
     def way_down(self, z: Tensor) -> Tensor:
         """Halve what comes from above."""
         z = functional.pad(z, (1, 1, 1, 1), mode="reflect")
-        return self.second(self.first(z, margin=1))
+        halved: Tensor = self.second(self.first(z, margin=1))
+        return halved
 
     def way_up(self, skip: Tensor, deeper: Tensor) -> Tensor:
         """Double what comes from below and join it with the skip."""
         doubled = functional.interpolate(deeper, scale_factor=2, mode="bilinear")
         joined = torch.cat([skip, doubled], dim=1)
-        return self.mix(self.merge(norm_leak(joined, self.norm, slope=1, margin=1)))
+        normed = norm_leak(joined, self.norm, slope=1, margin=1)
+        mixed: Tensor = self.mix(self.merge(normed))
+        return mixed
 
 
 class Layer(nn.Module):
-    """Convolution, batch norm, LeakyReLU; the margin comes with what goes in."""
+    """Convolution, batch norm, LeakyReLU; what goes in has been padded already."""
 
     def __init__(self, entering: int, leaving: int, kernel: int, stride: int = 1):
         super().__init__()

@@ -6,7 +6,8 @@ from discrepant.errors import InputError
 from discrepant.image.memory import physical_memory
 from discrepant.image.network.architecture import Network
 
-# Floats held at once for each pixel, measured at widths 32 to 128 from 256² on.
+# Floats held at once for each pixel, for each hidden channel and beside them; an upper
+# bound of what `python benchmarks/image.py --memory` measures from 256×256 on.
 FLOATS_PER_PIXEL_AND_WIDTH = 14
 FLOATS_PER_PIXEL = 400
 
@@ -47,13 +48,14 @@ def check_memory(height: int, width: int, hidden: int, device: torch.device) -> 
 
 
 def memory_needed(height: int, width: int, hidden: int) -> int:
-    """Return the bytes that one step takes at most, roughly."""
+    """Return roughly how many bytes one step takes at most."""
     height, width = Network.padded(height, width)
     floats = FLOATS_PER_PIXEL_AND_WIDTH * hidden + FLOATS_PER_PIXEL
     return 4 * floats * height * width
 
 
 def _memory_there(device: torch.device) -> int | None:
+    """Return the bytes of memory of a device, or None where they are not known."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
     return physical_memory()

@@ -16,14 +16,18 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+# As many as PyTorch may use on any machine; threads are started when first needed.
 POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="discrepant")
-WORTH_SHARING = 200_000  # values
+# Values of a layer from which on handing out parts costs less than it saves; chosen by
+# the times of `python benchmarks/image.py`.
+WORTH_SHARING = 200_000
 
 
 def norm_leak(z: Tensor, norm: nn.BatchNorm2d, slope: float, margin: int = 0) -> Tensor:
     """Normalise, apply LeakyReLU (slope 1 is none), and reflect a margin of 0 or 1."""
     if z.device.type == "cpu" and len(z) == 1:
-        return _NormLeak.apply(z, norm.weight, norm.bias, norm.eps, slope, margin)
+        fused: Callable[..., Tensor] = _NormLeak.apply
+        return fused(z, norm.weight, norm.bias, norm.eps, slope, margin)
     z = norm(z)
     if slope != 1:
         z = functional.leaky_relu_(z, slope)

@@ -60,7 +60,11 @@ def _similar(
     where: np.ndarray,
     group: np.ndarray,
 ) -> int:
-    """Copy to ``group`` the patches most like the one at (top, left); count them."""
+    """Copy to ``group`` the patches most like the one at (top, left).
+
+    Looked for up to ``reach`` rows and columns away; returns how many there are, at
+    most ``count``. ``distance`` and ``where`` are scratch.
+    """
     rows, columns, channels = x.shape
     n = 0
     for i in range(max(0, top - reach), min(rows - size, top + reach) + 1):
@@ -115,8 +119,11 @@ def leave_one_out(
     ``K = Σ + diag(noise)``:
     ``y_i − (K⁻¹(y−μ))_i / (K⁻¹)_ii`` and ``1/(K⁻¹)_ii − noise_i``.
 
-    ``total``, ``precision`` and ``times`` gather prediction/variance, 1/variance and
-    the number of patches, from image row ``first`` on.
+    ``tops`` and ``lefts`` are where patches begin, ``size`` their rows and columns,
+    ``reach`` and ``count`` where and how many look-alikes are taken. To every variance
+    is added ``least`` plus ``ridge`` times the mean diagonal of Σ. ``total``,
+    ``precision`` and ``times`` gather prediction/variance, 1/variance and the number of
+    patches, from image row ``first`` on.
     """
     channels = x.shape[2]
     d = size * size * channels
@@ -125,16 +132,17 @@ def leave_one_out(
     where = np.empty(((2 * reach + 1) ** 2, 2), np.int32)
     mean = np.empty(d, f4)
     S = np.empty((d, d), f4)
-    L = np.zeros((d, d), f4)
+    L = np.zeros((d, d), f4)  # K = L Lᵀ
     R = np.zeros((d, d), f4)  # the inverse of L
-    seen = np.empty(d, np.int32)
+    seen = np.empty(d, np.int32)  # which values of the patch are trusted
     misfit = np.empty(d, f4)
     variance = np.empty(d, f4)
-    a = np.empty(d, f4)
-    b = np.empty(d, f4)
+    a = np.empty(d, f4)  # K⁻¹(y − μ)
+    b = np.empty(d, f4)  # L⁻¹(y − μ)
     for top in tops:
         for left in lefts:
             k = _similar(x, top, left, size, reach, count, distance, where, group)
+            # The mean μ and the covariance S = Σ of the look-alikes.
             mean[:] = 0
             for q in range(k):
                 for m in range(d):
@@ -158,6 +166,7 @@ def leave_one_out(
                 trace += S[m, m]
             jitter = f4(least) + f4(ridge) * trace / f4(d)
 
+            # The n trusted values, and their variances.
             n = 0
             m = 0
             for u in range(size):
@@ -170,6 +179,7 @@ def leave_one_out(
                             variance[n] = z + jitter
                             n += 1
                         m += 1
+            # Cholesky's factor of K, its inverse, and K⁻¹(y − μ).
             for m in range(n):
                 for r in range(m + 1):
                     t = S[seen[m], seen[r]]
@@ -199,6 +209,8 @@ def leave_one_out(
                     t += R[q, m] * b[q]
                 a[m] = t
 
+            # Each value from the others: a trusted one (number o of them) by leaving it
+            # out of K, any other by the regression on the trusted ones.
             m = 0
             o = 0
             for u in range(size):
@@ -209,20 +221,20 @@ def leave_one_out(
                             for q in range(o, n):
                                 t += R[q, o] * R[q, o]
                             guess = y[top + u, left + v, c] - a[o] / t
-                            spread = 1 / t - variance[o]
+                            doubt = 1 / t - variance[o]
                             o += 1
                         else:
                             guess = mean[m]
-                            spread = S[m, m]
+                            doubt = S[m, m]
                             for q in range(n):
                                 guess += a[q] * S[m, seen[q]]
                             for r in range(n):
                                 t = f4(0)
                                 for q in range(r + 1):
                                     t += R[r, q] * S[m, seen[q]]
-                                spread -= t * t
-                        spread = max(spread, f4(0)) + jitter
-                        total[top + u - first, left + v, c] += guess / spread
-                        precision[top + u - first, left + v, c] += 1 / spread
+                                doubt -= t * t
+                        doubt = max(doubt, f4(0)) + jitter
+                        total[top + u - first, left + v, c] += guess / doubt
+                        precision[top + u - first, left + v, c] += 1 / doubt
                         times[top + u - first, left + v, c] += 1
                         m += 1

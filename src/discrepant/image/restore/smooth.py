@@ -1,62 +1,97 @@
 """Smooth images: a thin plate whose colour channels bend together.
 
 The energy is ``Σ_cd P_cd ⟨x_c, Q x_d⟩`` with Q the bending of a thin plate. P, the
-inverse covariance of the channels' differences, is what makes it strong: where one
-channel is lost, an edge seen in another is an edge in this one.
+inverse covariance of the channels' differences between neighbours, is what makes it
+strong: where one channel is lost, an edge seen in another is an edge in this one.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.ndimage import uniform_filter
 
 from discrepant.linalg import Array
 
-TENSION = 0.3  # share of membrane in the plate: less overshoot in wide gaps
-RIDGE = 0.02  # no combination of channels counts as smoother than this
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was chosen by trial; `python benchmarks/restore.py --tuning` tries again.
+
+    Attributes
+    ----------
+    tension : float
+        Share of a membrane in the plate. A plate alone overshoots in wide gaps, a
+        membrane alone has a peak at every value it is pinned to.
+    ridge : float
+        The least eigenvalue of the covariance in P, as a share of the largest. Channels
+        that are nearly equal would otherwise be forced to be so.
+    steps : int
+        Steps of conjugate gradients. Each solve starts from the last round's image, so
+        a few suffice.
+    settled : float
+        They end sooner once the squared residual has fallen by this factor.
+    """
+
+    tension: float = 0.3
+    ridge: float = 0.02
+    steps: int = 15
+    settled: float = 1e-9
 
 
-def coupling(x: Array, clean: Array | None = None) -> Array:
-    """Return P, from neighbours of which both are clean in both channels."""
+TUNING = Tuning()
+# The diagonals of Q away from the border. A plate has 6 from x_ii², 6 from x_jj² and
+# 8 from 2 x_ij²; a membrane has 2 from x_i² and 2 from x_j².
+PLATE_DIAGONAL, MEMBRANE_DIAGONAL = 20, 4
+
+
+def coupling(x: Array) -> Array:
+    """Return P from the differences of all neighbours, of mean 1 on its diagonal."""
     channels = x.shape[2]
     if channels == 1:
         return np.ones((1, 1), np.float32)
     covariance = np.zeros((channels, channels))
-    pairs = np.zeros((channels, channels))
+    pairs = 0
     for axis in (0, 1):
         d = np.diff(x, axis=axis).reshape(-1, channels)
-        if clean is None:
-            pairs += len(d)
-        else:
-            both = np.diff(clean.astype(np.int8), axis=axis) == 0
-            both &= np.delete(clean, 0, axis=axis)
-            weight = both.reshape(-1, channels).astype(np.float32)
-            d = d * weight
-            pairs += weight.T @ weight
         covariance += d.T @ d
-    covariance /= np.maximum(pairs, 1)
+        pairs += len(d)
+    covariance /= max(pairs, 1)
     values, vectors = np.linalg.eigh(covariance)
     if values[-1] <= 0:
         return np.eye(channels, dtype=np.float32)
-    inverse = (vectors / np.maximum(values, RIDGE * values[-1])) @ vectors.T
-    return (inverse / np.mean(np.diag(inverse))).astype(np.float32)
+    inverse = (vectors / np.maximum(values, TUNING.ridge * values[-1])) @ vectors.T
+    P: Array = (inverse / np.mean(np.diag(inverse))).astype(np.float32)
+    return P
 
 
 def smooth(
-    y: Array, weight: Array, stiffness: float, P: Array, start: Array, steps: int = 15
+    y: Array,
+    weight: Array,
+    stiffness: float,
+    P: Array,
+    start: Array,
+    steps: int | None = None,
 ) -> Array:
     """Minimise ``Σ weight (x − y)² + stiffness · energy(x)`` by conjugate gradients."""
     pull = np.float32(stiffness)
-    diagonal = weight + pull * (20 + 4 * TENSION) * np.diag(P)
+    bending = PLATE_DIAGONAL + MEMBRANE_DIAGONAL * TUNING.tension
+    diagonal = weight + pull * bending * np.diag(P)
+    steps = TUNING.steps if steps is None else steps
     return _conjugate(weight * y, weight, pull, P, diagonal, start, steps)
 
 
 def leverage(density: Array, stiffness: float, P: Array) -> Array:
     """Return how much a value of weight 1 pulls `smooth` to itself.
 
-    The answer for an even weight of this density, from the spectrum of Q.
+    A value of weight w moves the smooth image at its own place by w times this, for
+    each unit that it moves itself. What is returned holds where all weights equal
+    ``density``: there Q is diagonal in cosines, and the mean over its spectrum of
+    ``1 / (density + stiffness · eigenvalue)`` is the answer. It is tabulated over the
+    densities, from 2% in steps of 2%, and over 32×32 cosines.
     """
     angles = np.pi * (np.arange(32) + 0.5) / 32
     laplacian = (2 - 2 * np.cos(angles))[:, None] + (2 - 2 * np.cos(angles))
-    bending = (laplacian**2 + TENSION * laplacian).ravel()
+    bending = (laplacian**2 + TUNING.tension * laplacian).ravel()
     values, vectors = np.linalg.eigh(P.astype(float))
     densities = np.linspace(0.02, 1, 50)
     table = np.array(
@@ -75,10 +110,11 @@ def leverage(density: Array, stiffness: float, P: Array) -> Array:
 
 
 def _bending(x: Array, P: Array) -> Array:
+    """Return ``Q x P``."""
     from discrepant.image.restore.kernels import bend
 
     out = np.empty_like(x)
-    bend(x, TENSION, out)
+    bend(x, TUNING.tension, out)
     return out if len(P) == 1 else out @ P
 
 
@@ -91,7 +127,7 @@ def _conjugate(
     start: Array,
     steps: int,
 ) -> Array:
-    """Solve ``(weight + stiffness · Q P) x = b``, preconditioned by the diagonal."""
+    """Solve ``weight∘x + stiffness · Q x P = b``, preconditioned by the diagonal."""
 
     def apply(v: Array) -> Array:
         out = _bending(v, P)
@@ -107,7 +143,7 @@ def _conjugate(
     for _ in range(steps):
         Ap = apply(p)
         curvature = float(np.vdot(p, Ap))
-        if old <= 1e-9 * first or curvature <= 1e-30:
+        if old <= TUNING.settled * first or curvature <= 1e-30:  # no division by zero
             break
         step = np.float32(old / curvature)
         x += step * p
@@ -120,11 +156,12 @@ def _conjugate(
     return x
 
 
-def spread(y: Array, clean: Array) -> Array:
+def filled(y: Array, clean: Array) -> Array:
     """Return y where it is clean and, elsewhere, the mean of what is near.
 
-    Means of 2×2 blocks are taken until no gap is left, and handed down again: a start
-    for gaps of any size.
+    Clean values are averaged over 2×2 blocks, those over 2×2 blocks again, until no gap
+    is left; then gaps are filled from the coarsest averages to the finest. It serves
+    gaps of any size.
     """
     rows, columns, _ = y.shape
     if clean.all():
@@ -134,12 +171,14 @@ def spread(y: Array, clean: Array) -> Array:
         mean = np.where(clean, y, 0).sum((0, 1)) / count
         return np.where(clean, y, mean).astype(y.dtype)
     pad = ((0, rows % 2), (0, columns % 2), (0, 0))
-    total = _blocks(np.pad(np.where(clean, y, 0), pad))
-    count = _blocks(np.pad(clean.astype(y.dtype), pad))
-    coarse = spread(total / np.maximum(count, 1), count > 0)
+    total = _block_sums(np.pad(np.where(clean, y, 0), pad))
+    count = _block_sums(np.pad(clean.astype(y.dtype), pad))
+    coarse = filled(total / np.maximum(count, 1), count > 0)
     fine = coarse.repeat(2, 0).repeat(2, 1)[:rows, :columns]
     return np.where(clean, y, uniform_filter(fine, (3, 3, 1)))
 
 
-def _blocks(x: Array) -> Array:
-    return x[::2, ::2] + x[1::2, ::2] + x[::2, 1::2] + x[1::2, 1::2]
+def _block_sums(x: Array) -> Array:
+    """Return the sums over blocks of 2×2 pixels."""
+    sums: Array = x[::2, ::2] + x[1::2, ::2] + x[::2, 1::2] + x[1::2, 1::2]
+    return sums

@@ -1,0 +1,67 @@
+"""The photographs that the figures about images show: found, cropped, and packed."""
+
+import base64
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.image.arrays import unit_image
+from discrepant.image.files.formats import FORMATS, is_image, read
+from discrepant.linalg import Array
+
+SHIPPED = ("astronaut", "coffee", "chelsea")  # with scikit-image
+FIRST = ("F16", "Peppers", "Baboon", "kodim03")  # the paper's, in its order
+
+
+def available(folder: str | None) -> dict[str, Path | None]:
+    """Return the images by name: those of a folder, or those of scikit-image."""
+    if folder is None:
+        return dict.fromkeys(SHIPPED)
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError(f"{folder} is not a folder.")
+    files = sorted(path for path in root.iterdir() if is_image(path))
+    if not files:
+        raise InputError(f"{folder} holds no {', '.join(FORMATS)} file.")
+    rank = {name: i for i, name in enumerate(FIRST)}
+    files.sort(key=lambda path: rank.get(path.stem, len(rank)))
+    found: dict[str, Path | None] = {path.stem: path for path in files}
+    if len(found) < len(files):
+        raise InputError(f"{folder} holds two files of one name.")
+    return found
+
+
+def photograph(name: str, folder: str | None, size: int | None) -> Array:
+    """Return an image on [0, 1]; with a size, the middle square of that side."""
+    path = available(folder)[name]
+    if path is None:
+        from skimage import data
+
+        values = unit_image(getattr(data, name)())
+    else:
+        _, page = next(read(path).pages())
+        try:
+            values = unit_image(page if page.ndim == 2 else np.moveaxis(page, 0, -1))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    if size is not None:
+        top, left = (max(0, (side - size) // 2) for side in values.shape[:2])
+        values = values[top : top + size, left : left + size]
+    return values
+
+
+def packed(image: Array) -> list[Any]:
+    """Return an image in 8 bits as something JSON can hold."""
+    values = np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)
+    text = base64.b64encode(zlib.compress(values.tobytes())).decode()
+    return [list(values.shape), text]
+
+
+def unpacked(held: list[Any]) -> Array:
+    """Return an image from what `packed` made of it."""
+    shape, text = held
+    values = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8)
+    return values.reshape(shape)

@@ -1,0 +1,199 @@
+"""The learned side of the mixture: how likely each value is to be a corrupted one.
+
+Every value is a mixture. Clean, it lies near what its surroundings predict, with heavy
+tails and a local scale (`likelihood`). Corrupted, it may be anything, evenly from 0 to
+1, and more often at values that turn out corrupted often. How often is learned: from
+who is clean follow the odds, and from the odds who is clean. So a lone hot value, a 0
+or a 1 that is everywhere, and a value drawn at random are all found by the same rule,
+and the share of corruption comes out of it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.ndimage import median_filter
+
+from discrepant.image.restore.likelihood import density
+from discrepant.image.restore.lines import (
+    blank_lines,
+    unexplained_lines,
+    without_border,
+)
+from discrepant.linalg import Array
+
+BINS = 256  # of values: those of the commonest kind of image
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was chosen by trial; `python benchmarks/restore.py --tuning` tries again.
+
+    Attributes
+    ----------
+    share : float
+        The share of corruption to begin with: neither side is the likelier.
+    least_share, most_share : float
+        The learned share stays between: at 0 or 1 nothing could be learned any more.
+    sharpest : float
+        Highest density of a peak among the corrupted values. Student's density
+        reaches it, ``0.37 / scale``, where the scale is 0.012: a value that well
+        predicted is kept even if it is the commonest of the corrupted ones.
+    flattest : float
+        Lowest density of the corrupted values apart from their peaks.
+    few_share : float
+        An image of which less lies beside peaks has few values (a drawing, a mask):
+        its peaks tell nothing.
+    pseudo_counts : float
+        A bin's rate of corruption begins at the share as if so many values had been
+        seen there.
+    peak_window : int
+        Bins over which the usual density around a bin is a median.
+    peak_ratio, peak_offset : float
+        A peak stands above ``peak_ratio`` times the usual plus ``peak_offset``.
+    peak_share : float
+        And it holds this share of all values, about its even share of 1/256.
+    rounds : int
+        How often odds and probabilities follow from one another before the next
+        prediction is made.
+    """
+
+    share: float = 0.5
+    least_share: float = 1e-4
+    most_share: float = 0.95
+    sharpest: float = 30.0
+    flattest: float = 0.02
+    few_share: float = 0.1
+    pseudo_counts: float = 20.0
+    peak_window: int = 15
+    peak_ratio: float = 4.0
+    peak_offset: float = 1.0
+    peak_share: float = 0.004
+    rounds: int = 3
+
+
+TUNING = Tuning()
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """What is held of the corruption before a value is compared with its surroundings.
+
+    Attributes
+    ----------
+    share : float
+        How much is corrupted.
+    odds : ndarray of shape (BINS,)
+        The corrupt-to-clean odds of a value in each bin: those of the share, and more
+        at single values that stand out.
+    """
+
+    share: float
+    odds: Array
+
+
+class Judge:
+    """Says how likely each value of an image is to be clean, and learns from it.
+
+    Parameters
+    ----------
+    y : ndarray of shape (rows, columns, channels)
+        The image on [0, 1].
+    known : ndarray of bool
+        The values that may be looked at; the others are corrupted.
+    counted : ndarray of bool, optional
+        The values among which common ones are looked for; by default the known ones.
+    belief : Belief, optional
+        What to begin with, for instance what was learned from another part of the same
+        picture; by default, that values which turn up everywhere are suspect.
+
+    Attributes
+    ----------
+    belief : Belief
+        What is held now.
+    dead : ndarray of bool, of shape (rows, columns, 1)
+        The rows and columns that are corrupted as a whole.
+    """
+
+    def __init__(
+        self,
+        y: Array,
+        known: Array,
+        *,
+        counted: Array | None = None,
+        belief: Belief | None = None,
+    ) -> None:
+        counted = known if counted is None else counted
+        self.known = known
+        self.dead = np.zeros((*y.shape[:2], 1), bool)
+        self._y = y
+        self._bin = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
+        self._counts = np.bincount(self._bin.ravel(), counted.ravel(), BINS)
+        common = self._counts * BINS / max(self._counts.sum(), 1)
+        peak = _peaks(common)
+        self._few = common[~peak].sum() < TUNING.few_share * common.sum()
+        if belief is None:
+            suspect = np.minimum(common, TUNING.sharpest)
+            odds = np.where(peak & ~self._few, suspect, 1)
+            belief = Belief(TUNING.share, odds)
+        self.belief = belief
+
+    @cached_property
+    def _blank(self) -> list[Array]:
+        """The rows, and the columns, that show nothing and are no frame."""
+        found = []
+        for axis in (0, 1):
+            constant, random = blank_lines(self._y, self.known, axis)
+            found.append(without_border(constant) | random)
+        return found
+
+    def clean_odds(self) -> Array:
+        """Return the clean-to-corrupt odds of each value, but for its likelihood."""
+        odds = (1 / self.belief.odds).astype(np.float32)[self._bin]
+        odds[~self.known | self.dead] = 0
+        return odds
+
+    def weigh(self, error: Array, scale: Array, rounds: int | None = None) -> Array:
+        """Return the probability that each value is clean, and learn from it.
+
+        ``error`` is how far each value lies from its prediction, ``scale`` how far a
+        clean one usually does.
+        """
+        likelihood = density(error, scale)
+        # How much likelier a value is if it is one of many wrong ones (of density 1).
+        share = self.belief.share
+        better = -np.log((1 - share) * likelihood + share)
+        rows, columns = (
+            unexplained_lines(better, self.known, axis) & blank
+            for axis, blank in enumerate(self._blank)
+        )
+        self.dead = rows | columns
+        for _ in range(TUNING.rounds if rounds is None else rounds):
+            weight: Array = likelihood * self.clean_odds()
+            weight /= 1 + weight
+            self.belief = self._learned(weight)
+        return weight
+
+    def _learned(self, weight: Array) -> Belief:
+        """Return what follows from how likely each value is to be clean."""
+        wrong = np.where(self.known & ~self.dead, 1 - weight, 0)
+        counts = np.bincount(self._bin.ravel(), wrong.ravel(), BINS)
+        total = max(float(self._counts.sum()), 1)
+        share = counts.sum() / total
+        share = float(np.clip(share, TUNING.least_share, TUNING.most_share))
+        among_wrong = counts * BINS / max(float(counts.sum()), 1e-9)
+        peak = _peaks(among_wrong) & ~self._few
+        flat = max(float(among_wrong[~peak].sum()) / BINS, TUNING.flattest)
+        # A value that is common among clean ones too is no hint of corruption.
+        seen = self._counts + TUNING.pseudo_counts
+        rate = (counts + TUNING.pseudo_counts * share) / seen
+        special = np.where(peak, rate * np.minimum(among_wrong, TUNING.sharpest), 0)
+        return Belief(share, (flat + special) * share / (1 - share))
+
+
+def _peaks(density: Array) -> Array:
+    """Return which bins of a density over values stand out from those around."""
+    usual = median_filter(density, TUNING.peak_window, mode="mirror")
+    above = density > TUNING.peak_ratio * usual + TUNING.peak_offset
+    found: Array = above & (density > TUNING.peak_share * BINS)
+    return found
