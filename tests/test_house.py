@@ -20,10 +20,11 @@ ORDER = {
         descent matrices problems baselines
     """,
     "matrix": """
-        sweep program spectra polish steps dual split integrator subspace door
-        estimator
+        sweep once log program spectra polish steps dual split integrator noise
+        subspace door estimator
     """,
-    "matrix.sweep": "kernels workers tiles rows",
+    "matrix.sweep": "kernels robust workers tiles rows",
+    "matrix.noise": "kernels bins mixture edge lines model fit split solve",
     "table": "files",
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",

@@ -348,6 +348,15 @@ def test_progress_is_told_of_every_point():
     assert len(found.history["step"]) == len(told)
 
 
+def test_progress_may_stop_a_fit():
+    found = recover_image(
+        NOISY, SMALL, every=4, progress=lambda share, note: share < 0.3
+    )
+    assert found.history["step"].tolist() == [0, 4]
+    assert "on request" in str(found.status)
+    assert found.image.shape == NOISY.shape
+
+
 def test_what_is_fitted_is_not_an_option():
     with pytest.raises(TypeError, match="unexpected keyword"):
         dip(NOISY, SMALL, loss="absolute")

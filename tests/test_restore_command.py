@@ -151,7 +151,7 @@ def test_a_mask_can_be_handed_back(tmp_path, ending, shape, options):
     marks = [page.any() for _, page in held.pages()]
     assert all(marks)
     said = restore_file(job, Options("fast", bad=held, overwrite=True, mask=True))
-    assert "corrupted" in said
+    assert "corrupted" in str(said)
     again, found = read(mask).values, read(job.target).values
     assert np.array_equal(again, held.values)
     wrong = values == 255

@@ -34,18 +34,24 @@ def dual_of(program: Program, state: State) -> Array:
 
 
 def certificate_of(program: Program, state: State, M: Array) -> Certificate:
-    """Certify the low-rank part of a state by the dual M, with |M| ≤ λ."""
+    """Certify the low-rank part of a state by the dual M, with |M| ≤ λ.
+
+    With noise the dual value of M is ⟨M, Y⟩ − ‖M‖²/2κ.
+    """
     rows, unit, lam = program.rows, program.unit, program.lam
     nuclear = float(np.linalg.norm(state.C, axis=0).sum())
+    kappa = program.kappa / unit
     with rows:
-        _, _, sums = rows.sweep("score", (M,), (unit,), low_rank=(state.U, state.C))
-        absolute, product, aligned = sums.sum(axis=0) if sums.size else np.zeros(3)
+        _, _, sums = rows.sweep(
+            "score", (M,), (unit, lam, lam / kappa), low_rank=(state.U, state.C)
+        )
         # |M| ≤ λ holds by clipping; a dual that is too small is not scaled up.
         scale = max(largest_value(rows, M, program.psd), 1.0)
+    absolute, product, aligned, penalty, square = sums.sum(axis=0)
     return from_parts(
         nuclear=nuclear / unit,
-        primal=(nuclear + lam * absolute) / unit,
-        dual=product / scale / unit,
+        primal=(nuclear + penalty) / unit,
+        dual=(product / scale - square / (2 * kappa * scale**2)) / unit,
         on_signal=(product - aligned) / scale / unit,
         on_corruption=aligned / scale / unit,
         weighted_l1=lam * absolute / unit,

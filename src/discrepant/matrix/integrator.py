@@ -24,8 +24,6 @@ huge entry drowns nothing.  If in the end an entry was clipped that is not corru
 bound is raised to it and the integration starts again.
 """
 
-import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,14 +31,15 @@ import numpy as np
 from discrepant.checks import check_square
 from discrepant.errors import InputError
 from discrepant.matrix.dual import dual_of
+from discrepant.matrix.log import Log, Step
 from discrepant.matrix.polish import polish
 from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import product
 from discrepant.matrix.split import Split
 from discrepant.matrix.steps import TUNING as STEP
-from discrepant.matrix.steps import State, Step, Stepper
+from discrepant.matrix.steps import State, Stepper
 from discrepant.progress import Report
-from discrepant.result import History, Status
+from discrepant.result import Status
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,11 @@ def integrate(
     tol: float = 1e-7,
     max_iter: int = 200,
     polish: bool = True,
+    careful: bool = True,
     rng: np.random.Generator | None = None,
     warm: Split | None = None,
     report: Report = lambda share, note: True,
+    log: Log | None = None,
 ) -> Split:
     """Split the data of a program into a low-rank and a sparse part.
 
@@ -95,12 +96,16 @@ def integrate(
         Passes over the data, of all phases together.
     polish : bool
         Refine to rounding where the solution is exact.
+    careful : bool
+        Go on to the convex optimum where no exact solution is found at first.
     rng : numpy.random.Generator, optional
         Draws the few random columns that look for new directions.
     warm : Split, optional
         Start from the low-rank part, the dual and the step of a result of equal shape.
     report : callable, optional
         Told of each pass, ``report(share, note)``; False stops.
+    log : Log, optional
+        Where passes are written down; by default a new one.
     """
     rows = program.rows
     check_square(rows.shape, program.psd)
@@ -110,11 +115,11 @@ def integrate(
         )
     tol = max(tol, 20 * float(np.finfo(rows.dtype).eps))
     rng = np.random.default_rng() if rng is None else rng
-    log = _Log(report, tol, max_iter)
+    log = Log(report, tol, max_iter) if log is None else log
     with rows:
         while True:
             stepper = Stepper(program, rng, rows.scratch())
-            found = _Integration(stepper, tol, polish, log).run(warm)
+            found = _Integration(stepper, tol, polish, careful, log).run(warm)
             wrong = stepper.wrongly_clipped()
             if not wrong or log.ended:
                 return found
@@ -122,50 +127,17 @@ def integrate(
             del stepper, found  # and T with them
 
 
-class _Log:
-    """The steps so far, and whether there may be more."""
-
-    def __init__(self, report: Report, tol: float, max_iter: int) -> None:
-        self.report, self.tol, self.max_iter = report, tol, max_iter
-        self.steps: list[Step] = []
-        self.seconds: list[float] = []
-        self.started = time.perf_counter()
-        self.stopped = False
-
-    def note(self, step: Step) -> None:
-        """Write a step down and tell who watches."""
-        self.steps.append(step)
-        self.seconds.append(time.perf_counter() - self.started)
-        fallen = math.log(max(step.residual, 1e-300)) / math.log(self.tol)
-        share = min(max(fallen, len(self.steps) / self.max_iter, 0.0), 1.0)
-        self.stopped |= not self.report(share, f"residual {step.residual:.1e}")
-
-    @property
-    def ended(self) -> bool:
-        """Whether no further step may be taken."""
-        return self.stopped or len(self.steps) >= self.max_iter
-
-    @property
-    def residual(self) -> float:
-        """The residual of the last step."""
-        return self.steps[-1].residual if self.steps else 0.0
-
-    def history(self) -> History:
-        """Return one array a name."""
-        columns = {
-            name: np.array([getattr(step, name) for step in self.steps])
-            for name in Step._fields
-        }
-        count = {"step": np.arange(1, len(self.steps) + 1)}
-        first = {"residual": columns["residual"], "seconds": np.array(self.seconds)}
-        return History({**count, **first, **columns})
-
-
 class _Integration:
     """The phases of one integration; `run` is its story."""
 
-    def __init__(self, stepper: Stepper, tol: float, polish: bool, log: _Log) -> None:
+    def __init__(
+        self, stepper: Stepper, tol: float, polish: bool, careful: bool, log: Log
+    ) -> None:
         self.stepper, self.tol, self.polish, self.log = stepper, tol, polish, log
+        # Looks at a possible exact solution that may fail. Under X ⪰ 0 the second may
+        # succeed, near the limit of what is recoverable.
+        self.looks = np.inf if careful else 2 if stepper.program.psd else 1
+        self.noisy = False  # whether a polish ended at the level of noise
         self.zeta = 0.0  # where the clean residuals end, once polished
         self.next_change = 0  # of μ, at this step
         self.bias = TUNING.bias  # wanted ratio of dual to primal residual
@@ -194,6 +166,9 @@ class _Integration:
                     return self.result("converged: exact to rounding", True)
                 if stepper.wrongly_clipped(TUNING.many_clipped):
                     return self.result("clipped entries that are not corrupt", False)
+                self.looks -= 1
+                if not self.looks or (self.noisy and np.isfinite(self.looks)):
+                    return self.result("no exact solution was found", False)
                 phase, look_at = "careful", residual / TUNING.patience
             stepper.grow(self.growth(step))
         if log.stopped:
@@ -264,6 +239,7 @@ class _Integration:
         if found.noise:
             # The primal residual is to be measured by the noise, and not by Y, when it
             # is weighed against the dual one.
+            self.noisy = True
             wanted = 0.4 / max(found.noise, 1e-9)
             self.bias = float(np.clip(wanted, TUNING.bias, 400.0))
         if not found.exact:

@@ -5,37 +5,16 @@ the data is computed when it is first asked for, once, by functions that change 
 an interrupted one leaves everything as it was, and of two threads one waits.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from discrepant.linalg import Array
 from discrepant.matrix.dual import certificate_of, dual_of
+from discrepant.matrix.once import once
 from discrepant.matrix.program import Program
 from discrepant.matrix.steps import State
 from discrepant.result import Certificate, History, Status
-
-T = TypeVar("T")
-
-
-class once(Generic[T]):  # noqa: N801 (a decorator)
-    """A property that is computed once, under the lock of the rows.
-
-    (`functools.cached_property` computes it once a thread, or, on older versions of
-    Python, holds a lock of its own, which two properties can wait for in a circle.)
-    """
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self.compute, self.__doc__ = compute, compute.__doc__
-
-    def __get__(self, split: "Split", owner: object = None) -> T:
-        """Return the value, computed or remembered."""
-        known, name = vars(split), f"_{self.compute.__name__}_once"
-        with split.program.rows.lock:
-            if name not in known:
-                known[name] = self.compute(split)
-            value: T = known[name]
-            return value
 
 
 @dataclass(frozen=True)
@@ -105,6 +84,21 @@ class Split:
                 low_rank=self._factors,
             )
         return rows.as_given(S)
+
+    @once
+    def probability(self) -> Array:
+        """One where S ≠ 0: without noise there is no doubt."""
+        return np.asarray(self.outliers, self.program.rows.dtype)
+
+    @property
+    def outliers(self) -> Array:
+        """Which entries are corrupt."""
+        return np.asarray(self.sparse != 0)
+
+    @property
+    def noise(self) -> Array:
+        """There is none, in any column."""
+        return np.zeros(self.components.shape[1], self.program.rows.dtype)
 
     @property
     def dual(self) -> Array:

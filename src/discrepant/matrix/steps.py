@@ -6,12 +6,12 @@ kept as factors U Cᵀ, and V are the columns through which T is looked at.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from discrepant.linalg import CORRUPT, Array
+from discrepant.matrix.log import Step
 from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import distance, eigenpairs, triplets
 
@@ -34,17 +34,6 @@ class Tuning:
 
 
 TUNING = Tuning()
-
-
-class Step(NamedTuple):
-    """What one step did."""
-
-    phase: str  # "fast", "polish" or "careful"
-    residual: float  # ‖Y − X − S − N‖ / ‖Y‖
-    dual_residual: float  # μ‖ΔX‖ / ‖M‖; NaN in polish
-    rank: int
-    mu: float  # step size, in the unit of the integration; NaN in polish
-    support: float  # share of observed entries where S ≠ 0
 
 
 @dataclass(frozen=True)

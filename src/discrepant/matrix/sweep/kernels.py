@@ -19,10 +19,10 @@ is all there is to it: S then absorbs the residual and M = 0.
 from numba import njit
 
 # NaN must keep its meaning, so only these liberties are granted to the compiler.
-_kernel = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+kernel = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 
 
-@_kernel
+@kernel
 def clipped(z, unit, one):
     """Return an entry in its unit, and a gross one as ±1; NaN stays NaN."""
     y = z * unit
@@ -30,7 +30,7 @@ def clipped(z, unit, one):
     return -one if y < -one else y
 
 
-@_kernel
+@kernel
 def scan(Z, row, column, tile, zero):
     """Largest |entry| and number of observed entries under the tile."""
     largest, observed = 0.0, 0
@@ -47,7 +47,7 @@ def scan(Z, row, column, tile, zero):
     return largest, observed
 
 
-@_kernel
+@kernel
 def data(Z, row, column, tile, unit):
     """Copy the data, in its unit, into the tile; missing entries become zero.
 
@@ -67,7 +67,7 @@ def data(Z, row, column, tile, unit):
     return (square,)
 
 
-@_kernel
+@kernel
 def step(Z, T, row, column, tile, unit, first, keep, bound, soften):
     """One implicit step: from L in the tile to T ← L + clip(w·(Z − L + D), λ/μ).
 
@@ -102,7 +102,7 @@ def step(Z, T, row, column, tile, unit, first, keep, bound, soften):
     return residual, alignment, active
 
 
-@_kernel
+@kernel
 def clean_residual(Z, row, column, tile, unit, zeta):
     """From L in the tile to R = Z − L where |Z − L| ≤ ζ and 0 elsewhere.
 
@@ -129,7 +129,7 @@ def clean_residual(Z, row, column, tile, unit, zeta):
     return residual, clean, beyond
 
 
-@_kernel
+@kernel
 def clean_entries(Z, row, column, tile, unit, zeta):
     """From L in the tile to 1 where |Z − L| ≤ ζ and 0 elsewhere."""
     height, width = tile.shape
@@ -142,7 +142,7 @@ def clean_entries(Z, row, column, tile, unit, zeta):
             L[j] = one if inside else one - one
 
 
-@_kernel
+@kernel
 def read(Z, T, row, column, tile):
     """Copy an array laid out as the data into the tile."""
     height, width = tile.shape
@@ -152,7 +152,7 @@ def read(Z, T, row, column, tile):
             tile[i, j] = t[j]
 
 
-@_kernel
+@kernel
 def dual_from(Z, M, T, row, column, tile, mu, lam):
     """From L of the last step in the tile to its dual M = μ(T − L), at most λ."""
     height, width = tile.shape
@@ -167,7 +167,7 @@ def dual_from(Z, M, T, row, column, tile, mu, lam):
             m[j] = min(max(mu * (t[j] - L[j]), -limit), limit)
 
 
-@_kernel
+@kernel
 def lift(Z, T, M, row, column, tile, mu):
     """From L in the tile and a dual M to T = L + M/μ: where a warm start begins."""
     height, width = tile.shape
@@ -179,7 +179,7 @@ def lift(Z, T, M, row, column, tile, mu):
             t[j] = L[j] + m[j] / mu
 
 
-@_kernel
+@kernel
 def pin(Z, M, row, column, tile, unit, lam, inner, zeta):
     """Set M = λ sign(S) where S = Z − L is beyond ζ; elsewhere |M| ≤ `inner` < λ.
 
@@ -201,7 +201,7 @@ def pin(Z, M, row, column, tile, unit, lam, inner, zeta):
             L[j] = m[j]
 
 
-@_kernel
+@kernel
 def correct(Z, M, row, column, tile, lam, inner):
     """M ← clip(M − N) off the pinned support, with N in the tile; leaves M there."""
     height, width = tile.shape
@@ -217,12 +217,17 @@ def correct(Z, M, row, column, tile, lam, inner):
             N[j] = m[j]
 
 
-@_kernel
-def score(Z, M, row, column, tile, unit):
-    """From L in the tile: Σ|Z − L|, ⟨M, Z⟩ and ⟨M, Z − L⟩ over observed entries."""
-    absolute, product, aligned = 0.0, 0.0, 0.0
+@kernel
+def score(Z, M, row, column, tile, unit, lam, knee):
+    """From L in the tile to what a certificate needs, with e = Z − L where observed.
+
+    Returns Σ|e|, ⟨M, Z⟩, ⟨M, e⟩, the penalty Σρ(e), and ‖M‖². ρ is Huber's: λ|e| beyond
+    the knee λ/κ, up to a constant, and quadratic within; the knee is zero if κ = ∞.
+    """
+    absolute, product, aligned, penalty, square = 0.0, 0.0, 0.0, 0.0, 0.0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
+    half = knee / 2
     for i in range(height):
         z = Z[row + i, column : column + width]
         m = M[row + i, column : column + width]
@@ -231,13 +236,19 @@ def score(Z, M, row, column, tile, unit):
             seen = z[j] == z[j]
             y = clipped(z[j], unit, one) if seen else zero
             e = y - L[j] if seen else zero
-            absolute += abs(e)
+            size = abs(e)
+            absolute += size
             product += float(m[j]) * y
             aligned += float(m[j]) * e
-    return absolute, product, aligned
+            square += float(m[j]) * m[j]
+            if size > knee:
+                penalty += lam * (size - half)
+            elif size > zero:  # so the knee is not zero
+                penalty += lam * size * size / (2 * knee)
+    return absolute, product, aligned, penalty, square
 
 
-@_kernel
+@kernel
 def low_rank_part(Z, X, row, column, tile, unit):
     """From L in the tile to X in the scale of the data."""
     height, width = tile.shape
@@ -247,7 +258,7 @@ def low_rank_part(Z, X, row, column, tile, unit):
             x[j] = tile[i, j] / unit
 
 
-@_kernel
+@kernel
 def sparse_part(Z, S, M, row, column, tile, unit, reach, zeta):
     """From L in the tile to S = Z − L where |Z − L| > ζ and |M| ≥ `reach`, else 0.
 
@@ -267,7 +278,7 @@ def sparse_part(Z, S, M, row, column, tile, unit, reach, zeta):
             s[j] = z[j] - L[j] / unit if inside else zero
 
 
-@_kernel
+@kernel
 def unexplained(Z, row, column, tile, unit, share):
     """From L in the tile to what was clipped to ±1 though it is not corrupt.
 
@@ -288,3 +299,15 @@ def unexplained(Z, row, column, tile, unit, share):
                     largest = max(largest, float(abs(z[j])))
                     wrong += 1
     return largest, wrong, beyond
+
+
+@kernel
+def difference(Z, S, wrong, row, column, tile, unit):
+    """From L in the tile to S = Z − L where wrong and 0 elsewhere, in data units."""
+    height, width = tile.shape
+    zero = unit * 0
+    for i in range(height):
+        z = Z[row + i, column : column + width]
+        for j in range(width):
+            inside = wrong[row + i, column + j]
+            S[row + i, column + j] = z[j] - tile[i, j] / unit if inside else zero

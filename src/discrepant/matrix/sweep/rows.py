@@ -24,7 +24,7 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.linalg import Array, row_sizes, some_of
-from discrepant.matrix.sweep import kernels
+from discrepant.matrix.sweep import kernels, robust
 from discrepant.matrix.sweep.tiles import Products, Tally, Tile
 from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, threads
 
@@ -77,9 +77,9 @@ class Rows:
         Z.flags.writeable = False
         self._Z = Z
         self._transposed = not along_rows  # Z against the caller's array
-        self._wide = Z.shape[1] > Z.shape[0]  # the long axis is Z's second
+        self.wide = Z.shape[1] > Z.shape[0]  # the long axis is Z's second
         self.dtype = Z.dtype
-        self.turned = self._wide is along_rows
+        self.turned = self.wide is along_rows
         self.m, self.n = max(Z.shape), min(Z.shape)
         self._memory_limit = memory_limit
         jobs = min(threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
@@ -152,6 +152,12 @@ class Rows:
     def entries(self, i: Array, j: Array) -> Array:
         """Return the entries at the given places, one for each pair (i, j)."""
         return np.asarray(self.as_given(self._Z)[i, j])
+
+    def lines(self, which: Array, axis: int) -> Array:
+        """Return some rows (axis 0) or columns (1), of the long and the short axis."""
+        along = axis == (1 if self.wide else 0)
+        found = self._Z[which] if along else self._Z[:, which].T
+        return np.asarray(found, np.float64)
 
     def line_sizes(self, entries: int = 256) -> tuple[Array, Array]:
         """Return the usual size of each row and of each column of the caller's."""
@@ -244,8 +250,8 @@ class Rows:
         low_rank: tuple[Array, Array],
         sides: tuple[Array, Array],
         table: Array,
-        counts: tuple[int, int],
-        bins: int,
+        counts: tuple[int, int] = (0, 0),
+        bins: int = 0,
         arrays: tuple[Array, ...] = (),
         right: Array | None = None,
     ) -> Tally:
@@ -254,13 +260,13 @@ class Rows:
         Parameters
         ----------
         kernel : str
-            Name of a function of `kernels`; it is called as ``kernel(Z, *arrays, row,
+            Name of a function of `robust`; it is called as ``kernel(Z, *arrays, row,
             column, tile, first, second, table, by_first, by_second, histogram,
             *scalars)``, where first and second are the two axes of Z.
         scalars, arrays, low_rank
             As for `sweep`.
         sides : (A, B)
-            Numbers read for each row, of shape (m, .), and column, of shape (n, .).
+            Numbers read for each row, of shape (., m), and column, of shape (., n).
         table : ndarray
             A table that the kernel looks up in.
         counts : (int, int)
@@ -270,21 +276,23 @@ class Rows:
         right : ndarray of shape (n, k), optional
             Gives P = tile · right and B = Σ tileᵀ P_b.
         """
-        run_kernel = getattr(kernels, kernel)
+        run_kernel = getattr(robust, kernel)
         constants, looked_up = self._constants(scalars), self._narrow(table)
         A, B = map(self._narrow, sides)
         right = self._narrow(np.empty((self.n, 0)) if right is None else right)
         P = np.empty((self.m, right.shape[1]), self.dtype)
         products = Products(right, P, P)
-        by_row = np.zeros((self.m, counts[0]))
+        by_row = np.zeros((counts[0], self.m))
 
         def share(bounds: tuple[int, int]) -> tuple[Array, Array, Array]:
             add = products.fresh()
-            by_column, histogram = np.zeros((self.n, counts[1])), np.zeros(bins, int)
+            by_column = np.zeros((counts[1], self.n), self.dtype)
+            histogram = np.zeros(bins, np.int64)
             for tile in self._tiles(bounds, low_rank):
-                first = (A[tile.rows], by_row[tile.rows])
-                second = (B, by_column)
-                if self._wide:
+                long = self._narrow(A[:, tile.rows])
+                by_long = np.zeros((counts[0], long.shape[1]), self.dtype)
+                first, second = (long, by_long), (B, by_column)
+                if self.wide:
                     first, second = second, first
                 run_kernel(
                     self._Z,
@@ -299,8 +307,9 @@ class Rows:
                     histogram,
                     *constants,
                 )
+                by_row[:, tile.rows] = by_long
                 add(tile)
-            return add.B, by_column, histogram
+            return add.B, by_column.astype(np.float64), histogram
 
         parts = self._shared(share)
         product, by_column, histogram = (
@@ -323,7 +332,7 @@ class Rows:
         for start in range(*bounds, self._tile_rows):
             rows = slice(start, min(start + self._tile_rows, bounds[1]))
             b = rows.stop - rows.start
-            if self._wide:
+            if self.wide:
                 values = buffer[: b * self.n].reshape(self.n, b)
                 tile = Tile(rows, (0, start), values, values.T)
                 if U is not None and C is not None:

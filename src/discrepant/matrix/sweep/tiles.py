@@ -13,8 +13,8 @@ class Tally(NamedTuple):
 
     P: Array  # (m, k)
     B: Array  # (n, k)
-    by_row: Array  # (m, .)
-    by_column: Array  # (n, .)
+    by_row: Array  # (., m)
+    by_column: Array  # (., n)
     histogram: Array  # (bins,)
 
 

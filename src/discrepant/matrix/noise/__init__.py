@@ -1,0 +1,1 @@
+"""Noise on every entry: Y = L + S + N, told neither rank, nor noise, nor support."""

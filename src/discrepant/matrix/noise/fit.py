@@ -1,0 +1,376 @@
+"""The three-part fit: a few robust passes, each a pure function of narrow factors.
+
+In units of the noise σ (one, or one a column), with L = U Cᵀ,
+
+    e = Y/σ − L        z = |e| / √((1−hᵢ)(1−hⱼ))        T = L + ω·w(z)·e
+    P = T V,  B = TᵀP  →  leading triplets of T  →  L ← those above the noise's edge
+
+where h is the leverage, the share of a cell that the fit has taken from it.  A pass is
+a proximal-gradient step on ``Σρ(Y − L)`` plus a price for each rank, and a step of the
+subspace iteration for it at once.  Nothing of the size of the data is kept.
+
+*Clipped* passes come first: w(z) = min(1, 1.5/z) is Huber's, which forgives a bad
+start, and σ follows the median of the residuals down.  *Weighed* passes follow: w(z) is
+the probability that a cell is clean (`mixture`).  When the fit stands, the columns are
+asked whether their noise differs by more than chance; if so each gets its own, and the
+passes go on.  Rows and columns that were left behind are fitted anew (`lines`).
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from discrepant.linalg import Array
+from discrepant.matrix.log import Log, Step
+from discrepant.matrix.noise.bins import MAD, MIDDLE, at_edges, quantile, stretched
+from discrepant.matrix.noise.edge import noise_edge, reach_of
+from discrepant.matrix.noise.mixture import (
+    DEGREES,
+    Mixture,
+    fit_mixture,
+    own_scales,
+)
+from discrepant.matrix.noise.model import Model, norms
+from discrepant.matrix.program import Program
+from discrepant.matrix.spectra import distance, triplets
+from discrepant.matrix.sweep.robust import BINS, COARSE
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of the fit; `benchmarks/noise.py` shows what it reaches with them."""
+
+    # z at which the clipped passes clip: with 30% errors of one sign the bias of the
+    # clipped mean must stay below the signal; 2 is too much.
+    clip: float = 1.5
+    # Cells in the histogram of a pass: σ̂ to a fifth of a per cent.
+    sample: int = 300_000
+    # ω, at the most: a row observed in full overshoots at 2.
+    relaxed: float = 1.9
+    # Ratio of successive moves from which on momentum is worth its product.
+    slow: float = 0.6
+    # A component must sit on so large a share of the lines, and on two at least, or it
+    # cannot be told from errors there.
+    few_lines: float = 0.02
+    # While L moves a new one must sit on one of so many lines (normal vectors: 3).
+    local: float = 10.0
+    # Fewer columns: the noise of one cannot be told from its own signal.
+    few_columns: int = 16
+    # Moves, over the statistical error of L, at which a phase is done.
+    close_clipped: float = 0.5
+    close_weighed: float = 0.1
+
+
+TUNING = Tuning()
+HUBER = np.minimum(1.0, TUNING.clip / np.maximum(MIDDLE, 1e-9))
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass found."""
+
+    histogram: Array
+    own: Array  # coarse histograms, one a column of the caller's
+    outside: tuple[Array, Array]  # cells outside, by row and by column
+    edge: float
+    tau: float  # σ found over σ used
+    mixture: Mixture | None
+    move: float  # ‖ΔL‖ over the statistical error of L
+    same_rank: bool
+    saturated: bool  # whether every column of V was above the edge
+
+
+class NoisyFit:
+    """One fit, in the unit of the program and the orientation of the blocks.
+
+    Parameters
+    ----------
+    program : Program
+        The data.
+    sigma : ndarray or None
+        The noise of each of the caller's columns where it is told.
+    by_column : bool or None
+        Whether each column has its own noise; None finds out.
+    rng : numpy.random.Generator
+        Draws the columns that look for new directions.
+    log : Log
+        Where passes are written down.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        sigma: Array | None,
+        by_column: bool | None,
+        rng: np.random.Generator,
+        log: Log,
+    ) -> None:
+        self.model = Model(program, sigma, rng)
+        self.log = log
+        self.told, self.by_column = sigma is not None, by_column
+        self.table, self.omega = at_edges(HUBER), 1.0
+        self.phase = "clipped"
+        self.mixture: Mixture | None = None
+        self.each = self.told  # whether columns have a noise of their own by now
+        self.hasty, self.looked, self.tested = True, False, False
+        self.beta = 0.0  # momentum
+        self.moved, self.left = np.inf, np.inf  # last move, and what is left to go
+        self.quiet = self.still = self.age = 0
+
+    # -- the story -----------------------------------------------------------------
+
+    def run(self) -> tuple[Pass, bool]:
+        """Pass until all stands; returns the last pass and whether it is done."""
+        while True:
+            found = self.one_pass()
+            done = self.judge(found)
+            if done or self.log.ended:
+                return found, done
+            self.reweigh(found)
+
+    def one_pass(self) -> Pass:
+        """Make one robust pass: a new L, its change, the edge and the histograms."""
+        model, rows = self.model, self.model.rows
+        m, n, own = rows.m, rows.n, model.own
+        model.follow_wide_lines()
+        weighed = self.phase == "weighed"
+        stride = float(max(1, rows.size // TUNING.sample))
+        if weighed and own == 0:  # all cells of each of the caller's columns
+            stride = 1.0
+        bins = BINS // COARSE if weighed else 0
+        U, C = before = model.U, model.C
+        if self.beta:
+            U = np.hstack([U, model.last[0]])
+            C = np.hstack([(1 + self.beta) * C, -self.beta * model.last[1]])
+        swept = rows.tally(
+            "robust_step",
+            (
+                model.program.unit,
+                self.omega,
+                *((1.0, stride) if rows.wide else (stride, 1.0)),
+                model.axis_of_own() if weighed else -1.0,
+            ),
+            low_rank=(U, C),
+            sides=model.sides(model.leverages()),
+            table=self.table,
+            counts=(2 + bins * (own == 0), 2 + bins * (own == 1)),
+            bins=BINS,
+            right=model.V,
+        )
+        model.last = before
+        squares = swept.by_row[0], swept.by_column[0]
+        U, V, s = triplets(swept.P, swept.B)
+        r = model.rank
+        freedom = m * n / max((m - r) * (n - r), 1)
+        edge = self.omega * sqrt(freedom) * noise_edge(*squares)
+        above = s > edge
+        saturated = bool(above.all()) and len(s) < n
+        above &= ~self.untold(U, V, s, edge)
+        model.U, model.C, model.V = U[:, above], V[:, above] * s[above], V
+        tau, mixture = self.scale(swept.histogram)
+        change = distance(before, (model.U, model.C))
+        # of L, by the noise alone
+        error = sqrt(max(model.rank, 1) * (m + n - model.rank) / model.share) * tau
+        model.change = change / tau
+        move = change / error
+        self.write_down(squares[own], move, mixture)
+        return Pass(
+            histogram=swept.histogram,
+            own=(swept.by_row, swept.by_column)[own][2:].T,
+            outside=(swept.by_row[1], swept.by_column[1]),
+            edge=edge,
+            tau=tau,
+            mixture=mixture,
+            move=move,
+            same_rank=model.rank == r,
+            saturated=saturated,
+        )
+
+    def scale(self, histogram: Array) -> tuple[float, Mixture | None]:
+        """Return σ over what it was thought to be, and the two groups if weighed."""
+        if self.phase == "weighed":
+            mixture = fit_mixture(histogram, 1.0, self.degrees(), told=self.told)
+            return mixture.tau, mixture
+        if self.told:
+            return 1.0, None
+        # It may only fall, or errors of one sign pass for noise.
+        return min(float(quantile(histogram, 0.5)[0]) / MAD, 1.0), None
+
+    def untold(self, U: Array, V: Array, s: Array, edge: float) -> Array:
+        """Return which new components cannot be told from errors on a few lines.
+
+        While the fit still moves, lines that lag look like one too: let them catch up.
+        """
+        W = self.model.C / norms(self.model.C)
+        new = ((W.T @ V) ** 2).sum(axis=0) < 0.5
+        on = reach_of(U), reach_of(V)
+        least = (max(2.0, TUNING.few_lines * k) for k in (self.model.m, self.model.n))
+        alone = np.logical_or(*(a < b for a, b in zip(on, least, strict=True)))
+        if self.hasty and self.age < 8:
+            alone |= (on[0] < self.model.m / TUNING.local) | (
+                on[1] < self.model.n / TUNING.local
+            )
+            alone |= s < 1.1 * edge
+        return np.asarray(new & alone)
+
+    def write_down(self, squares: Array, move: float, mixture: Mixture | None) -> None:
+        """Note the pass: the residual is that of cells as far as they are believed."""
+        residual = float(np.sqrt(np.sum(squares * self.model.sigma**2)))
+        relative = residual / float(np.hypot(residual, self.model.size) or 1.0)
+        support = 0.0 if mixture is None else 1 - mixture.clean
+        share = 0.5 * (self.phase == "weighed") + 0.4 * min(1.0, 0.1 / max(move, 1e-9))
+        rank = self.model.rank
+        self.log.note(Step(self.phase, relative, np.nan, rank, np.nan, support), share)
+
+    def degrees(self) -> tuple[float, ...]:
+        """Return the ν to try: all at first, then the neighbours of the last one.
+
+        Where L takes much of the freedom, heavy tails would have it interpolate cells.
+        """
+        model, r = self.model, self.model.rank
+        taken = r * (model.m + model.n - r) / max(model.trust * model.observed, 1)
+        some = DEGREES[:1] if taken > 0.2 else DEGREES[:4] if taken > 0.12 else DEGREES
+        if self.mixture is None or self.age < 2 or self.mixture.nu not in some:
+            return some
+        i = some.index(self.mixture.nu)
+        return some[max(i - 1, 0) : i + 2]
+
+    # -- how it goes on --------------------------------------------------------------
+
+    def judge(self, found: Pass) -> bool:
+        """Decide on the phase and look after lines that lag; true if done."""
+        self.pace(found)
+        weighed = self.phase == "weighed"
+        steady = found.same_rank and not found.saturated and 0.8 < found.tau < 1.25
+        close = TUNING.close_weighed if weighed else TUNING.close_clipped
+        self.quiet = self.quiet + 1 if steady and found.move < close else 0
+        settled = self.left < close or self.quiet > 5
+        self.still = self.still + 1 if steady and settled else 0
+        self.age += 1
+        self.hasty = found.move > 0.7
+        if self.still and self.rounding(found):
+            return True
+        look = done = False
+        if not weighed:
+            if self.still and self.age >= 4:
+                self.rescue(found)
+                self.phase, self.still, self.age = "weighed", 0, 0
+                self.forget_pace()
+            elif found.same_rank and found.tau > 0.5 and found.move < 1.5:
+                self.rescue(found)
+        elif self.still >= 2 and self.age >= 4:
+            widened = any((line.wide > 1).any() for line in self.model.lines)
+            done = not (widened or self.rescue(found) or self.test_local(found))
+            look = done
+        elif not self.looked and found.move < 0.5 and self.age >= 2 and steady:
+            self.rescue(found)
+            look = self.looked = True
+        if look and self.may_differ() and found.mixture is not None:
+            if np.ptp(own_scales(found.own, found.mixture)) > 0:
+                self.each, self.still, self.age, done = True, 0, 1, False
+                self.forget_pace()
+        return done
+
+    def rounding(self, found: Pass) -> bool:
+        """Whether nothing but rounding is left."""
+        eps = float(np.finfo(self.model.rows.dtype).eps)
+        return (
+            found.tau * float(np.median(self.model.sigma)) < 50 * eps * self.model.top
+        )
+
+    def may_differ(self) -> bool:
+        """Whether the columns are to be asked for their own noise."""
+        if self.each or self.by_column is False:
+            return False
+        return bool(self.by_column) or len(self.model.sigma) >= TUNING.few_columns
+
+    def pace(self, found: Pass) -> None:
+        """Tell from the last two moves what is left, and whether to gain momentum.
+
+        β follows from the root t of the plain iteration, as for heavy-ball momentum.
+        """
+        calm = found.same_rank and 0.9 < found.tau < 1.1
+        known = calm and 0 < self.moved < np.inf
+        rate = min(found.move / self.moved, 0.97) if known else 0.5
+        self.left = found.move * max(rate / (1 - rate), 1.0)
+        b = self.beta
+        root = rate**2 / ((1 + b) * rate - b) if (1 + b) * rate > b else 0.97
+        root = min(max(root, 0.0), 0.9)
+        if not calm or (b and found.move > 1.02 * self.moved):
+            self.beta = 0.0
+        elif self.moved < np.inf and rate > TUNING.slow:
+            q = sqrt(1 - root)
+            self.beta = max(b, (1 - q) / (1 + q))
+        self.moved = found.move if calm else np.inf
+
+    def forget_pace(self) -> None:
+        """Begin to measure the pace anew."""
+        self.beta, self.moved = 0.0, np.inf
+
+    def reweigh(self, found: Pass) -> None:
+        """Set weights, ω and σ for the next pass, and the columns to look through."""
+        ratio, tau, values = np.full(len(self.model.sigma), found.tau), found.tau, HUBER
+        if self.phase == "weighed":
+            mixture = found.mixture
+            if mixture is None:
+                mixture = fit_mixture(
+                    found.histogram, found.tau, self.degrees(), told=self.told
+                )
+            self.mixture, self.model.trust = mixture, max(mixture.clean, 0.3)
+            values, tau = mixture.weight, mixture.tau
+            ratio[:] = tau
+            if self.each and found.mixture is not None and not self.told:
+                ratio = own_scales(found.own, mixture)
+        self.table = at_edges(values)
+        # The mean of ψ' over all cells, with zero for missing ones, is the curvature of
+        # the loss, which ω inverts. With momentum β a row observed in full is stable
+        # only if (ω − 1)(1 + 2β) < 1.
+        counts = stretched(found.histogram, tau)
+        slope = np.gradient(values * MIDDLE, MIDDLE)
+        slope[-1] = 0
+        curvature = float((counts * slope).sum() / max(counts.sum(), 1))
+        curvature *= self.model.observed / self.model.rows.size
+        most = min(TUNING.relaxed, 1 + 0.9 / (1 + 2 * self.beta))
+        self.omega = float(np.clip(1 / max(curvature, 1e-3), 1.0, most))
+        if not self.told:
+            self.model.rescale(ratio)
+        r = self.model.rank
+        k = 2 * max(r, 8) if found.saturated else max(r + max(6, r // 5), 12)
+        self.model.look_through(k)
+
+    # -- lines that lag --------------------------------------------------------------
+
+    def rescue(self, found: Pass) -> bool:
+        """Fit lines that lag anew; true if any came right."""
+        model, fine = self.model, 0
+        for axis in (0, 1):
+            if model.rank:
+                which = model.lines[axis].lagging(found.outside[axis])
+                if len(which):
+                    self.forget_pace()
+                    fine += model.anew(which, axis, found.edge, found.tau)
+        if fine:
+            self.still, self.age = 0, min(self.age, 2)
+        return fine > 0
+
+    def test_local(self, found: Pass) -> bool:
+        """Take out components that sit on few lines, once: they must come back."""
+        model = self.model
+        if self.tested or not model.rank:
+            return False
+        self.tested = True
+        U, W = model.U, model.C / norms(model.C)
+        local = reach_of(U) < model.m / TUNING.local
+        local |= reach_of(W) < model.n / TUNING.local
+        if not local.any() or any((line.life > 0).any() for line in model.lines):
+            return False
+        model.U, model.C = U[:, ~local], model.C[:, ~local]
+        self.forget_pace()
+        for axis, X in enumerate((U, W)):
+            much = (X[:, local] ** 2).max(axis=1) * len(X) > 20
+            which = np.flatnonzero(much)
+            if model.rank and 0 < len(which) <= 50:
+                model.anew(which, axis, found.edge, found.tau)
+        self.phase, self.still, self.age, self.hasty = "clipped", 0, 0, True
+        return True

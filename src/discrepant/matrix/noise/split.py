@@ -1,0 +1,130 @@
+"""What a fit with noise hands back: three parts, and how sure it is of each cell.
+
+As for an exact fit, whatever is as large as the data is computed when it is first asked
+for, once, and nothing is written to.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from discrepant.linalg import Array
+from discrepant.matrix.integrator import integrate
+from discrepant.matrix.noise.mixture import Mixture
+from discrepant.matrix.once import once
+from discrepant.matrix.program import Program
+from discrepant.result import Certificate, History, Status
+
+CERTIFIED = 1e-5  # residual of the penalised program at which its certificate is taken
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How the deviation of a cell tells whether it is corrupt; see `fit`."""
+
+    sides: tuple[Array, Array]  # by row and column: 1/σ, and 1/√(1 − leverage)
+    low_rank: tuple[Array, Array]  # L in units of the noise
+    weights: Array  # by bin of the deviation
+    corrupt: Array  # probability, by bin of the deviation when left out
+    flagged_from: float  # probability from which on a cell is flagged
+
+
+@dataclass(frozen=True)
+class NoisySplit:
+    """Low-rank part as U diag(s) Vᵀ, noise, and what the cells are judged by."""
+
+    U: Array  # (m, r), orthonormal; the caller's orientation
+    singular_values: Array  # (r,), decreasing
+    components: Array  # (r, n), orthonormal rows
+    noise: Array  # σ of each column, in the unit of the data
+    mixture: Mixture
+    status: Status
+    history: History
+    program: Program = field(repr=False)
+    cells: Cells = field(repr=False)
+
+    @property
+    def rank(self) -> int:
+        """Rank of the low-rank part."""
+        return len(self.singular_values)
+
+    @property
+    def n_steps(self) -> int:
+        """Passes that were made."""
+        return len(self.history["step"])
+
+    @property
+    def lam(self) -> float:
+        """The weight λ of ‖S‖₁ in the penalised program."""
+        return self.program.lam
+
+    def block(self, rows: slice, columns: slice) -> Array:
+        """Return a part of the low-rank part, without computing all of it."""
+        U, V = self.U[rows], self.components[:, columns]
+        part: Array = (U * self.singular_values) @ V
+        return part
+
+    @once
+    def low_rank(self) -> Array:
+        """X, m×n, in the type of the data."""
+        rows = self.program.rows
+        with rows:
+            X = rows.scratch()
+            rows.sweep("low_rank_part", (X,), (1.0,), low_rank=self._factors)
+        return rows.as_given(X)
+
+    @once
+    def probability(self) -> Array:
+        """P(corrupt) of each entry; zero where it is missing."""
+        rows, cells = self.program.rows, self.cells
+        with rows:
+            chance = rows.scratch()
+            rows.tally(
+                "cell_probability",
+                (self.program.unit,),
+                low_rank=cells.low_rank,
+                sides=cells.sides,
+                table=np.concatenate([cells.weights, cells.corrupt]),
+                arrays=(chance,),
+                bins=len(cells.weights),
+            )
+        return rows.as_given(chance)
+
+    @once
+    def outliers(self) -> Array:
+        """Which entries are flagged as corrupt."""
+        return np.asarray(self.probability >= self.cells.flagged_from)
+
+    @once
+    def sparse(self) -> Array:
+        """S, m×n: Y − X on the outliers, and zero elsewhere."""
+        rows = self.program.rows
+        wrong = rows.as_given(self.outliers)
+        with rows:
+            S = rows.scratch()
+            rows.sweep("difference", (S, wrong), (1.0,), low_rank=self._factors)
+        return rows.as_given(S)
+
+    @once
+    def certificate(self) -> Certificate:
+        """Proof of optimality of the penalised program whose refit this is.
+
+        Its κ = 1/σ(√m + √n) puts the threshold for singular values at the edge of the
+        noise's spectrum. It is solved for this when first asked for.
+        """
+        rows = self.program.rows
+        edge = math.sqrt(rows.m) + math.sqrt(rows.n)
+        sigma = float(np.sqrt(np.mean(np.square(self.noise, dtype=np.float64))))
+        penalised = replace(self.program, kappa=1 / (sigma * edge))
+        rng = np.random.default_rng(0)
+        found = integrate(penalised, tol=CERTIFIED, polish=False, rng=rng)
+        return found.certificate
+
+    @property
+    def _factors(self) -> tuple[Array, Array]:
+        """L in the unit of the data and the orientation of the blocks."""
+        scaled = self.components.T * self.singular_values
+        if not self.program.rows.turned:
+            return self.U, scaled
+        return scaled, self.U
