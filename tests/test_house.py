@@ -25,7 +25,7 @@ ORDER = {
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit split solve",
-    "table": "files",
+    "table": "layout files rewrite mixed example view plot svg report",
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",
     "image.restore": """
@@ -40,7 +40,7 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
-    "app": "interrupt restore demo pca reproduce cli",
+    "app": "interrupt restore clean demo pca reproduce cli",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 
