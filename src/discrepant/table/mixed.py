@@ -16,9 +16,8 @@ from discrepant.table.layout import MISSING, layout_of
 from discrepant.table.rewrite import copy_changed
 
 FORMATS = (".csv", ".tsv", ".npy", ".npz", ".parquet", ".xlsx")
-DATE = re.compile(
-    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?$"
-)
+ZONE = r"(Z|[+-]\d\d:?\d\d)"
+DATE = re.compile(rf"\d{{4}}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?{ZONE}?)?$")
 
 
 @dataclass(frozen=True, eq=False)
