@@ -25,7 +25,7 @@ ORDER = {
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit split solve",
-    "table": "layout files rewrite mixed example view plot svg report",
+    "table": "layout files verbatim mixed example view plot svg report",
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",
     "image.restore": """

@@ -13,7 +13,7 @@ from discrepant.errors import InputError
 from discrepant.progress import Report, StoppedError
 from discrepant.table.files import read_npz, read_parquet, reading
 from discrepant.table.layout import MISSING, layout_of
-from discrepant.table.rewrite import copy_changed
+from discrepant.table.verbatim import copy_changed
 
 FORMATS = (".csv", ".tsv", ".npy", ".npz", ".parquet", ".xlsx")
 ZONE = r"(Z|[+-]\d\d:?\d\d)"
