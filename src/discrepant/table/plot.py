@@ -80,6 +80,8 @@ def before_after(cleaned: Any, column: Any) -> "Figure":
     column : label
         Which column. Of long tables the rows around its worst cell are shown.
     """
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
     view = View(cleaned)
     places = [i for i, name in enumerate(view.frame.columns) if name == column]
     if not places:
@@ -128,7 +130,9 @@ def before_after(cleaned: Any, column: Any) -> "Figure":
     ax.set_title(shortened(name, 60), parse_math=False)
     ax.set_xlabel("row" if timed is None else timed[0], parse_math=False)
     if timed is not None:
-        figure.autofmt_xdate(rotation=20)
+        locator = AutoDateLocator()
+        ax.xaxis.set_major_locator(locator)
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     ax.legend(ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
     return figure
 

@@ -105,16 +105,19 @@ def _table(
 ) -> str:
     """Return a table; cells are HTML already, the first of a row is its header."""
 
+    def kind(place: int) -> str:
+        words = heads[place] in ("note", "columns")
+        name = "n" if place in numeric else "note" if words else ""
+        return f' class="{name}"' if name else ""
+
     def cell(place: int, text: str) -> str:
-        kind = ' class="n"' if place in numeric else ""
         if not place:
-            return f'<th scope="row"{kind}>{text}</th>'
-        return f"<td{kind}>{text}</td>"
+            return f'<th scope="row"{kind(place)}>{text}</th>'
+        return f"<td{kind(place)}>{text}</td>"
 
     head = "".join(
-        f'<th scope="col"{" class=" + chr(34) + "n" + chr(34) if i in numeric else ""}>'
-        f"{escape(name)}</th>"
-        for i, name in enumerate(heads)
+        f'<th scope="col"{kind(place)}>{escape(name)}</th>'
+        for place, name in enumerate(heads)
     )
     body = "".join(
         f"<tr>{''.join(cell(i, text) for i, text in enumerate(row))}</tr>"

@@ -12,7 +12,7 @@ import numpy as np
 
 from discrepant.linalg import Array
 
-BINS = 400  # lines of a cell map; more rows than that share them
+BINS = 800  # lines of a cell map; more rows than that share them
 WINDOW = 300  # rows of a picture of one column
 LABELS = 60  # columns up to which each has its label
 LENGTH = 22  # characters of a label
