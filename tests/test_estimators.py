@@ -10,8 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from discrepant import InputError, RobustPCA
 from discrepant.checks import real_array
-from discrepant.matrix.subspace import coordinates
 from discrepant.paper.problems import corrupted_matrix, relative_error
+from discrepant.paper.subspace import coordinates
 
 
 @pytest.mark.filterwarnings("ignore:.*taken for corrupt:UserWarning")

@@ -16,16 +16,17 @@ ORDER = {
         paper matrix table image experiments app __main__
     """,
     "paper": """
-        kernels operators observation alpha parameters stopping certificate recovery
+        kernels operators observation alpha parameters subspace stopping certificate
+        recovery
         descent matrices problems baselines
     """,
     "matrix": """
         sweep once log program spectra polish steps dual split integrator noise
-        subspace door estimator
+        solve door caveats estimator
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
-    "matrix.noise": "kernels bins mixture edge lines model fit split solve",
-    "table": "layout files verbatim mixed example view plot svg report",
+    "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
+    "table": "layout files verbatim mixed example view plot svg report door",
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",
     "image.restore": """
@@ -40,7 +41,7 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
-    "app": "interrupt restore clean demo pca reproduce cli",
+    "app": "interrupt restore clean demo pca reproduce options cli",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

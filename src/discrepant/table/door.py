@@ -1,3 +1,6 @@
 """Stand-in."""
+
 from typing import Any
+
+
 def clean(table: Any, **kwargs: Any) -> Any: ...

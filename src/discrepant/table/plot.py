@@ -80,7 +80,7 @@ def before_after(cleaned: Any, column: Any) -> "Figure":
     column : label
         Which column. Of long tables the rows around its worst cell are shown.
     """
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib import dates
 
     view = View(cleaned)
     places = [i for i, name in enumerate(view.frame.columns) if name == column]
@@ -130,9 +130,10 @@ def before_after(cleaned: Any, column: Any) -> "Figure":
     ax.set_title(shortened(name, 60), parse_math=False)
     ax.set_xlabel("row" if timed is None else timed[0], parse_math=False)
     if timed is not None:
-        locator = AutoDateLocator()
+        calendar: Any = dates
+        locator = calendar.AutoDateLocator()
         ax.xaxis.set_major_locator(locator)
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        ax.xaxis.set_major_formatter(calendar.ConciseDateFormatter(locator))
     ax.legend(ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
     return figure
 

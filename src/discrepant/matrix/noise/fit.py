@@ -57,6 +57,8 @@ class Tuning:
     local: float = 10.0
     # Fewer columns: the noise of one cannot be told from its own signal.
     few_columns: int = 16
+    # σ, over the size of entries, below which it may be that there is no noise at all.
+    vanishing: float = 1e-3
     # Moves, over the statistical error of L, at which a phase is done.
     close_clipped: float = 0.5
     close_weighed: float = 0.1
@@ -120,14 +122,21 @@ class NoisyFit:
 
     # -- the story -----------------------------------------------------------------
 
-    def run(self) -> tuple[Pass, bool]:
+    def run(self, until_vanishing: bool = False) -> tuple[Pass, bool]:
         """Pass until all stands; returns the last pass and whether it is done."""
         while True:
             found = self.one_pass()
             done = self.judge(found)
             if done or self.log.ended:
                 return found, done
+            if until_vanishing and self.vanishing(found):
+                return found, False
             self.reweigh(found)
+
+    def vanishing(self, found: Pass) -> bool:
+        """Whether the noise falls on and on: perhaps there is none."""
+        small = self.noise_level(found) < TUNING.vanishing * self.model.top
+        return small and found.tau < 0.75 and self.model.rank > 0
 
     def one_pass(self) -> Pass:
         """Make one robust pass: a new L, its change, the edge and the histograms."""
@@ -204,14 +213,11 @@ class NoisyFit:
         """
         W = self.model.C / norms(self.model.C)
         new = ((W.T @ V) ** 2).sum(axis=0) < 0.5
-        on = reach_of(U), reach_of(V)
-        least = (max(2.0, TUNING.few_lines * k) for k in (self.model.m, self.model.n))
-        alone = np.logical_or(*(a < b for a, b in zip(on, least, strict=True)))
-        if self.hasty and self.age < 8:
-            alone |= (on[0] < self.model.m / TUNING.local) | (
-                on[1] < self.model.n / TUNING.local
-            )
-            alone |= s < 1.1 * edge
+        waiting = self.hasty and self.age < 8
+        alone = (s < 1.1 * edge) if waiting else np.zeros(len(s), bool)
+        for X in (U, V):
+            least = max(2.0, TUNING.few_lines * len(X))
+            alone |= reach_of(X) < (len(X) / TUNING.local if waiting else least)
         return np.asarray(new & alone)
 
     def write_down(self, squares: Array, move: float, mixture: Mixture | None) -> None:
@@ -249,7 +255,7 @@ class NoisyFit:
         self.still = self.still + 1 if steady and settled else 0
         self.age += 1
         self.hasty = found.move > 0.7
-        if self.still and self.rounding(found):
+        if found.same_rank and self.rounding(found):
             return True
         look = done = False
         if not weighed:
@@ -274,10 +280,12 @@ class NoisyFit:
 
     def rounding(self, found: Pass) -> bool:
         """Whether nothing but rounding is left."""
-        eps = float(np.finfo(self.model.rows.dtype).eps)
-        return (
-            found.tau * float(np.median(self.model.sigma)) < 50 * eps * self.model.top
-        )
+        floor = 50 * float(np.finfo(self.model.rows.dtype).eps) * self.model.top
+        return self.noise_level(found) < floor
+
+    def noise_level(self, found: Pass) -> float:
+        """Return the usual noise of a column, as found."""
+        return found.tau * float(np.median(self.model.sigma))
 
     def may_differ(self) -> bool:
         """Whether the columns are to be asked for their own noise."""
