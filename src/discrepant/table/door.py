@@ -1,6 +1,0 @@
-"""Stand-in."""
-
-from typing import Any
-
-
-def clean(table: Any, **kwargs: Any) -> Any: ...
