@@ -25,7 +25,10 @@ ORDER = {
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit split solve",
-    "table": "files",
+    "table": """
+        files kernels maps columns tails model odds rules learning judging numbers sheet
+        rewrite result verdict door cleaner
+    """,
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",
     "image.restore": """

@@ -1,4 +1,4 @@
-"""What each column of numbers is: a measurement, a few values, an identifier, a code."""
+"""What each column of numbers is: measurements, a few values, names of rows."""
 
 from dataclasses import dataclass, replace
 

@@ -23,6 +23,7 @@ SWAPS = 6  # exchanges a row; beyond two or three none gains
 FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector units; NaN stays NaN
 NEGLIGIBLE = 1e-300
 
+
 @njit(cache=True, nogil=True, fastmath=FAST)
 def sweep(W, k, back):
     """Take cell k out of a row's conditioning set, or back in."""
@@ -75,12 +76,13 @@ def residuals(W, x, out, away, variance, per_row):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def one_odds(away, variance, prior, width, grain, weights):
+def one_odds(away, variance, prior, stretch, grain, weights):
     """Log odds that one cell is wrong: a broad density against three normals.
 
-    The widest normal's exponent is taken out, so that no distance underflows.
+    What clean cells stray by is the square variance·stretch + grain. The widest
+    normal's exponent is taken out, so that no distance underflows.
     """
-    square = variance * width * width + grain * grain
+    square = variance * stretch + grain
     half = 0.5 * away * away / square
     total = weights[2] / 4
     total += weights[1] / 2 * math.exp(-half * (1 / 4 - 1 / 16))
@@ -89,16 +91,16 @@ def one_odds(away, variance, prior, width, grain, weights):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def log_odds(away, variance, prior, width, grain, weights, odds):
+def log_odds(away, variance, prior, stretch, grain, weights, odds):
     """Fill the log odds of every cell."""
     for j in range(len(away)):
         odds[j] = one_odds(
-            away[j], variance[j], prior[j], width[j], grain[j], weights[j]
+            away[j], variance[j], prior[j], stretch[j], grain[j], weights[j]
         )
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _swap(W, away, i, j, prior, width, grain, weights, distance, per_row):
+def _swap(W, away, i, j, prior, stretch, grain, weights, distance, per_row):
     """Log odds of j wrong and i right against the reverse, by the other cells.
 
     With both kept, (W x)_k = away_k W_kk; the two cells' distances from what the rest
@@ -112,23 +114,23 @@ def _swap(W, away, i, j, prior, width, grain, weights, distance, per_row):
     wider = (1.0 + per_row * (1.0 + others)) / determinant
     first = one_odds(
         one, b * wider,
-        prior[i], width[i], grain[i], weights[i],
+        prior[i], stretch[i], grain[i], weights[i],
     )  # fmt: skip
     second = one_odds(
         two, a * wider,
-        prior[j], width[j], grain[j], weights[j],
+        prior[j], stretch[j], grain[j], weights[j],
     )  # fmt: skip
     return second - first
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _ascend(W, x, missing, out, prior, width, grain, weights, per_row, work):
+def _ascend(W, x, missing, out, prior, stretch, grain, weights, per_row, work):
     """Flip the cell that gains most until none gains."""
     away, variance, odds = work[0], work[1], work[2]
     p = len(x)
     for _ in range(FLIPS * p):
         residuals(W, x, out, away, variance, per_row)
-        log_odds(away, variance, prior, width, grain, weights, odds)
+        log_odds(away, variance, prior, stretch, grain, weights, odds)
         best, gain = -1, 1e-9
         for j in range(p):
             if missing[j]:
@@ -143,7 +145,7 @@ def _ascend(W, x, missing, out, prior, width, grain, weights, per_row, work):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _exchange(W, x, missing, out, prior, width, grain, weights, per_row, work):
+def _exchange(W, x, missing, out, prior, stretch, grain, weights, per_row, work):
     """Exchange a cell of the set for one outside it where that gains most."""
     p = len(x)
     best, first, second = 1e-6, -1, -1
@@ -156,7 +158,7 @@ def _exchange(W, x, missing, out, prior, width, grain, weights, per_row, work):
         for j in range(p):
             if j != i and not out[j]:
                 gain = _swap(
-                    W, work[0], i, j, prior, width, grain, weights, distance, per_row
+                    W, work[0], i, j, prior, stretch, grain, weights, distance, per_row
                 )
                 if gain > best:
                     best, first, second = gain, i, j
@@ -171,7 +173,7 @@ def _exchange(W, x, missing, out, prior, width, grain, weights, per_row, work):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _swaps(W, x, missing, out, prior, width, grain, weights, per_row, work, score):
+def _swaps(W, x, missing, out, prior, stretch, grain, weights, per_row, work, score):
     """Turn odds at the best set into odds over that set and its neighbours.
 
     For a cell i of the set the rivals are the set without i, and without i but with one
@@ -197,7 +199,7 @@ def _swaps(W, x, missing, out, prior, width, grain, weights, per_row, work, scor
         for j in range(p):
             if j != i and not missing[j] and not out[j]:
                 swap = _swap(
-                    W, work[0], i, j, prior, width, grain, weights, distance, per_row
+                    W, work[0], i, j, prior, stretch, grain, weights, distance, per_row
                 )
                 term = math.exp(min(swap, 30.0))
                 stay[j] += term
@@ -220,7 +222,7 @@ def _swaps(W, x, missing, out, prior, width, grain, weights, per_row, work, scor
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def search(X, missing, prior, K, width, grain, weights, start, fold, folds, per_row):
+def search(X, missing, prior, K, stretch, grain, weights, start, fold, folds, per_row):
     """Judge every row; give sets, scores, residuals, variances, and moments.
 
     Parameters
@@ -233,8 +235,8 @@ def search(X, missing, prior, K, width, grain, weights, start, fold, folds, per_
         Log odds of a cell to be wrong, times the density of wrong cells at its value.
     K : array (p, p)
         Precision matrix.
-    width, grain, weights : arrays (p,), (p,), (p, 3)
-        How far clean cells stray; see `tails`.
+    stretch, grain, weights : arrays (p,), (p,), (p, 3)
+        How far clean cells stray; see `one_odds` and `tails`.
     fold : int array (n,)
         Which of the moments a row is counted in; none are taken where folds is 0.
 
@@ -266,13 +268,13 @@ def search(X, missing, prior, K, width, grain, weights, start, fold, folds, per_
                 sweep(W, j, False)
         x, gone, chance = X[i], missing[i], prior[i]
         for _ in range(SWAPS):
-            _ascend(W, x, gone, out, chance, width, grain, weights, per_row, work)
+            _ascend(W, x, gone, out, chance, stretch, grain, weights, per_row, work)
             if not _exchange(
-                W, x, gone, out, chance, width, grain, weights, per_row, work
+                W, x, gone, out, chance, stretch, grain, weights, per_row, work
             ):
                 break
         residuals(W, x, out, work[0], work[1], per_row)
-        log_odds(work[0], work[1], chance, width, grain, weights, work[2])
+        log_odds(work[0], work[1], chance, stretch, grain, weights, work[2])
         aways[i] = work[0]
         variances[i] = work[1]
         if folds > 0:
@@ -289,6 +291,6 @@ def search(X, missing, prior, K, width, grain, weights, start, fold, folds, per_
                             moments[at, j, k] -= W[j, k]
         outs[i] = out & ~gone
         _swaps(
-            W, x, gone, out, chance, width, grain, weights, per_row, work, score[i]
+            W, x, gone, out, chance, stretch, grain, weights, per_row, work, score[i]
         )
     return outs, score, aways, variances, moments, sums

@@ -61,19 +61,20 @@ class Column:
         """Map standard units to values, kept within the column's range."""
         with np.errstate(over="ignore"):
             bent = self._unbend(standard * self.scale + self.centre)
-        return np.clip(bent, self.low, self.high)
+        return np.asarray(np.clip(bent, self.low, self.high))
 
     def bend(self, values: Array) -> Array:
         """Map values, before they are centred and scaled."""
         if self.shape == "log":
-            return np.sign(values) * np.log1p(np.abs(values) / self.parameter)
+            size = np.log1p(np.abs(values) / self.parameter)
+            return np.asarray(np.sign(values) * size)
         centred = (values - self.middle) / self.spread
         return centred if self.shape == "identity" else power(centred, self.parameter)
 
     def _unbend(self, bent: Array) -> Array:
         if self.shape == "log":
             size = np.expm1(np.minimum(np.abs(bent), TOP))
-            return np.sign(bent) * self.parameter * size
+            return np.asarray(np.sign(bent) * self.parameter * size)
         if self.shape == "power":
             bent = power_back(bent, self.parameter)
         return bent * self.spread + self.middle
@@ -82,22 +83,23 @@ class Column:
 def power(x: Array, exponent: float) -> Array:
     """Yeo and Johnson's power transform (Biometrika 2000, equation 2.1)."""
     up, down = np.maximum(x, 0), np.maximum(-x, 0)
-    return _one_side(up, exponent) - _one_side(down, 2 - exponent)
+    return np.asarray(_one_side(up, exponent) - _one_side(down, 2 - exponent))
 
 
 def power_back(y: Array, exponent: float) -> Array:
     """Undo `power`; beyond the image of a bounded side, its end."""
     up, down = np.maximum(y, 0), np.maximum(-y, 0)
-    return _one_side_back(up, exponent) - _one_side_back(down, 2 - exponent)
+    back = _one_side_back(up, exponent) - _one_side_back(down, 2 - exponent)
+    return np.asarray(back)
 
 
 def _one_side(x: Array, exponent: float) -> Array:
     if exponent == 0:
-        return np.log1p(x)
+        return np.asarray(np.log1p(x))
     return np.asarray(((1 + x) ** exponent - 1) / exponent)
 
 
 def _one_side_back(y: Array, exponent: float) -> Array:
     if exponent == 0:
-        return np.expm1(np.minimum(y, TOP))
+        return np.asarray(np.expm1(np.minimum(y, TOP)))
     return np.asarray(np.maximum(1 + exponent * y, 0) ** (1 / exponent) - 1)

@@ -76,6 +76,22 @@ class Model:
     per_row: float  # 1 / rows that it was learnt from
 
     @property
+    def stretch(self) -> Array:
+        """Factor of the variance, where clean cells stray wider than it says."""
+        return np.maximum(self.width, 1.0) ** 2
+
+    @property
+    def spared(self) -> Array:
+        """What is taken off the variance, where clean cells stray less than it says.
+
+        They do so where all others are heard. With one of them missing the variance
+        is larger, and only the difference can be trusted: of two columns that are the
+        same but for noise, either is hard to tell without the other.
+        """
+        less = 1 - np.minimum(self.width, 1.0) ** 2
+        return np.asarray(less / np.diag(self.precision))
+
+    @property
     def explained(self) -> Array:
         """Share of each column's variance that the others explain."""
         S = np.linalg.inv(self.precision)
@@ -138,13 +154,14 @@ def judge(part: Part, model: Model, n_jobs: int = 1, folds: int = 0) -> Found:
     prior -= part.excuse
     start = (np.abs(X) > TUNING.beyond) & ~missing & (part.excuse < NEVER / 2)
     centred = np.where(missing, 0.0, X - model.centre)
+    beside = part.grain**2 - model.spared
     fold = folds_of(part) if folds else np.zeros(len(X), np.int64)
 
     def block(at: slice) -> Found:
         return Found(
             *search(
-                *(centred[at], missing[at], prior[at], model.precision, model.width),
-                *(part.grain, model.weights, start[at], fold[at], folds),
+                *(centred[at], missing[at], prior[at], model.precision, model.stretch),
+                *(beside, model.weights, start[at], fold[at], folds),
                 model.per_row,
             )
         )
@@ -158,7 +175,8 @@ def judge(part: Part, model: Model, n_jobs: int = 1, folds: int = 0) -> Found:
     if len(found) == 1:
         return found[0]
     cells = (np.concatenate([f[k] for f in found]) for k in range(4))
-    return Found(*cells, sum(f.moments for f in found), sum(f.sums for f in found))
+    moments = np.sum([f.moments for f in found], axis=0)
+    return Found(*cells, moments, np.sum([f.sums for f in found], axis=0))  # type: ignore[call-arg]
 
 
 def folds_of(part: Part) -> Array:

@@ -53,9 +53,7 @@ def log_broad(standard: Array) -> Array:
     return np.asarray(np.log(0.5 * normal + 0.5 * cauchy))
 
 
-def fit(
-    z: Array, log_rival: Array, seen: Array, share: Array
-) -> tuple[Array, Array]:
+def fit(z: Array, log_rival: Array, seen: Array, share: Array) -> tuple[Array, Array]:
     """Fit each column's width and shape, beside the wrong cells.
 
     Parameters
@@ -74,7 +72,9 @@ def fit(
     """
     rival = share * np.exp(np.minimum(log_rival, 50.0)) + 1e-300
     square = z * z
-    start = _within([_deviation(column[s]) for column, s in zip(z.T, seen.T)])
+    start = _within(
+        [_deviation(column[s]) for column, s in zip(z.T, seen.T, strict=True)]
+    )
     widths, found = [], []
     for k, shape in enumerate(SHAPES):
         width, score = _fit_shape(square, rival, seen, share, start, shape)
