@@ -1,6 +1,6 @@
 """A cleaned table that is made, not computed: for tests of what shows it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -33,29 +33,28 @@ class Cleaned:
     rank: int = 3
     caveats: tuple = ()
     fdr: float = 0.01
-    extra: dict = field(default_factory=dict)
 
 
-def made(rows=600, *, names=None, bad_rows=(), caveats=(), array=False):
+def made(rows=600, *, names=None, bad_rows=(), caveats=()):
     """Return a sensor table "cleaned" by what is known of it."""
     frame, wrong = sensor_table(rows)
     if names is not None:
         frame.columns = names
-    numeric = frame.columns[3:]
     wrong[list(bad_rows), 3:] = True
     expected = pd.DataFrame(np.nan, frame.index, frame.columns)
     for place in range(3, frame.shape[1]):
         clean = frame.iloc[:, place].mask(wrong[:, place])
         smooth = clean.rolling(7, center=True, min_periods=1).median().interpolate()
         expected.isetitem(place, smooth.bfill())
-    noise = pd.Series(
-        [(frame.iloc[:, i] - expected.iloc[:, i]).abs().median() for i in range(3, 15)],
-        numeric,
-    )
+    sizes = [
+        (frame.iloc[:, place] - expected.iloc[:, place]).abs().median()
+        for place in range(3, 15)
+    ]
+    noise = pd.Series([np.nan] * 3 + sizes, frame.columns)
     table = frame.copy()
     cells = []
     for row, place in np.argwhere(wrong & frame.notna().to_numpy()):
-        hope, half = expected.iloc[row, place], 3 * noise.iloc[place - 3]
+        hope, half = expected.iloc[row, place], 3 * noise.iloc[place]
         table.iloc[row, place] = hope
         label, name = frame.index[row], frame.columns[place]
         value = frame.iloc[row, place]

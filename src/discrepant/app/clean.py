@@ -18,7 +18,9 @@ from discrepant.table.door import clean
 from discrepant.table.mixed import read_mixed
 from discrepant.table.plot import cell_map
 from discrepant.table.report import headline, write_report
+from discrepant.table.result import ColumnReport
 
+JUDGED = ("numbers", "few values", "booleans")  # roles of columns
 READING, CLEANING = 0.15, 0.85  # where the parts of the work end, about
 
 
@@ -26,10 +28,10 @@ READING, CLEANING = 0.15, 0.85  # where the parts of the work end, about
 class CleanReport:
     """What was found in a table, and where it was written.
 
-    ``flagged`` counts cells and ``bad_rows`` rows; ``noise`` is by column, in its
-    unit; ``columns`` says of each what it is and what was done to it; ``rows`` says
-    in words what the labels of the rows are. ``no_picture`` is the reason why none
-    was drawn, if so.
+    ``flagged`` counts cells and ``bad_rows`` names rows; ``columns`` says of each
+    what it is, what was done to it and, in its unit, its noise; ``rows`` says in words
+    what the labels of the rows are. ``no_picture`` is the reason why none was drawn, if
+    so.
     """
 
     file: str
@@ -39,7 +41,6 @@ class CleanReport:
     flagged: int
     bad_rows: tuple[str, ...]
     rank: int
-    noise: dict[str, float]
     columns: tuple[dict[str, Any], ...]
     caveats: tuple[str, ...]
     fdr: float
@@ -60,7 +61,7 @@ class CleanReport:
     def __str__(self) -> str:
         worst = sorted(self.columns, key=lambda column: -column["flagged"])[:3]
         most = ", ".join(f"{c['name']} ({c['flagged']})" for c in worst if c["flagged"])
-        aside = [c for c in self.columns if c["name"] not in self.noise]
+        aside = [c for c in self.columns if c["role"] not in JUDGED]
         named = ", ".join(f"{c['name']} ({c['role']})" for c in aside[:6])
         more = f" and {len(aside) - 6} more" if len(aside) > 6 else ""
         lines = [
@@ -163,8 +164,7 @@ def clean_file(
             flagged=int(np.asarray(found.mask).sum()),
             bad_rows=tuple(map(str, found.rows)),
             rank=int(found.rank),
-            noise={str(k): float(v) for k, v in found.noise.items()},
-            columns=tuple(_plain(column) for column in found.columns),
+            columns=tuple(map(_plain, found.columns, found.noise)),
             caveats=(*source.notes, *map(str, found.caveats), *dict.fromkeys(noticed)),
             fdr=fdr,
             filled=fill,
@@ -207,15 +207,16 @@ def _columns(
     return [known[name] for name in asked]
 
 
-def _plain(column: Any) -> dict[str, Any]:
+def _plain(column: ColumnReport, noise: float) -> dict[str, Any]:
     """Return what is said of a column in words and numbers that JSON knows."""
-    held = asdict(column)
-    held["name"] = str(held["name"])
-    held["sentinels"] = [float(value) for value in held["sentinels"]]
-    explained = held["explained"]
-    if explained is not None and explained != explained:
-        held["explained"] = None  # JSON has no NaN
-    return held
+    sizes = {"explained": column.explained, "noise": noise}
+    return {
+        **asdict(column),
+        "name": str(column.name),
+        "sentinels": [float(value) for value in column.sentinels],
+        # JSON has no NaN.
+        **{k: float(v) if np.isfinite(v) else None for k, v in sizes.items()},
+    }
 
 
 @contextmanager

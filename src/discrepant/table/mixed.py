@@ -13,7 +13,7 @@ from discrepant.errors import InputError
 from discrepant.progress import Report, StoppedError
 from discrepant.table.files import read_npz, read_parquet, reading
 from discrepant.table.layout import MISSING, layout_of
-from discrepant.table.verbatim import copy_changed
+from discrepant.table.verbatim import coded_columns, copy_changed
 
 FORMATS = (".csv", ".tsv", ".npy", ".npz", ".parquet", ".xlsx")
 ZONE = r"(Z|[+-]\d\d:?\d\d)"
@@ -168,6 +168,7 @@ def _text(
     laid = layout_of(path, suffix, header, index, mixed=True, encoding=encoding)
     labelled = int(laid.index)
     missing: dict[Any, list[str]] = {i: MISSING for i in range(labelled, laid.width)}
+    names = [0] * labelled + coded_columns(path, laid)
     report = progress or (lambda share, note: True)
     with path.open("rb") as file:
         watched: Any = io.BufferedReader(
@@ -180,7 +181,7 @@ def _text(
             header=None,
             skiprows=laid.before + 1 if laid.header else 0,
             index_col=0 if laid.index else None,
-            dtype={0: str} if laid.index else None,
+            dtype={column: str for column in names},
             keep_default_na=False,
             na_values=missing,
             encoding=laid.encoding,

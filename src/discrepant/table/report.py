@@ -11,7 +11,7 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.table import svg
-from discrepant.table.view import View, number, shortened
+from discrepant.table.view import View, looked_into, number, shortened
 
 LISTED = 200  # flagged cells that the page lists
 FEW = 8  # and a notebook
@@ -23,7 +23,7 @@ def headline(cleaned: Any) -> str:
     rows, width = np.shape(cleaned.mask)
     flagged = int(np.asarray(cleaned.mask).sum())
     columns = int(np.asarray(cleaned.mask).any(axis=0).sum())
-    modelled = len(cleaned.noise)
+    modelled = sum(looked_into(cleaned))
     if not flagged:
         found = f"None of the {rows:,}×{width} cells stands out"
     else:
@@ -197,9 +197,8 @@ def _css(colour: tuple[int, int, int]) -> str:
 def _columns(view: View) -> str:
     """Return what was done to each column, in the order of the table."""
     cleaned, count = view.cleaned, len(view.frame)
-    noise = dict(zip(cleaned.noise.index, np.asarray(cleaned.noise), strict=True))
     lines = []
-    for report in cleaned.columns:
+    for report, noise in zip(cleaned.columns, cleaned.noise, strict=True):
         sentinels = ", ".join(number(value) for value in report.sentinels)
         note = str(report.note or "")
         if sentinels:
@@ -208,10 +207,10 @@ def _columns(view: View) -> str:
             (
                 _shown(report.name),
                 _shown(report.role),
-                _percent(_count(report.missing, count), count),
-                f"{_count(report.flagged, count):,}",
+                _percent(report.missing, count),
+                f"{report.flagged:,}",
                 _share(report.explained),
-                _shown(noise.get(report.name, float("nan"))),
+                _shown(float(noise)),
                 escape(note),
             )
         )
@@ -222,13 +221,6 @@ def _columns(view: View) -> str:
     )
     table = _table(caption, heads, lines, frozenset({2, 3, 4, 5}))
     return f"<h2>What was done to each column</h2>{table}"
-
-
-def _count(value: Any, rows: int) -> int:
-    """Return a number of cells; shares of the rows are turned into one."""
-    if isinstance(value, float) and not value.is_integer():
-        return round(value * rows)
-    return int(value)
 
 
 def _share(value: Any) -> str:

@@ -1,7 +1,7 @@
 """A text file copied with some of its cells changed, and every other byte as it was."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -129,20 +129,36 @@ def _changed(
     return laid.separator.join(cells) + ending
 
 
+def coded_columns(source: Path, laid: Layout) -> list[int]:
+    """Return the columns whose digits are names: most begin with a zero (007)."""
+    cells = _seen(source, laid, range(laid.width))
+    return [
+        column
+        for column, texts in cells.items()
+        if 2 * sum(bool(re.fullmatch(r"0\d+", text)) for text in texts) > len(texts)
+    ]
+
+
 def _styles(source: Path, laid: Layout, columns: set[int]) -> dict[int, str]:
     """Learn how each column writes its numbers: a format, or the case of its words."""
-    if not columns:
-        return {}
+    seen = _seen(source, laid, columns)
+    return {column: _style(cells, laid.decimal) for column, cells in seen.items()}
+
+
+def _seen(source: Path, laid: Layout, columns: Iterable[int]) -> dict[int, set[str]]:
+    """Return the cells of some columns in the first rows, without quotes."""
     seen: dict[int, set[str]] = {column: set() for column in columns}
+    if not seen:
+        return {}
     with source.open(encoding=laid.encoding, newline="") as file:
         for row, record in islice(_records(file, laid), LOOKED_AT):
             if row is None:
                 continue
             cells, _ = split(record.rstrip("\r\n"), laid.separator)
-            for column in columns:
+            for column, texts in seen.items():
                 if column < len(cells):
-                    seen[column].add(cells[column].strip(' "'))
-    return {column: _style(cells, laid.decimal) for column, cells in seen.items()}
+                    texts.add(cells[column].strip(' "'))
+    return seen
 
 
 def _style(cells: set[str], decimal: str) -> str:

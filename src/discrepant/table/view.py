@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from discrepant.linalg import Array
+from discrepant.table.numbers import read
+from discrepant.table.sheet import as_frame
 
 BINS = 800  # lines of a cell map; more rows than that share them
 WINDOW = 300  # rows of a picture of one column
@@ -18,23 +20,16 @@ LABELS = 60  # columns up to which each has its label
 LENGTH = 22  # characters of a label
 
 
-def frame_of(table: Any) -> Any:
-    """Return a table as a data frame."""
-    import pandas as pd
-
-    return table if isinstance(table, pd.DataFrame) else pd.DataFrame(np.asarray(table))
-
-
 def numbers_of(column: Any) -> Array:
     """Return a column as floating numbers, with NaN for all that is none."""
     import pandas as pd
 
-    if pd.api.types.is_datetime64_any_dtype(column) or isinstance(
-        column.dtype, pd.CategoricalDtype
-    ):
+    missing = column.isna().to_numpy()
+    if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
+        return read(column.to_numpy(dtype=object), missing).values
+    if not pd.api.types.is_numeric_dtype(column):
         return np.full(len(column), np.nan)
-    values = pd.to_numeric(column, errors="coerce")
-    return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
+    return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +41,7 @@ class View:
     @cached_property
     def frame(self) -> Any:
         """The table as it was given."""
-        return frame_of(self.cleaned.original)
+        return as_frame(self.cleaned.original)
 
     @cached_property
     def names(self) -> list[str]:
@@ -85,8 +80,12 @@ class View:
     @cached_property
     def modelled(self) -> list[bool]:
         """Which columns were looked into."""
-        known = set(self.cleaned.noise.index)
-        return [name in known for name in self.frame.columns]
+        return looked_into(self.cleaned)
+
+    @cached_property
+    def probability(self) -> Any:
+        """The chance that each cell is wrong, which is worked out once."""
+        return self.cleaned.probability
 
     def values(self, column: int) -> Array:
         """Return a column as it was, as numbers."""
@@ -97,14 +96,9 @@ class View:
         return np.asarray(self.frame.iloc[:, column].isna().to_numpy(), bool)
 
     def part(self, name: str, column: int) -> Array:
-        """Return a column of ``expected`` or ``probability``; NaN if it has none."""
-        held = frame_of(getattr(self.cleaned, name))
-        if held.shape[1] == self.frame.shape[1]:
-            return numbers_of(held.iloc[:, column])
-        places = np.flatnonzero(held.columns == self.frame.columns[column])
-        if len(places) != 1:
-            return np.full(len(self.frame), np.nan)
-        return numbers_of(held.iloc[:, places[0]])
+        """Return a column of ``expected`` or ``probability``."""
+        held = self.probability if name == "probability" else self.cleaned.expected
+        return np.asarray(held.iloc[:, column].to_numpy(dtype=float))
 
     def halfwidth(self, column: int) -> float:
         """Return half of the interval in which a right value is expected."""
@@ -115,14 +109,13 @@ class View:
         widths = widths[np.isfinite(widths)]
         if len(widths):
             return float(np.median(widths))
-        noise = self.cleaned.noise.get(name, np.nan)
-        return 2.576 * float(np.ravel(noise)[0])
+        return 1.96 * float(self.cleaned.noise.iloc[column])
 
     def worst_columns(self, most: int = 4) -> list[int]:
         """Return the columns with the most flags, of those that were modelled."""
         counts = self.mask.sum(axis=0)
         order = np.argsort(-counts, kind="stable")
-        return [int(c) for c in order if counts[c] and self.modelled[c]][:most]
+        return [int(c) for c in order if counts[c]][:most]
 
     def times(self) -> tuple[str, Any] | None:
         """Return the name and values of the first column of dates that rises."""
@@ -198,6 +191,15 @@ class Bins:
     missing: Array
     bad: Array
     rows: float
+
+
+def looked_into(cleaned: Any) -> list[bool]:
+    """Tell of each column whether its cells were judged."""
+    noise = np.asarray(cleaned.noise, float)
+    return [
+        bool(np.isfinite(size)) or report.flagged > 0
+        for size, report in zip(noise, cleaned.columns, strict=True)
+    ]
 
 
 def limits(
