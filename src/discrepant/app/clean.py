@@ -143,7 +143,7 @@ def clean_file(
         _go_on(watch, CLEANING, "writing")
         source.write(scratch / names[0], found.table)
         _go_on(watch, 0.9, "writing")
-        found.flagged.to_csv(scratch / "flagged.csv", index=False)
+        _write_flagged(scratch / "flagged.csv", found.flagged)
         title = file.name
         write_report(found, scratch / "report.html", title=title, rows=source.rows)
         no_picture = ""
@@ -205,6 +205,16 @@ def _columns(
                 f"{some}."
             )
     return [known[name] for name in asked]
+
+
+def _write_flagged(path: Path, flagged: Any) -> None:
+    """Write the flagged cells; what was computed in six digits, values in full."""
+    computed = ("expected", "low", "high", "score", "probability")
+    texts = {
+        name: [f"{value:.6g}" if value == value else "" for value in flagged[name]]
+        for name in computed
+    }
+    flagged.assign(**texts).to_csv(path, index=False)
 
 
 def _plain(column: ColumnReport, noise: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.plotting import COLOURS, INK, new_figure, styled
-from discrepant.table.view import LABELS, Bins, View, limits, shortened
+from discrepant.table.view import LABELS, Bins, View, blended, limits, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,14 +57,13 @@ def cell_map(cleaned: Any) -> "Figure":
         parse_math=False,
     )
     ax.tick_params(length=0)
-    ax.set_ylabel("row")
+    each = f" ({bins.rows:,.0f} a line)" if bins.rows > 1 else ""
+    ax.set_ylabel(f"row{each}")
+    ax.yaxis.set_major_formatter("{x:,.0f}")
     for spine in ax.spines.values():
         spine.set_visible(False)
     flagged = int(view.mask.sum())
-    title = f"{flagged:,} of {view.mask.size:,} cells flagged"
-    if bins.rows > 1:
-        title += f"; each line is {bins.rows:,.0f} rows"
-    ax.set_title(title)
+    ax.set_title(f"{flagged:,} of {view.mask.size:,} cells flagged")
     _legend(figure, bool(len(bins.bad)), bins.rows > 1)
     return figure
 
@@ -146,7 +145,7 @@ def _colours(bins: Bins, modelled: list[bool]) -> Array:
     colours = np.broadcast_to(paper, (*bins.strength.shape, 3))
     share = bins.missing[..., None]
     colours = (1 - share) * colours + share * np.array(to_rgb(MISSING))
-    hue = np.where(bins.sign[..., None] < 0, to_rgb(LOW), to_rgb(HIGH))
+    hue = blended(bins.sign, to_rgb(LOW), to_rgb(HIGH))
     strength = bins.strength[..., None]
     return np.asarray((1 - strength) * colours + strength * hue)
 
@@ -164,7 +163,7 @@ def _legend(figure: "Figure", rows: bool, binned: bool) -> None:
     if rows:
         marker: Any = {"marker": "<", "linestyle": "", "color": COLOURS[2]}
         handles.append(Line2D([], [], label="row wrong end to end", **marker))
-    note = "fuller: more of them" if binned else "fuller: more probable"
+    note = "fuller: a larger share" if binned else "fuller: more probable"
     figure.legend(
         handles=handles, title=note, loc="outside lower center", ncols=3, fontsize=8
     )

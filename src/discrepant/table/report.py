@@ -173,7 +173,7 @@ def _map(view: View) -> str:
     each = rows / view.bins().strength.shape[0]
     fuller = "the fuller, the more probable"
     if each > 1:
-        fuller = f"each line is {each:,.0f} rows; the fuller, the more are flagged"
+        fuller = f"each line is {each:,.0f} rows; the fuller, the larger the share that is flagged"
     bad = " ◂ marks rows wrong from end to end." if len(view.bad_rows) else ""
     keys = "".join(
         f'<span class="key" style="background:{_css(colour)}"></span>{name}'

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.linalg import Array
-from discrepant.table.view import LABELS, View, limits, number, shortened
+from discrepant.table.view import LABELS, View, blended, limits, number, shortened
 
 # Colours that stand out on white and on black alike.
 HIGH, LOW, MISSING = (214, 69, 88), (46, 134, 193), (150, 150, 150)
@@ -43,8 +43,7 @@ def cell_map(view: View) -> str:
         pixels[..., :3] = MISSING
         pixels[..., 3] = np.round(150 * bins.missing)
         here = bins.strength > 0
-        hue = np.where(bins.sign[..., None] < 0, LOW, HIGH)
-        pixels[here, :3] = hue[here]
+        pixels[here, :3] = np.round(blended(bins.sign, LOW, HIGH)[here])
         pixels[here, 3] = np.round(255 * bins.strength[here])
     picture = base64.b64encode(png(pixels)).decode()
     column = float(np.clip(840 / max(width, 1), 9, 60))
@@ -57,6 +56,8 @@ def cell_map(view: View) -> str:
         f'rotate(-60)">{escape(shortened(view.names[i]))}</text>'
         for i in range(0, width, step)
     )
+    longest = max((len(shortened(name)) for name in view.names), default=0)
+    below = 20 + 6.2 * longest  # what slanted labels need
     rows = view.mask.shape[0]
     ticks = "".join(
         f'<text x="{left - 6}" y="{top + share * tall + 4:.0f}" text-anchor="end">'
@@ -73,7 +74,7 @@ def cell_map(view: View) -> str:
         "flagged cells."
     )
     return (
-        f'<svg viewBox="0 0 {left + wide + 16:.0f} {top + tall + 130:.0f}" role="img" '
+        f'<svg viewBox="0 0 {left + wide + 16:.0f} {top + tall + below:.0f}" role="img" '
         f'aria-label="{said}" style="min-width:{min(wide, 620):.0f}px">'
         f'<rect x="{left}" y="{top}" width="{wide:.1f}" height="{tall}" '
         'class="paper"/>'
@@ -193,4 +194,4 @@ def _ticks(low: float, high: float) -> list[float]:
     unit = 10.0 ** np.floor(np.log10(rough))
     step = next((unit * k for k in (1, 2, 5) if unit * k >= rough), unit * 10)
     first = np.ceil(low / step)
-    return [float(step * k) for k in np.arange(first, np.floor(high / step) + 1)]
+    return [float(step * k) + 0.0 for k in np.arange(first, np.floor(high / step) + 1)]

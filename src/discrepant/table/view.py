@@ -162,15 +162,13 @@ class View:
         )
         rows_in = np.bincount(line_of, minlength=lines)[:, None]
         if lines == rows:
-            weight = np.where(
-                count, np.clip(2 * chance.reshape(lines, width) - 1, 0, 1), 0
-            )
+            chance = chance.reshape(lines, width)
+            strength = 0.35 + 0.65 * np.clip(2 * chance - 1, 0, 1)
         else:  # one flag among thousands must still be seen, and more be told from it
-            most = max(int(count.max(initial=1)), 2)
-            weight = np.log1p(count) / np.log1p(most)
+            strength = 0.2 + 0.8 * (count / rows_in) ** 0.4
         return Bins(
-            strength=np.where(count, 0.35 + 0.65 * weight, 0.0),
-            sign=np.sign(total),
+            strength=np.where(count, strength, 0.0),
+            sign=total / np.maximum(count, 1),
             missing=missing / rows_in,
             bad=np.unique(line_of[self.bad_rows]),
             rows=rows / max(lines, 1),
@@ -181,9 +179,9 @@ class View:
 class Bins:
     """A table in few enough lines to be drawn, each of ``rows`` rows.
 
-    ``strength`` is 0 where nothing is flagged and at least 0.35 where one cell is;
-    ``sign`` tells whether values are too high or too low, ``missing`` which share is
-    not there, and ``bad`` which lines hold rows wrong from end to end.
+    ``strength`` is 0 where nothing is flagged and at least 0.2 where one cell is;
+    ``sign`` tells whether values are too high (1), too low (−1) or both, ``missing``
+    which share is not there, and ``bad`` which lines hold rows wrong from end to end.
     """
 
     strength: Array
@@ -191,6 +189,12 @@ class Bins:
     missing: Array
     bad: Array
     rows: float
+
+
+def blended(sign: Array, low: Any, high: Any) -> Array:
+    """Return the colours of signs from −1 to 1, between two; (…, 3)."""
+    share = (1 + sign[..., None]) / 2
+    return np.asarray((1 - share) * np.array(low) + share * np.array(high))
 
 
 def looked_into(cleaned: Any) -> list[bool]:
