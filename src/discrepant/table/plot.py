@@ -30,7 +30,7 @@ def cell_map(cleaned: Any) -> "Figure":
     lines, width = bins.strength.shape
     wide = float(np.clip(0.24 * width + 1.6, 5.0, 16.0))
     figure, ax = new_figure(size=(wide, 5.6))
-    extent = (-0.5, width - 0.5, lines * bins.rows, 0)
+    extent = (-0.5, width - 0.5, lines * bins.rows, 0)  # the last line may be short
     colours = _colours(bins, view.modelled)
     ax.imshow(colours, aspect="auto", interpolation="nearest", extent=extent)
     ax.set_xlim(-0.5, width - 0.5)
@@ -57,7 +57,7 @@ def cell_map(cleaned: Any) -> "Figure":
         parse_math=False,
     )
     ax.tick_params(length=0)
-    each = f" ({bins.rows:,.0f} a line)" if bins.rows > 1 else ""
+    each = f" ({bins.rows:,} a line)" if bins.rows > 1 else ""
     ax.set_ylabel(f"row{each}")
     ax.yaxis.set_major_formatter("{x:,.0f}")
     for spine in ax.spines.values():

@@ -170,10 +170,10 @@ def _map(view: View) -> str:
     rows, width = view.mask.shape
     if not rows or not width:
         return ""
-    each = rows / view.bins().strength.shape[0]
+    each = view.bins().rows
     fuller = "the fuller, the more probable"
     if each > 1:
-        fuller = f"each line is {each:,.0f} rows; the fuller, the larger the share that is flagged"
+        fuller = f"each line is {each:,} rows; the fuller, the larger their share"
     bad = " ◂ marks rows wrong from end to end." if len(view.bad_rows) else ""
     keys = "".join(
         f'<span class="key" style="background:{_css(colour)}"></span>{name}'

@@ -47,7 +47,7 @@ def cell_map(view: View) -> str:
         pixels[here, 3] = np.round(255 * bins.strength[here])
     picture = base64.b64encode(png(pixels)).decode()
     column = float(np.clip(840 / max(width, 1), 9, 60))
-    left, top, tall = 60.0, 12.0, 360.0
+    left, top, tall = 60.0, 12.0, 420.0
     wide = column * width
     step = -(-width // LABELS)
     labels = "".join(
@@ -73,8 +73,9 @@ def cell_map(view: View) -> str:
         f"Map of {rows:,} rows and {width} columns with {int(view.mask.sum()):,} "
         "flagged cells."
     )
+    size = f"{left + wide + 16:.0f} {top + tall + below:.0f}"
     return (
-        f'<svg viewBox="0 0 {left + wide + 16:.0f} {top + tall + below:.0f}" role="img" '
+        f'<svg viewBox="0 0 {size}" role="img" '
         f'aria-label="{said}" style="min-width:{min(wide, 620):.0f}px">'
         f'<rect x="{left}" y="{top}" width="{wide:.1f}" height="{tall}" '
         'class="paper"/>'

@@ -14,7 +14,7 @@ from discrepant.linalg import Array
 from discrepant.table.numbers import read
 from discrepant.table.sheet import as_frame
 
-BINS = 800  # lines of a cell map; more rows than that share them
+BINS = 240  # lines of a cell map: each has a pixel, so that none is lost
 WINDOW = 300  # rows of a picture of one column
 LABELS = 60  # columns up to which each has its label
 LENGTH = 22  # characters of a label
@@ -144,8 +144,9 @@ class View:
     def bins(self) -> "Bins":
         """Return the cells gathered into at most `BINS` lines."""
         rows, width = self.mask.shape
-        lines = min(rows, BINS)
-        line_of = np.arange(rows) * lines // max(rows, 1)
+        each = max(-(-rows // BINS), 1)
+        lines = -(-rows // each)
+        line_of = np.arange(rows) // each
         at, columns, signs, chances = self.flags
         place = line_of[at] * width + columns
         size = lines * width
@@ -171,7 +172,7 @@ class View:
             sign=total / np.maximum(count, 1),
             missing=missing / rows_in,
             bad=np.unique(line_of[self.bad_rows]),
-            rows=rows / max(lines, 1),
+            rows=each,
         )
 
 
@@ -188,7 +189,7 @@ class Bins:
     sign: Array
     missing: Array
     bad: Array
-    rows: float
+    rows: int
 
 
 def blended(sign: Array, low: Any, high: Any) -> Array:
