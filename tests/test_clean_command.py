@@ -1,4 +1,4 @@
-"""`discrepant clean`: every file it knows, in and out, and only flagged cells change."""
+"""`discrepant clean`: any file in and out, and only flagged cells change."""
 
 import csv
 import json
@@ -139,7 +139,7 @@ def test_dates_are_dates_and_latin_is_read(tmp_path):
 
 
 def test_parquet_and_arrays(sensors, tmp_path):
-    frame, wrong = sensors
+    frame = sensors[0]
     frame.to_parquet(tmp_path / "t.parquet")
     report = clean_file(tmp_path / "t.parquet", tmp_path / "p")
     assert "cleaned.parquet" in report.files
