@@ -1,6 +1,6 @@
 """Rows judged by rules that were learnt, in blocks, each row by itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -94,8 +94,9 @@ def _judge_block(
             mean = _expect(column, centre, np.sqrt(found.variance[:, k]))
             square = found.variance[:, k] * stretch[k] - spared[k]
             away = np.sqrt(square + part.grain[k] ** 2)
-            low[:, j] = column.backward(centre - reaches[k] * away)
-            high[:, j] = column.backward(centre + reaches[k] * away)
+            free = replace(column, low=-np.inf, high=np.inf)
+            low[:, j] = free.backward(centre - reaches[k] * away)
+            high[:, j] = free.backward(centre + reaches[k] * away)
             if column.atom_share:
                 mean += column.atom_share * (column.atom - mean)
                 low[:, j] = np.minimum(low[:, j], column.atom)
@@ -109,7 +110,7 @@ def _judge_block(
 
 def _surely_wrong(values: Array, rules: Rules) -> Array:
     """Mark what needs no company to be wrong: infinities, codes and strays."""
-    sure = np.isinf(values)
+    sure: Array = np.isinf(values)
     for j, (codes, bounds) in enumerate(zip(rules.codes, rules.bounds, strict=True)):
         column = values[:, j]
         if rules.columns[j].kind == "identifier":

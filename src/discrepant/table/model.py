@@ -22,7 +22,7 @@ class Tuning:
     # Shares of the diagonal that the covariance is shrunk by; one is chosen by how
     # well it predicts the kept cells of rows that were held out.
     shrinkage: tuple[float, ...] = (
-        *(0.002, 0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.75, 1.0),
+        *(1e-5, 1e-4, 5e-4, 0.002, 0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.75, 1.0),
     )
     folds: int = 5
     clip: float = 2.0  # spreads at which values are clipped for the first covariance
@@ -77,19 +77,29 @@ class Model:
 
     @property
     def stretch(self) -> Array:
-        """Factor of the variance, where clean cells stray wider than it says."""
-        return np.maximum(self.width, 1.0) ** 2
+        """Factor from the variance of a clean cell to the square of its width."""
+        return np.asarray(np.maximum(self._ratio, 1.0) / self._heaviness)
 
     @property
     def spared(self) -> Array:
-        """What is taken off the variance, where clean cells stray less than it says.
+        """What is taken off that square, where clean cells stray less than it says.
 
         They do so where all others are heard. With one of them missing the variance
         is larger, and only the difference can be trusted: of two columns that are the
         same but for noise, either is hard to tell without the other.
         """
-        less = 1 - np.minimum(self.width, 1.0) ** 2
-        return np.asarray(less / np.diag(self.precision))
+        less = 1 - np.minimum(self._ratio, 1.0)
+        return np.asarray(less / (np.diag(self.precision) * self._heaviness))
+
+    @property
+    def _heaviness(self) -> Array:
+        """Variance of a clean cell over the square of its width."""
+        return np.asarray((self.weights * tails.RATIOS**2).sum(axis=1))
+
+    @property
+    def _ratio(self) -> Array:
+        """Variance of clean cells over what the covariance says of it."""
+        return np.asarray(self.width**2 * self._heaviness)
 
     @property
     def explained(self) -> Array:
@@ -100,8 +110,7 @@ class Model:
     @property
     def deviation(self) -> Array:
         """Spread of a clean cell around what the others say of it, standard units."""
-        ratios = np.sqrt((self.weights * tails.RATIOS**2).sum(axis=1))
-        return np.asarray(self.width * ratios / np.sqrt(np.diag(self.precision)))
+        return np.asarray(np.sqrt(self._ratio / np.diag(self.precision)))
 
     @property
     def rank(self) -> int:
