@@ -1,9 +1,9 @@
 """Rows judged by rules that were learnt, in blocks, each row by itself."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from discrepant.linalg import Array
 from discrepant.progress import Report, StoppedError
@@ -13,7 +13,7 @@ from discrepant.table.model import judge as search
 from discrepant.table.odds import LEAST_ODDS, SURE
 from discrepant.table.rules import Rules, prepare
 
-BLOCK = 2048  # rows judged at a time: some ten arrays of 0.8 MB for 50 columns
+BLOCK = 1024  # rows judged at a time: some thirty arrays of 0.4 MB for 50 columns
 INTERVAL = 0.05  # chance that what should stand in a cell is outside of its interval
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
@@ -58,18 +58,15 @@ def judge(
     def work(at: slice) -> tuple[Array, Array]:
         return _judge_block(values[at], rules, reaches, score[at], expected[at])
 
-    pool = Parallel(
-        n_jobs=min(n_jobs, len(blocks)), prefer="threads", return_as="generator"
-    )
     likely, between = [], []
-    for k, (at, found) in enumerate(
-        zip(blocks, pool(delayed(work)(at) for at in blocks), strict=True)
-    ):
-        likely.append(found[0] + [at.start, 0])
-        between.append(found[1])
-        share = 0.4 + 0.6 * (k + 1) / len(blocks)
-        if report is not None and not report(share, "judging"):
-            raise StoppedError("stopped before all rows were judged")
+    with ThreadPoolExecutor(min(n_jobs, len(blocks))) as pool:
+        for k, found in enumerate(pool.map(work, blocks)):
+            likely.append(found[0] + [blocks[k].start, 0])
+            between.append(found[1])
+            share = 0.4 + 0.6 * (k + 1) / len(blocks)
+            if report is not None and not report(share, "judging"):
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise StoppedError("stopped before all rows were judged")
     return Judged(score, expected, np.concatenate(likely), np.concatenate(between))
 
 
@@ -91,9 +88,9 @@ def _judge_block(
             column, there = rules.columns[j], ~part.missing[:, k]
             score[there, j] = found.score[there, k]
             centre = part.X[:, k] - found.away[:, k]
-            mean = _expect(column, centre, np.sqrt(found.variance[:, k]))
+            mean = _expect(column, centre, np.sqrt(np.maximum(found.variance[:, k], 0)))
             square = found.variance[:, k] * stretch[k] - spared[k]
-            away = np.sqrt(square + part.grain[k] ** 2)
+            away = np.sqrt(np.maximum(square, 0) + part.grain[k] ** 2)
             free = replace(column, low=-np.inf, high=np.inf)
             low[:, j] = free.backward(centre - reaches[k] * away)
             high[:, j] = free.backward(centre + reaches[k] * away)

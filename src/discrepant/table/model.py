@@ -5,11 +5,11 @@ anywhere. The sets of wrong cells (`kernels`), the covariance of the rest and th
 of its residuals (`tails`) are found in turn.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from discrepant.linalg import Array
 from discrepant.table import tails
@@ -22,7 +22,7 @@ class Tuning:
     # Shares of the diagonal that the covariance is shrunk by; one is chosen by how
     # well it predicts the kept cells of rows that were held out.
     shrinkage: tuple[float, ...] = (
-        *(1e-5, 1e-4, 5e-4, 0.002, 0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.75, 1.0),
+        *(1e-4, 5e-4, 0.002, 0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.75, 1.0),
     )
     folds: int = 5
     clip: float = 2.0  # spreads at which values are clipped for the first covariance
@@ -179,8 +179,8 @@ def judge(part: Part, model: Model, n_jobs: int = 1, folds: int = 0) -> Found:
     if n_jobs == 1 or len(blocks) == 1:
         found = [block(at) for at in blocks]
     else:
-        pool = Parallel(n_jobs=n_jobs, prefer="threads")
-        found = list(pool(delayed(block)(at) for at in blocks))
+        with ThreadPoolExecutor(n_jobs) as pool:
+            found = list(pool.map(block, blocks))
     if len(found) == 1:
         return found[0]
     cells = (np.concatenate([f[k] for f in found]) for k in range(4))
@@ -207,7 +207,7 @@ def _update(part: Part, found: Found, model: Model, choose: bool) -> Model:
     share = (probability.sum(axis=0) + borrowed * overall) / (count + borrowed)
     most = min(2.5 * overall + 0.005, TUNING.most_share)
     share = np.clip(share, TUNING.least_share, most)
-    deviation = np.sqrt(found.variance)
+    deviation = np.sqrt(np.maximum(found.variance, 1e-12))
     width, weights = tails.fit(
         found.away / deviation, tails.log_broad(X) + np.log(deviation), seen, share
     )
