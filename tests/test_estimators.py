@@ -10,11 +10,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from discrepant import InputError, RobustPCA
 from discrepant.checks import real_array
-from discrepant.matrix.subspace import coordinates
 from discrepant.paper.problems import corrupted_matrix, relative_error
+from discrepant.paper.subspace import coordinates
 
 
 @pytest.mark.filterwarnings("ignore:.*taken for corrupt:UserWarning")
+@pytest.mark.filterwarnings("ignore:No component stands out:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*columns differ in size:UserWarning")
 @parametrize_with_checks(
     [RobustPCA(random_state=0), RobustPCA("descent", random_state=0)]

@@ -16,18 +16,19 @@ ORDER = {
         paper matrix table image experiments app __main__
     """,
     "paper": """
-        kernels operators observation alpha parameters stopping certificate recovery
+        kernels operators observation alpha parameters subspace stopping certificate
+        recovery
         descent matrices problems baselines
     """,
     "matrix": """
         sweep once log program spectra polish steps dual split integrator noise
-        subspace door estimator
+        solve door caveats estimator
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
-    "matrix.noise": "kernels bins mixture edge lines model fit split solve",
+    "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
     "table": """
-        files kernels maps columns tails model odds rules learning judging numbers sheet
-        rewrite result verdict door cleaner
+        files kernels maps columns tails model wide odds rules learning judging numbers
+        sheet rewrite result verdict door cleaner
     """,
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",

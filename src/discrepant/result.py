@@ -122,6 +122,33 @@ class Result(Protocol):
         """How far the result is from a global optimum of the convex program."""
         ...
 
+    @property
+    def noise(self) -> Array:
+        """Standard deviation of the noise in each column; zeros if there is none."""
+        ...
+
+    @property
+    def outliers(self) -> Array:
+        """Which entries are flagged as corrupt."""
+        ...
+
+    @property
+    def probability(self) -> Array:
+        """The probability that each entry is corrupt."""
+        ...
+
+    @property
+    def residual(self) -> Array:
+        """What is left of the data when both parts are taken; NaN where missing."""
+        ...
+
+    def coordinates(self, rows: Array) -> Array:
+        """Return where new rows lie in the row space of X, as `components` span it.
+
+        The rows may be corrupted and incomplete (NaN) themselves.
+        """
+        ...
+
     def block(self, rows: slice, columns: slice) -> Array:
         """Return a part of X, without computing all of it where that is large."""
         ...

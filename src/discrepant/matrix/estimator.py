@@ -1,8 +1,8 @@
 """RobustPCA: the matrix methods behind scikit-learn's conventions."""
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,35 +11,31 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from discrepant.checks import check_rates, real_array, unmasked
+from discrepant.checks import check_choice, check_rates, real_array, unmasked
 from discrepant.errors import InputError, InputTypeError
 from discrepant.labels import Labels, column_types
-from discrepant.linalg import COMPARABLE, Array, row_sizes, some_of
+from discrepant.linalg import Array
+from discrepant.matrix.caveats import caveats
 from discrepant.matrix.door import recover
-from discrepant.matrix.subspace import coordinates
-from discrepant.paper.alpha import alpha_for
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.progress import reporting
-from discrepant.result import Certificate, Result
+from discrepant.result import Certificate, History, Result, Status
 
 # solver → (tol, max_iter) where they are not given
 DEFAULTS: dict[str, tuple[float, int]] = {
     "implicit": (1e-7, 500),
     "descent": (1e-3, 20_000),
 }
-CERTIFIED = 1e-4  # gap up to which a result needs no warning
-TRUSTED = 1e-3  # gap up to which a polished result is taken for the convex optimum
 
 
 class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Split a table into a low-rank part and sparse gross corruption.
+    """Split a table into a low-rank part, sparse gross corruption, and noise.
 
-    Neither the rank nor the share of corrupted entries need be known, and there is
-    nothing to stop in time. NaN marks missing entries. The data are not centred.
-    Float32 stays float32; every other type of number becomes float64.
+    Neither the rank, nor the share of corrupted entries, nor the noise need be known,
+    and there is nothing to stop in time. NaN marks missing entries. The data are not
+    centred. Float32 stays float32; every other type of number becomes float64.
 
     Parameters
     ----------
@@ -64,6 +60,14 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     polish : bool
         Implicit solver: once the rank and the support of S are seen, refine to rounding
         where that gives an exact solution.
+    noise : "auto", "column", float or array-like of shape (n_features,)
+        Implicit solver: standard deviation of the noise on every entry. "auto" finds
+        it, and whether it differs between columns; where the data have an exact
+        splitting there is none. "column" finds one for each column. Zero asks for the
+        convex program without noise, and so does "auto" together with an `alpha` of
+        one's own or ``polish=False``.
+    fdr : float
+        Share of the flagged entries (`outliers_`) that may be clean ones.
     warm_start : bool
         Implicit solver: start from the last fit, if it was of data of the same shape.
     memory_limit : int, optional
@@ -84,6 +88,19 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     low_rank_, sparse_ : ndarray or DataFrame of the shape of the data
         The two parts. The implicit solver computes each when it is first asked for,
         from the data that were passed to `fit`; they should not be changed before.
+        The sparse part is zero off the outliers.
+    noise_ : float or ndarray of shape (n_features,)
+        Standard deviation of the noise; zero where the splitting is exact, one number
+        where all columns share it.
+    outliers_ : ndarray of bool or DataFrame of the shape of the data
+        The entries flagged as corrupt; of these a share `fdr` may be clean.
+    probability_ : ndarray or DataFrame of the shape of the data
+        Probability that an entry is corrupt, calibrated: of those said 0.9, nine in
+        ten are. Zero where it is missing; zero or one where there is no noise.
+    residual_ : ndarray or DataFrame of the shape of the data
+        The noise: data minus both parts.
+    explained_variance_ratio_ : ndarray of shape (rank_,)
+        Share of the squares of the uncorrupted data that each component explains.
     rank_ : int
         Rank of the low-rank part.
     components_ : ndarray of shape (rank_, n_features)
@@ -91,8 +108,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     singular_values_ : ndarray of shape (rank_,)
         Its singular values.
     certificate_ : Certificate
-        How far the result is from a global optimum of the convex program; computed
-        when first asked for, in about the time of a fit.
+        How far the result is from a global optimum of the convex program; where there
+        is noise, how far its penalised program was solved, of which the result is the
+        refit. Computed when first asked for, in about the time of a fit.
     alpha_ : float
         The ratio that was used.
     n_iter_ : int
@@ -114,6 +132,17 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     True
     """
 
+    noise_: float | Array
+    rank_: int
+    singular_values_: Array
+    components_: Array
+    alpha_: float
+    n_iter_: int
+    status_: Status
+    history_: History
+    _found: Result
+    _labels: Labels | None
+
     def __init__(
         self,
         solver: str = "implicit",
@@ -123,6 +152,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tol: float | None = None,
         max_iter: int | None = None,
         polish: bool = True,
+        noise: Any = "auto",
+        fdr: float = 0.01,
         warm_start: bool = False,
         memory_limit: int | None = None,
         n_jobs: int | None = None,
@@ -138,6 +169,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.tol = tol
         self.max_iter = max_iter
         self.polish = polish
+        self.noise = noise
+        self.fdr = fdr
         self.warm_start = warm_start
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
@@ -157,10 +190,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         y : None
             Ignored.
         """
-        if self.solver not in DEFAULTS:
-            raise InputError(
-                f'solver must be "implicit" or "descent", got {self.solver!r}.'
-            )
+        check_choice("solver", self.solver, tuple(DEFAULTS))
+        if not (isinstance(self.fdr, Real) and 0 < self.fdr < 1):
+            raise InputError(f"fdr must lie between 0 and 1, got {self.fdr!r}.")
         before = getattr(self, "_found", None) if self.warm_start else None
         self._forget()  # an interrupted fit leaves nothing behind
         Y = self._validated(X, reset=True)
@@ -171,8 +203,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         )
         solve = self._integrated if self.solver == "implicit" else self._descended
         found = solve(Y, rules, before)
-        for message, kind in self._caveats(Y, found):
+        for message, kind in caveats(Y, found):
             warnings.warn(message, kind, stacklevel=2)
+        self.noise_ = one_or_all(found.noise)
         self.rank_ = found.rank
         self.singular_values_ = found.singular_values
         self.components_ = found.components
@@ -195,6 +228,29 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self._labelled(self._fitted().sparse)
 
     @property
+    def outliers_(self) -> Any:
+        """Which entries are flagged as corrupt."""
+        return self._labelled(self._fitted().outliers)
+
+    @property
+    def probability_(self) -> Any:
+        """The probability that each entry is corrupt."""
+        return self._labelled(self._fitted().probability)
+
+    @property
+    def residual_(self) -> Any:
+        """What is left of the data: the noise. NaN where they are missing."""
+        return self._labelled(self._fitted().residual)
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """Share of the squares of the uncorrupted data that each component explains."""
+        found = self._fitted()
+        squares = np.square(found.singular_values, dtype=np.float64)
+        rest = np.nansum(np.square(found.residual, dtype=np.float64))
+        return np.asarray(squares / max(squares.sum() + rest, np.finfo(float).tiny))
+
+    @property
     def certificate_(self) -> Certificate:
         """How far the result is from a global optimum."""
         return self._fitted().certificate
@@ -204,7 +260,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         The rows may be corrupted and incomplete themselves: the coordinates minimise
         the sum of absolute errors over the observed entries, exactly where enough of
-        them are clean and to a few parts in a thousand where all are noisy.
+        them are clean. Where there is noise, entries weigh by its size and by how
+        likely they are clean.
         """
         self._fitted()
         rows = self._validated(X, reset=False)
@@ -212,7 +269,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise InputError(
                 "Input X contains infinity; replace it by NaN to mark it as missing."
             )
-        return coordinates(rows, self.components_).astype(rows.dtype)
+        return self._fitted().coordinates(rows).astype(rows.dtype)
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the rows that have the given coordinates; a frame for a frame."""
@@ -245,44 +302,34 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _integrated(
         self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
     ) -> Result:
-        """Fit by the implicit integrator."""
-        from discrepant.matrix.integrator import integrate
-        from discrepant.matrix.program import Program, Scale
+        """Fit by the implicit integrator, and at the level of the noise if any."""
+        from discrepant.matrix.noise.split import NoisySplit
+        from discrepant.matrix.solve import Settings, solve
         from discrepant.matrix.split import Split
         from discrepant.matrix.sweep import open_rows
 
         check_rates(self.alpha, self.step, self.init_scale)
         rows = open_rows(Y, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
-        with rows:
-            scale = Scale.of(rows)
-        if scale.observed == 0:
-            raise InputError("All values are missing; at least one must be observed.")
-        told = not isinstance(self.alpha, str)
-        share = scale.observed / rows.size
-        alpha = float(self.alpha) if told else alpha_for(Y, bool(self.psd), share)
-        program = Program(rows, scale, 1 / alpha, bool(self.psd))
-        warm = before if isinstance(before, Split) else None
+        warm = before if isinstance(before, Split | NoisySplit) else None
         if warm is not None and not warm.program.rows.lies_like(rows):
             warm = None
-        with reporting(bool(self.verbose), "fit") as report:
-
-            def go(polish: bool, warm: Split | None) -> Split:
-                return integrate(
-                    program,
-                    tol=rules[0].tol,
-                    max_iter=rules[1].most,
-                    polish=polish,
-                    rng=np.random.default_rng(self.random_state),
-                    warm=warm,
-                    report=report,
-                )
-
-            found = go(bool(self.polish), warm)
-            # Told an α of the user's own, an exact splitting need not be the convex
-            # optimum that this α asks for.
-            if told and found.polished and found.certificate.gap > TRUSTED:
-                found = go(False, found)
-        return found
+        settings = Settings(
+            alpha=self.alpha,
+            psd=bool(self.psd),
+            noise=self.noise,
+            fdr=self.fdr,
+            tol=rules[0].tol,
+            max_iter=rules[1].most,
+            polish=bool(self.polish),
+            random_state=self.random_state,
+        )
+        try:
+            with reporting(bool(self.verbose), "fit") as report:
+                return solve(rows, settings, warm, report)
+        except SystemError as error:  # how compiled code reports a Ctrl-C
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            raise
 
     def _descended(
         self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
@@ -340,33 +387,6 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise kind(" ".join(str(error).split())) from None
         return checked
 
-    def _caveats(self, Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
-        """Say what a user should know before trusting the parts."""
-        sizes = row_sizes(Y.T, entries=64)
-        sizes = sizes[sizes > 0]
-        if sizes.size and sizes.max() > COMPARABLE * sizes.min():
-            yield (
-                f"The columns differ in size by a factor of "
-                f"{sizes.max() / sizes.min():.0e}: large ones are taken for corrupt "
-                "or small ones lost beside them; bring them to one unit first.",
-                UserWarning,
-            )
-        missed = _missed_share(Y, found)
-        if missed > 0.5 and found.status.converged:
-            yield (
-                f"{missed:.0%} of the entries are taken for corrupt, by a good "
-                f"part of their size. A table of {Y.shape[0]}×{Y.shape[1]} may be too "
-                "narrow, or too full of noise and errors; a smaller alpha leaves more "
-                "to the low-rank part.",
-                UserWarning,
-            )
-        # The residual may be slow to fall where the result is certified already.
-        if not found.status.converged and abs(found.certificate.gap) > CERTIFIED:
-            yield (
-                f"{found.status}; {found.certificate}. Raise max_iter, or tol.",
-                ConvergenceWarning,
-            )
-
     def _labelled(self, values: Array) -> Any:
         """Give an array the row and column labels of what was fitted."""
         return values if self._labels is None else self._labels.frame(values)
@@ -378,13 +398,6 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return tags
 
 
-def _missed_share(Y: Array, found: Result) -> float:
-    """Return the share of some entries that the low-rank part misses by a good part."""
-    rows, columns = some_of(Y.shape)
-    some = Y[rows, columns]
-    seen = ~np.isnan(some)
-    usual = float(np.median(np.abs(some[seen]))) if seen.any() else 0.0
-    if not usual:
-        return 0.0
-    missed = np.abs(some - found.block(rows, columns))[seen]
-    return float(np.mean(missed > 0.3 * usual))
+def one_or_all(noise: Array) -> float | Array:
+    """Return one number for the noise where it is the same in all columns."""
+    return float(noise[0]) if np.all(noise == noise[0]) else noise

@@ -44,7 +44,8 @@ class Polished:
     """Where the polish ended.
 
     ``exact`` says that the clean entries fit to rounding and that every row and column
-    has its share of them; ``noise`` is what is left on the clean entries, relative to
+    has its share of them; ``rounding`` that they fit, though lines may be left behind.
+    ``noise`` is what is left on the clean entries, relative to
     ‖Y‖, where the fit settled above rounding, and zero otherwise.
     """
 
@@ -53,6 +54,7 @@ class Polished:
     zeta: float
     beyond: float  # Σ|Y − A Bᵀ| over the entries that are not clean
     exact: bool
+    rounding: bool = False
     noise: float = 0.0
 
 
@@ -127,7 +129,7 @@ def polish(
         ratio = 1.0 if first else error / previous
         if error <= done * size or (ratio > 0.7 and error <= 200 * eps * size):
             exact = covers(program, A, B, zeta)
-            return Polished(A, B, zeta, beyond, exact)
+            return Polished(A, B, zeta, beyond, exact, rounding=True)
         slow += ratio > TUNING.slow
         if not first and (slow >= TUNING.most_slow or ratio > 2):
             noise = relative if covers(program, A, B, zeta) else 0.0

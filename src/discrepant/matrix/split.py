@@ -5,7 +5,7 @@ the data is computed when it is first asked for, once, by functions that change 
 an interrupted one leaves everything as it was, and of two threads one waits.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from discrepant.matrix.dual import certificate_of, dual_of
 from discrepant.matrix.once import once
 from discrepant.matrix.program import Program
 from discrepant.matrix.steps import State
+from discrepant.paper.subspace import coordinates
 from discrepant.result import Certificate, History, Status
 
 
@@ -48,6 +49,10 @@ class Split:
     def polished(self) -> bool:
         """Whether the parts are exact to rounding."""
         return self.state.polished
+
+    def coordinates(self, rows: Array) -> Array:
+        """Return where new rows lie in the row space of X."""
+        return coordinates(rows, self.components)
 
     def block(self, rows: slice, columns: slice) -> Array:
         """Return a part of the low-rank part, without computing all of it."""
@@ -106,6 +111,18 @@ class Split:
         return self.program.rows.as_given(self._dual)
 
     @once
+    def residual(self) -> Array:
+        """Y − X − S, m×n: NaN where Y is missing."""
+        rows = self.program.rows
+        S = rows.as_given(self.sparse)
+        with rows:
+            R = rows.scratch()
+            rows.sweep(
+                "remainder", (R, S), (self.program.unit,), low_rank=self._factors
+            )
+        return rows.as_given(R)
+
+    @once
     def certificate(self) -> Certificate:
         """Proof of optimality from the dual."""
         return certificate_of(self.program, self.state, self._dual)
@@ -117,3 +134,23 @@ class Split:
     @property
     def _factors(self) -> tuple[Array, Array]:
         return self.state.U, self.state.C
+
+
+def split_of(program: Program, state: State, status: Status, history: History) -> Split:
+    """Turn the factors of a state to the caller's orientation and unit."""
+    rows = program.rows
+    s = np.linalg.norm(state.C, axis=0)
+    order = np.argsort(-s)
+    floor = 10 * np.finfo(rows.dtype).eps  # in units of the bound
+    order = order[s[order] > floor]
+    left, C, s = state.U[:, order], state.C[:, order], s[order]
+    U, V = rows.turn(left, C / s)
+    return Split(
+        U=U.astype(rows.dtype),
+        singular_values=(s / program.unit).astype(rows.dtype),
+        components=np.ascontiguousarray(V.T, rows.dtype),
+        status=status,
+        history=history,
+        program=program,
+        state=replace(state, U=left, C=C),
+    )

@@ -97,11 +97,21 @@ def _root(shape: tuple[int, ...], observed: float) -> float:
 
 def alpha_for(Y: Array, psd: bool, observed: float = 1.0) -> float:
     """Return the default α for a matrix of which a share is observed (NaN is not)."""
-    m, n = Y.shape
-    root = _root(Y.shape, observed)
+    return alpha_from(Y.shape, lambda i, j: np.asarray(Y[i, j]), psd, observed)
+
+
+def alpha_from(
+    shape: tuple[int, ...],
+    entries: Callable[[Array, Array], Array],
+    psd: bool,
+    observed: float = 1.0,
+) -> float:
+    """Return the default α, given the shape and a way to see some entries."""
+    m, n = shape
+    root = _root(shape, observed)
     if not psd or m < 2 or m != n:
         return root
-    agree = _share_of_pairs_that_agree(Y)
+    agree = _share_of_pairs_that_agree(n, entries)
     if agree > 0.99:  # symmetric corruption, or none
         return root / _SYMMETRIC
     if agree < 0.05:
@@ -110,16 +120,17 @@ def alpha_for(Y: Array, psd: bool, observed: float = 1.0) -> float:
     return root / min(_CEILING, _MARGIN / (float(np.sqrt(2)) * p))
 
 
-def _share_of_pairs_that_agree(Y: Array) -> float:
+def _share_of_pairs_that_agree(
+    n: int, entries: Callable[[Array, Array], Array]
+) -> float:
     """Share of observed pairs with Y_ij = Y_ji to a thousandth of the usual size."""
-    n = len(Y)
     rng = np.random.default_rng(0)
     if n * (n - 1) // 2 <= _SAMPLE:
         i, j = np.triu_indices(n, 1)
     else:
         i = rng.integers(0, n, _SAMPLE)
         j = (i + rng.integers(1, n, _SAMPLE)) % n
-    one, two = np.asarray(Y[i, j], float), np.asarray(Y[j, i], float)
+    one, two = (entries(*ij).astype(np.float64) for ij in ((i, j), (j, i)))
     seen = np.isfinite(one) & np.isfinite(two)
     if not seen.any():
         return 1.0

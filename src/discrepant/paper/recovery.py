@@ -7,7 +7,9 @@ import numpy as np
 
 from discrepant.linalg import Array, rank_at_gap
 from discrepant.paper.certificate import certify
+from discrepant.paper.observation import with_gaps
 from discrepant.paper.operators import Operator
+from discrepant.paper.subspace import coordinates
 from discrepant.result import Certificate, History, Status
 
 
@@ -61,6 +63,32 @@ class Recovery:
     def sparse(self) -> Array:
         """The sparse corruption s."""
         return self.corruption
+
+    @property
+    def noise(self) -> Array:
+        """There is none, in any column."""
+        return np.zeros(self.signal.shape[1], self.signal.dtype)
+
+    @property
+    def outliers(self) -> Array:
+        """Which values of the data are corrupt."""
+        return np.asarray(self.corruption != 0)
+
+    @property
+    def probability(self) -> Array:
+        """One where s ≠ 0: without noise there is no doubt."""
+        return self.outliers.astype(self.signal.dtype)
+
+    @property
+    def residual(self) -> Array:
+        """What is left of the data when both parts are taken; NaN where missing."""
+        A = self.operator
+        left = self.y - A.forward(self.signal) - self.corruption
+        return with_gaps(left, A)
+
+    def coordinates(self, rows: Array) -> Array:
+        """Return where new rows lie in the row space of X."""
+        return coordinates(rows, self.components)
 
     def block(self, rows: slice, columns: slice) -> Array:
         """Return a part of X."""

@@ -9,7 +9,6 @@ from discrepant.linalg import Array
 from discrepant.progress import Report, StoppedError
 from discrepant.table import tails
 from discrepant.table.maps import Column
-from discrepant.table.model import judge as search
 from discrepant.table.odds import LEAST_ODDS, SURE
 from discrepant.table.rules import Rules, prepare
 
@@ -82,7 +81,7 @@ def _judge_block(
     low, high = expected.copy(), expected.copy()
     if rules.model is not None:
         part = prepare(np.where(sure, np.nan, values), rules)
-        found = search(part, rules.model)
+        found = rules.model.judge(part)
         stretch, spared = rules.model.stretch, rules.model.spared
         for k, j in enumerate(rules.used):
             column, there = rules.columns[j], ~part.missing[:, k]

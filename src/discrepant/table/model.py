@@ -75,6 +75,10 @@ class Model:
     inflation: Array  # (p,), how much wider held-out residuals are than fitted ones
     per_row: float  # 1 / rows that it was learnt from
 
+    def judge(self, part: Part) -> Found:
+        """Judge every row by itself."""
+        return judge(part, self)
+
     @property
     def stretch(self) -> Array:
         """Factor from the variance of a clean cell to the square of its width."""

@@ -55,8 +55,12 @@ class Tuning:
     few_lines: float = 0.02
     # While L moves a new one must sit on one of so many lines (normal vectors: 3).
     local: float = 10.0
+    # Times the noise's edge below which a component is doubtful.
+    weak: float = 1.6
     # Fewer columns: the noise of one cannot be told from its own signal.
     few_columns: int = 16
+    # σ, over the size of entries, below which it may be that there is no noise at all.
+    vanishing: float = 1e-3
     # Moves, over the statistical error of L, at which a phase is done.
     close_clipped: float = 0.5
     close_weighed: float = 0.1
@@ -120,14 +124,24 @@ class NoisyFit:
 
     # -- the story -----------------------------------------------------------------
 
-    def run(self) -> tuple[Pass, bool]:
+    def run(self, until_vanishing: bool = False) -> tuple[Pass, bool]:
         """Pass until all stands; returns the last pass and whether it is done."""
         while True:
             found = self.one_pass()
             done = self.judge(found)
             if done or self.log.ended:
                 return found, done
+            if until_vanishing and self.vanishing(found):
+                return found, False
             self.reweigh(found)
+
+    def vanishing(self, found: Pass) -> bool:
+        """Whether the noise falls on and on: perhaps there is none."""
+        return self.small(found) and found.tau < 0.75 and self.model.rank > 0
+
+    def small(self, found: Pass) -> bool:
+        """Whether there is so little noise that there may be none at all."""
+        return self.noise_level(found) < TUNING.vanishing * self.model.top
 
     def one_pass(self) -> Pass:
         """Make one robust pass: a new L, its change, the edge and the histograms."""
@@ -204,14 +218,11 @@ class NoisyFit:
         """
         W = self.model.C / norms(self.model.C)
         new = ((W.T @ V) ** 2).sum(axis=0) < 0.5
-        on = reach_of(U), reach_of(V)
-        least = (max(2.0, TUNING.few_lines * k) for k in (self.model.m, self.model.n))
-        alone = np.logical_or(*(a < b for a, b in zip(on, least, strict=True)))
-        if self.hasty and self.age < 8:
-            alone |= (on[0] < self.model.m / TUNING.local) | (
-                on[1] < self.model.n / TUNING.local
-            )
-            alone |= s < 1.1 * edge
+        waiting = self.hasty and self.age < 8
+        alone = (s < 1.1 * edge) if waiting else np.zeros(len(s), bool)
+        for X in (U, V):
+            least = max(2.0, TUNING.few_lines * len(X))
+            alone |= reach_of(X) < (len(X) / TUNING.local if waiting else least)
         return np.asarray(new & alone)
 
     def write_down(self, squares: Array, move: float, mixture: Mixture | None) -> None:
@@ -249,7 +260,7 @@ class NoisyFit:
         self.still = self.still + 1 if steady and settled else 0
         self.age += 1
         self.hasty = found.move > 0.7
-        if self.still and self.rounding(found):
+        if found.same_rank and self.rounding(found):
             return True
         look = done = False
         if not weighed:
@@ -261,7 +272,7 @@ class NoisyFit:
                 self.rescue(found)
         elif self.still >= 2 and self.age >= 4:
             widened = any((line.wide > 1).any() for line in self.model.lines)
-            done = not (widened or self.rescue(found) or self.test_local(found))
+            done = not (widened or self.rescue(found) or self.test_doubtful(found))
             look = done
         elif not self.looked and found.move < 0.5 and self.age >= 2 and steady:
             self.rescue(found)
@@ -274,10 +285,12 @@ class NoisyFit:
 
     def rounding(self, found: Pass) -> bool:
         """Whether nothing but rounding is left."""
-        eps = float(np.finfo(self.model.rows.dtype).eps)
-        return (
-            found.tau * float(np.median(self.model.sigma)) < 50 * eps * self.model.top
-        )
+        floor = 50 * float(np.finfo(self.model.rows.dtype).eps) * self.model.top
+        return self.noise_level(found) < floor
+
+    def noise_level(self, found: Pass) -> float:
+        """Return the usual noise of a column, as found."""
+        return found.tau * float(np.median(self.model.sigma))
 
     def may_differ(self) -> bool:
         """Whether the columns are to be asked for their own noise."""
@@ -354,8 +367,12 @@ class NoisyFit:
             self.still, self.age = 0, min(self.age, 2)
         return fine > 0
 
-    def test_local(self, found: Pass) -> bool:
-        """Take out components that sit on few lines, once: they must come back."""
+    def test_doubtful(self, found: Pass) -> bool:
+        """Take out components that are weak or sit on few lines: they must come back.
+
+        Cells that are flagged do not hold L, and a component that was wrong at first
+        may live on what it has in them. Once is enough.
+        """
         model = self.model
         if self.tested or not model.rank:
             return False
@@ -363,8 +380,14 @@ class NoisyFit:
         U, W = model.U, model.C / norms(model.C)
         local = reach_of(U) < model.m / TUNING.local
         local |= reach_of(W) < model.n / TUNING.local
-        if not local.any() or any((line.life > 0).any() for line in model.lines):
+        weak = norms(model.C) < TUNING.weak * found.edge
+        if any((line.life > 0).any() for line in model.lines):
             return False
+        if not local.any():
+            model.U, model.C = U[:, ~weak], model.C[:, ~weak]
+            self.still = self.age = 0
+            self.forget_pace()
+            return bool(weak.any())
         model.U, model.C = U[:, ~local], model.C[:, ~local]
         self.forget_pace()
         for axis, X in enumerate((U, W)):

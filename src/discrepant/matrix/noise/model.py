@@ -65,7 +65,7 @@ class Model:
     @property
     def rank(self) -> int:
         """Number of components."""
-        return self.U.shape[1]
+        return int(self.U.shape[1])
 
     @property
     def share(self) -> float:
@@ -76,13 +76,16 @@ class Model:
         """Set V to k columns: those of C, what V has besides, then random ones."""
         self.V = _columns(self.C, self.V, min(k, self.n), self.rng)
 
+    def factors(self) -> tuple[Array, Array]:
+        """Return factors of L in the unit of the program."""
+        by = self.sigma[:, None]
+        return (self.U * by, self.C) if self.own == 0 else (self.U, self.C * by)
+
     @property
     def size(self) -> float:
         """‖L‖ in the unit of the program."""
-        by = self.sigma[:, None]
-        if self.own == 1:
-            return float(np.linalg.norm(self.C * by))
-        return float(np.linalg.norm(self.U * by * norms(self.C)))
+        U, C = self.factors()
+        return float(np.linalg.norm(C if self.own == 1 else U * norms(C)))
 
     def _usual_size(self) -> float:
         """Return the usual size of an entry: where σ starts."""
@@ -98,10 +101,8 @@ class Model:
 
     def sides(self, leverage: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return what the kernels multiply the cells of a line by."""
-        std = (
-            1 / np.sqrt(1 - h) / k.wide
-            for h, k in zip(leverage, self.lines, strict=True)
-        )
+        pairs = zip(leverage, self.lines, strict=True)
+        std = (1 / np.sqrt(1 - h) / line.wide for h, line in pairs)
         columns = zip(self.inverse_noise(), std, self.expected(), strict=True)
         row, column = (np.array(side) for side in columns)
         return row, column

@@ -5,13 +5,15 @@ from dataclasses import replace
 import numpy as np
 
 from discrepant.linalg import Array
-from discrepant.matrix.log import Log
+from discrepant.matrix.log import Log, Step
 from discrepant.matrix.noise.bins import at_edges
 from discrepant.matrix.noise.fit import NoisyFit, Pass
 from discrepant.matrix.noise.mixture import fit_mixture, flagged_from, own_scales
 from discrepant.matrix.noise.split import Cells, NoisySplit
+from discrepant.matrix.polish import polish
 from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import product
+from discrepant.matrix.split import Split, split_of
 from discrepant.matrix.sweep.robust import BINS, COARSE
 from discrepant.result import Status
 
@@ -24,8 +26,11 @@ def fit_noise(
     fdr: float = 0.01,
     rng: np.random.Generator,
     log: Log,
-) -> NoisySplit:
+    first: Split | None = None,
+) -> NoisySplit | Split:
     """Split the data of a program into a low-rank part, errors and noise.
+
+    Where the noise vanishes as the fit gets better, the exact splitting is handed back.
 
     Parameters
     ----------
@@ -40,11 +45,49 @@ def fit_noise(
         Share of the flagged cells that may be clean.
     rng, log
         As for `integrate`.
+    first : Split, optional
+        An attempt at an exact splitting, whose dual would serve it.
     """
     with program.rows:
         fit = NoisyFit(program, sigma, by_column, rng, log)
-        last, done = fit.run()
+        last, done = fit.run(until_vanishing=first is not None)
+        if first is not None and fit.vanishing(last):
+            exact = _exactly(first, fit, last)
+            if exact is not None:
+                return exact
+            if not (done or log.ended):
+                last, done = fit.run()
         return _judged(fit, last, done, fdr)
+
+
+def _exactly(first: Split, fit: NoisyFit, last: Pass) -> Split | None:
+    """Finish a fit whose noise vanishes; None if it is not exact after all."""
+    program, rows, log = first.program, first.program.rows, fit.log
+    U, C = fit.model.factors()
+    _, _, sums = rows.sweep("data", scalars=(program.unit,))
+    norm = float(np.sqrt(sums.sum()))
+    observed = program.scale.observed
+    sigma = float(np.median(fit.model.sigma)) * last.tau
+
+    def note(relative: float, support: float) -> bool:
+        log.note(Step("polish", relative, np.nan, len(C.T), np.nan, support))
+        return not log.ended
+
+    found = polish(
+        program,
+        U,
+        C,
+        active=float(last.outside[0].sum()),
+        norm_Y=norm,
+        residual=10 * sigma * np.sqrt(observed) / norm,
+        note=note,
+    )
+    if not found.exact:
+        return None
+    U, V, s = product(found.A, found.B)
+    state = replace(first.state, U=U, C=V * s, zeta=found.zeta, residual=log.residual)
+    status = Status(True, "converged: exact to rounding")
+    return split_of(program, state, status, log.history())
 
 
 def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
@@ -77,9 +120,8 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
         at_edges(mixture.corrupt),
         flagged_from(swept.histogram, mixture, fdr),
     )
-    by = model.sigma[:, None]
-    U, C = (model.U * by, model.C) if model.own == 0 else (model.U, model.C * by)
-    left, right, s = product(U, C) if U.shape[1] else (U, C, np.zeros(0))
+    U, C = model.factors()
+    left, right, s = product(U, C) if model.rank else (U, C, np.zeros(0))
     if program.psd and len(s):
         left, right, s = _positive(left, right, s)
     left, right = rows.turn(left, right)
@@ -99,7 +141,8 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
         mixture=mixture,
         status=Status(done, sentence),
         history=fit.log.history(),
-        program=replace(program),
+        settled=done and not fit.small(last),
+        program=program,
         cells=cells,
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from discrepant.linalg import Array
 from discrepant.matrix.integrator import integrate
+from discrepant.matrix.noise.coordinates import noisy_coordinates
 from discrepant.matrix.noise.mixture import Mixture
 from discrepant.matrix.once import once
 from discrepant.matrix.program import Program
@@ -41,6 +42,7 @@ class NoisySplit:
     mixture: Mixture
     status: Status
     history: History
+    settled: bool  # whether the fit stands, and the noise is not in doubt
     program: Program = field(repr=False)
     cells: Cells = field(repr=False)
 
@@ -59,6 +61,11 @@ class NoisySplit:
         """The weight λ of ‖S‖₁ in the penalised program."""
         return self.program.lam
 
+    def coordinates(self, rows: Array) -> Array:
+        """Return where new rows lie in the row space of X, weighed by the noise."""
+        weight = self.mixture.weight
+        return noisy_coordinates(rows, self.components, self.noise, weight)
+
     def block(self, rows: slice, columns: slice) -> Array:
         """Return a part of the low-rank part, without computing all of it."""
         U, V = self.U[rows], self.components[:, columns]
@@ -71,7 +78,7 @@ class NoisySplit:
         rows = self.program.rows
         with rows:
             X = rows.scratch()
-            rows.sweep("low_rank_part", (X,), (1.0,), low_rank=self._factors)
+            rows.sweep("low_rank_part", (X,), (1.0,), low_rank=self.factors)
         return rows.as_given(X)
 
     @once
@@ -103,8 +110,18 @@ class NoisySplit:
         wrong = rows.as_given(self.outliers)
         with rows:
             S = rows.scratch()
-            rows.sweep("difference", (S, wrong), (1.0,), low_rank=self._factors)
+            rows.sweep("difference", (S, wrong), (1.0,), low_rank=self.factors)
         return rows.as_given(S)
+
+    @once
+    def residual(self) -> Array:
+        """Y − X − S, m×n: NaN where Y is missing."""
+        rows = self.program.rows
+        S = rows.as_given(self.sparse)
+        with rows:
+            R = rows.scratch()
+            rows.sweep("remainder", (R, S), (1.0,), low_rank=self.factors)
+        return rows.as_given(R)
 
     @once
     def certificate(self) -> Certificate:
@@ -122,7 +139,7 @@ class NoisySplit:
         return found.certificate
 
     @property
-    def _factors(self) -> tuple[Array, Array]:
+    def factors(self) -> tuple[Array, Array]:
         """L in the unit of the data and the orientation of the blocks."""
         scaled = self.components.T * self.singular_values
         if not self.program.rows.turned:

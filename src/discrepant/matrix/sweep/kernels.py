@@ -302,6 +302,16 @@ def unexplained(Z, row, column, tile, unit, share):
 
 
 @kernel
+def remainder(Z, R, S, row, column, tile, unit):
+    """From L in the tile to R = Z − L − S, in data units; NaN where Z is missing."""
+    height, width = tile.shape
+    for i in range(height):
+        z = Z[row + i, column : column + width]
+        for j in range(width):
+            R[row + i, column + j] = z[j] - tile[i, j] / unit - S[row + i, column + j]
+
+
+@kernel
 def difference(Z, S, wrong, row, column, tile, unit):
     """From L in the tile to S = Z − L where wrong and 0 elsewhere, in data units."""
     height, width = tile.shape

@@ -1,0 +1,63 @@
+"""What a user should know before trusting the parts of a fit."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from discrepant.linalg import COMPARABLE, Array, row_sizes, some_of
+from discrepant.result import Result
+
+CERTIFIED = 1e-4  # gap up to which a result needs no warning
+MISSED = 0.3  # share of the usual size by which an entry that is missed is missed
+
+
+def caveats(Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
+    """Yield sentences, each with the kind of warning that it is."""
+    noisy = bool(found.noise.any())
+    sizes = row_sizes(Y.T, entries=64)
+    sizes = sizes[sizes > 0]
+    if sizes.size and sizes.max() > COMPARABLE * sizes.min():
+        yield (
+            f"The columns differ in size by a factor of "
+            f"{sizes.max() / sizes.min():.0e}: large ones are taken for corrupt "
+            "or small ones lost beside them; bring them to one unit first.",
+            UserWarning,
+        )
+    missed = _missed_share(Y, found)
+    if missed > 0.5 and found.status.converged and not noisy:
+        yield (
+            f"{missed:.0%} of the entries are taken for corrupt, by a good "
+            f"part of their size. A table of {Y.shape[0]}×{Y.shape[1]} may be too "
+            "narrow, or too full of noise and errors; a smaller alpha leaves more "
+            "to the low-rank part.",
+            UserWarning,
+        )
+    if noisy and found.rank == 0:
+        yield (
+            "No component stands out of the noise: the low-rank part is zero, and "
+            "only entries that are large by themselves are flagged.",
+            UserWarning,
+        )
+    if found.status.converged:
+        return
+    if noisy:
+        yield f"The fit {found.status}. Raise max_iter.", ConvergenceWarning
+    # The residual may be slow to fall where the result is certified already.
+    elif abs(found.certificate.gap) > CERTIFIED:
+        yield (
+            f"{found.status}; {found.certificate}. Raise max_iter, or tol.",
+            ConvergenceWarning,
+        )
+
+
+def _missed_share(Y: Array, found: Result) -> float:
+    """Return the share of some entries that the low-rank part misses by a good part."""
+    rows, columns = some_of(Y.shape)
+    some = Y[rows, columns]
+    seen = ~np.isnan(some)
+    usual = float(np.median(np.abs(some[seen]))) if seen.any() else 0.0
+    if not usual:
+        return 0.0
+    missed = np.abs(some - found.block(rows, columns))[seen]
+    return float(np.mean(missed > MISSED * usual))

@@ -1,0 +1,177 @@
+"""One matrix, one answer: the exact solution where there is one, else a noisy fit."""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from discrepant.checks import check_square
+from discrepant.errors import InputError
+from discrepant.linalg import Array
+from discrepant.matrix.integrator import HIGH_RANK, integrate
+from discrepant.matrix.log import Log
+from discrepant.matrix.noise.solve import fit_noise
+from discrepant.matrix.noise.split import NoisySplit
+from discrepant.matrix.program import Program, Scale
+from discrepant.matrix.split import Split
+from discrepant.matrix.sweep import Rows
+from discrepant.paper.alpha import alpha_from
+from discrepant.progress import Report
+
+LEAST_LINES = 4  # rows and columns, to tell noise from signal
+TRUSTED = 1e-3  # gap up to which a polished result is taken for the convex optimum
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked of a solve; as for `RobustPCA`."""
+
+    alpha: float | str = "auto"
+    psd: bool = False
+    noise: Any = "auto"
+    fdr: float = 0.01
+    tol: float = 1e-7
+    max_iter: int = 500
+    polish: bool = True
+    random_state: Any = None
+
+
+def solve(
+    rows: Rows,
+    settings: Settings,
+    warm: Split | NoisySplit | None = None,
+    report: Report = lambda share, note: True,
+) -> Split | NoisySplit:
+    """Split a matrix, told no more than the settings say."""
+    check_square(rows.shape, settings.psd)
+    with rows:
+        scale = Scale.of(rows)
+    if scale.observed == 0:
+        raise InputError("All values are missing; at least one must be observed.")
+    told = not isinstance(settings.alpha, str)
+    share = scale.observed / rows.size
+    alpha = (
+        float(settings.alpha)
+        if told
+        else alpha_from(rows.shape, rows.entries, settings.psd, share)
+    )
+    program = Program(rows, scale, 1 / alpha, settings.psd)
+    sigma = _told_noise(settings.noise, rows.shape[1])
+    tol = max(settings.tol, 20 * float(np.finfo(rows.dtype).eps))
+    log = Log(report, tol, settings.max_iter)
+    rng = np.random.default_rng(settings.random_state)
+    # With an α or a λ of the user's own it is the convex program that is asked for, and
+    # of three rows or columns nobody can tell what is noise.
+    untold = isinstance(settings.noise, str)
+    convex = untold and settings.noise == "auto" and (told or not settings.polish)
+    convex = convex or (untold and min(rows.shape) < LEAST_LINES)
+    if convex or (sigma is not None and not sigma.any()):
+        return _exact(program, settings, told, warm, rng, log)
+    if sigma is not None:
+        _check_positive(sigma)
+        return _noisy(program, settings, sigma, rng, log)
+    first = integrate(
+        program,
+        tol=tol,
+        careful=False,
+        rng=rng,
+        warm=warm if isinstance(warm, Split) else None,
+        log=log,
+    )
+    if first.status.converged or log.ended:
+        return first
+    found = _noisy(first.program, settings, None, rng, log, first)
+    if isinstance(found, Split) or found.settled:
+        return found
+    # There is next to no noise, or the fit went in circles: perhaps it is exact.
+    again = Log(report, tol, settings.max_iter)
+    exact = integrate(
+        first.program,
+        tol=tol,
+        careful=not found.status.converged,
+        looks=6,
+        rng=rng,
+        warm=first,
+        log=again,
+    )
+    low = exact.rank <= HIGH_RANK * rows.n
+    return exact if exact.status.converged and low else found
+
+
+def _told_noise(noise: Any, columns: int) -> Array | None:
+    """Return the noise of each column where it is told, and None to find it."""
+    if isinstance(noise, str):
+        if noise not in ("auto", "column"):
+            raise InputError(
+                f'noise must be "auto", "column", or a number of zero or more, or one '
+                f"for each column, got {noise!r}."
+            )
+        return None
+    if isinstance(noise, Real) and not isinstance(noise, bool):
+        sigma = np.full(columns, float(noise))
+    else:
+        try:
+            sigma = np.asarray(noise, np.float64)
+        except (TypeError, ValueError):
+            sigma = np.full(0, np.nan)
+        if sigma.shape != (columns,):
+            raise InputError(
+                f"noise must be a number or one for each of the {columns} columns, got "
+                f"{noise!r}."
+            )
+    if not (np.isfinite(sigma) & (sigma >= 0)).all():
+        raise InputError(f"noise must be zero or more everywhere, got {noise!r}.")
+    return sigma
+
+
+def _check_positive(sigma: Array) -> None:
+    if not (sigma > 0).all():
+        raise InputError(
+            "noise is zero for some columns and not for others; give every column a "
+            "positive one, or noise=0 for a table without noise."
+        )
+
+
+def _noisy(
+    program: Program,
+    settings: Settings,
+    sigma: Array | None,
+    rng: np.random.Generator,
+    log: Log,
+    first: Split | None = None,
+) -> Split | NoisySplit:
+    by_column = True if settings.noise == "column" else None
+    return fit_noise(
+        program,
+        sigma=sigma,
+        by_column=by_column,
+        fdr=settings.fdr,
+        rng=rng,
+        log=log,
+        first=first,
+    )
+
+
+def _exact(
+    program: Program,
+    settings: Settings,
+    told: bool,
+    warm: Split | NoisySplit | None,
+    rng: np.random.Generator,
+    log: Log,
+) -> Split:
+    """Solve the convex program without noise."""
+    start = warm if isinstance(warm, Split) else None
+    found = integrate(
+        program, tol=log.tol, polish=settings.polish, rng=rng, warm=start, log=log
+    )
+    # Told an α of the user's own, an exact splitting need not be the convex optimum
+    # that this α asks for.
+    if told and found.polished and found.certificate.gap > TRUSTED:
+        rng = np.random.default_rng(settings.random_state)
+        again = Log(log.report, log.tol, log.max_iter)
+        found = integrate(
+            program, tol=log.tol, polish=False, rng=rng, warm=found, log=again
+        )
+    return found
