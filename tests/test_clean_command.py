@@ -18,7 +18,7 @@ FILES = {"cleaned.csv", "flagged.csv", "report.html", "cells.png", "summary.json
 
 @pytest.fixture(scope="module")
 def sensors():
-    return sensor_table(300, random_state=5)
+    return sensor_table(600, random_state=5)
 
 
 @pytest.fixture

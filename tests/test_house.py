@@ -27,9 +27,9 @@ ORDER = {
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
     "table": """
-        layout files verbatim mixed example kernels maps columns tails model odds rules
-        learning judging numbers sheet rewrite result verdict door cleaner view plot svg
-        report
+        layout files verbatim mixed example kernels maps columns tails model wide odds
+        rules learning judging numbers sheet rewrite result verdict door cleaner view
+        plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",

@@ -181,7 +181,8 @@ class TestConvexOptimum:
     def test_certificate_is_a_bound(self, shape, psd, max_iter):
         Y = corrupted_matrix(shape, 3, 0.1, random_state=0).observed
         Y += 0.1 * np.random.default_rng(1).standard_normal(Y.shape)
-        model = RobustPCA(psd=psd, max_iter=max_iter, random_state=0).fit(Y)
+        options = {"psd": psd, "noise": 0, "random_state": 0}
+        model = RobustPCA(max_iter=max_iter, **options).fit(Y)
         X, lam = model.low_rank_, 1 / model.alpha_
         M = model._found.dual
         top = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
@@ -191,7 +192,7 @@ class TestConvexOptimum:
         assert certificate.primal == pytest.approx(primal, rel=1e-6)
         assert certificate.dual <= bound * (1 + 1e-9)
         assert certificate.dual == pytest.approx(bound, rel=1e-4)
-        best = RobustPCA(psd=psd, alpha=model.alpha_, random_state=0).fit(Y)
+        best = RobustPCA(alpha=model.alpha_, **options).fit(Y)
         assert certificate.dual <= best.certificate_.primal * (1 + 1e-9)
         assert -1e-9 < certificate.gap
 
@@ -230,7 +231,7 @@ class TestInvariance:
         before = given.copy()
         model = RobustPCA(random_state=0).fit(given)
         assert np.array_equal(given, before)
-        total = model.low_rank_ + model.sparse_
+        total = model.low_rank_ + model.sparse_ + model.residual_
         np.testing.assert_allclose(total, given, rtol=1e-6, atol=1e-2)
         truth = self.problem.low_rank[::-1, ::-1] if layout == "reversed" else None
         truth = self.problem.low_rank if truth is None else truth
@@ -391,7 +392,7 @@ class TestPassiveResult:
             raise KeyboardInterrupt
 
         model = RobustPCA(random_state=0)
-        monkeypatch.setattr(RobustPCA, "_caveats", interrupt)
+        monkeypatch.setattr("discrepant.matrix.estimator.caveats", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(noisy())
         with pytest.raises(NotFittedError):
@@ -498,7 +499,7 @@ class TestEstimator:
 
     def test_warm_start(self):
         Y = noisy((150, 120))
-        model = RobustPCA(warm_start=True, random_state=0).fit(Y)
+        model = RobustPCA(noise=0, warm_start=True, random_state=0).fit(Y)
         cold = model.n_iter_
         again = model.fit(Y + 1e-6 * draw(*Y.shape, seed=5))
         assert again.n_iter_ < cold / 2

@@ -25,7 +25,7 @@ from discrepant.app.options import (
 from discrepant.errors import InputError
 
 app = typer.Typer(
-    help="Recover low-rank matrices and images from grossly corrupted data.",
+    help="Recover matrices, tables and images from grossly corrupted data.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -56,7 +56,7 @@ def demo(
     overwrite: Overwrite = False,
     seed: Seed = 0,
 ) -> None:
-    """Recover a corrupted matrix and a corrupted photograph, and draw both.
+    """Recover a matrix, clean a table and restore a photograph, all made wrong.
 
     Example: `discrepant demo -o demo`
     """

@@ -323,8 +323,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             polish=bool(self.polish),
             random_state=self.random_state,
         )
-        with reporting(bool(self.verbose), "fit") as report:
-            return solve(rows, settings, warm, report)
+        try:
+            with reporting(bool(self.verbose), "fit") as report:
+                return solve(rows, settings, warm, report)
+        except SystemError as error:  # how compiled code reports a Ctrl-C
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            raise
 
     def _descended(
         self, Y: Array, rules: tuple[Residual, Steps], before: Result | None

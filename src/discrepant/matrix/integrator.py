@@ -69,6 +69,8 @@ class Tuning:
 
 
 TUNING = Tuning()
+HIGH_RANK = 0.3  # share of the columns beyond which a rank is that of noise
+NOT_EXACT = "no exact solution was found"
 
 
 def integrate(
@@ -78,6 +80,7 @@ def integrate(
     max_iter: int = 200,
     polish: bool = True,
     careful: bool = True,
+    looks: int = 2,
     rng: np.random.Generator | None = None,
     warm: Split | None = None,
     report: Report = lambda share, note: True,
@@ -97,7 +100,9 @@ def integrate(
     polish : bool
         Refine to rounding where the solution is exact.
     careful : bool
-        Go on to the convex optimum where no exact solution is found at first.
+        Go on to the convex optimum where no exact solution is found soon.
+    looks : int
+        Otherwise: how often a polish may fail.
     rng : numpy.random.Generator, optional
         Draws the few random columns that look for new directions.
     warm : Split, optional
@@ -116,10 +121,11 @@ def integrate(
     tol = max(tol, 20 * float(np.finfo(rows.dtype).eps))
     rng = np.random.default_rng() if rng is None else rng
     log = Log(report, tol, max_iter) if log is None else log
+    most = np.inf if careful else looks
     with rows:
         while True:
             stepper = Stepper(program, rng, rows.scratch())
-            found = _Integration(stepper, tol, polish, careful, log).run(warm)
+            found = _Integration(stepper, tol, polish, most, log).run(warm)
             wrong = stepper.wrongly_clipped()
             if not wrong or log.ended:
                 return found
@@ -131,12 +137,12 @@ class _Integration:
     """The phases of one integration; `run` is its story."""
 
     def __init__(
-        self, stepper: Stepper, tol: float, polish: bool, careful: bool, log: Log
+        self, stepper: Stepper, tol: float, polish: bool, looks: float, log: Log
     ) -> None:
         self.stepper, self.tol, self.polish, self.log = stepper, tol, polish, log
-        # Looks at a possible exact solution that may fail. Under X ⪰ 0 the second may
-        # succeed, near the limit of what is recoverable.
-        self.looks = np.inf if careful else 2 if stepper.program.psd else 1
+        # Looks at a possible exact solution that may fail. The second may succeed, near
+        # the limit of what is recoverable.
+        self.looks = looks
         self.zeta = 0.0  # where the clean residuals end, once polished
         self.next_change = 0  # of μ, at this step
         self.bias = TUNING.bias  # wanted ratio of dual to primal residual
@@ -166,15 +172,22 @@ class _Integration:
                     return self.result("converged: exact to rounding", True)
                 if stepper.wrongly_clipped(TUNING.many_clipped):
                     return self.result("clipped entries that are not corrupt", False)
-                if self.looks <= 0:
-                    return self.result("no exact solution was found", False)
                 phase, look_at = "careful", residual / TUNING.patience
+                if self.looks <= 0:
+                    return self.result(NOT_EXACT, False)
+            if phase == "careful" and np.isfinite(self.looks) and self.is_high(step):
+                return self.result(NOT_EXACT, False)
             stepper.grow(self.growth(step))
         if log.stopped:
             return self.result("stopped early, as was asked for", False)
         return self.result(
             f"took all of {log.max_iter} steps: residual {log.residual:.1e}", False
         )
+
+    def is_high(self, step: Step) -> bool:
+        """Whether the rank is that of noise; under X ⪰ 0 it may fall again."""
+        program = self.stepper.program
+        return not program.psd and step.rank > HIGH_RANK * program.rows.n
 
     def begin(self, warm: Split | None) -> None:
         """Start from the data; or from a result, unless its scale is another one."""

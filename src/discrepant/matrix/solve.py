@@ -9,7 +9,7 @@ import numpy as np
 from discrepant.checks import check_square
 from discrepant.errors import InputError
 from discrepant.linalg import Array
-from discrepant.matrix.integrator import integrate
+from discrepant.matrix.integrator import HIGH_RANK, integrate
 from discrepant.matrix.log import Log
 from discrepant.matrix.noise.solve import fit_noise
 from discrepant.matrix.noise.split import NoisySplit
@@ -19,6 +19,7 @@ from discrepant.matrix.sweep import Rows
 from discrepant.paper.alpha import alpha_from
 from discrepant.progress import Report
 
+LEAST_LINES = 4  # rows and columns, to tell noise from signal
 TRUSTED = 1e-3  # gap up to which a polished result is taken for the convex optimum
 
 
@@ -60,8 +61,11 @@ def solve(
     tol = max(settings.tol, 20 * float(np.finfo(rows.dtype).eps))
     log = Log(report, tol, settings.max_iter)
     rng = np.random.default_rng(settings.random_state)
-    # With an α or a λ of the user's own it is the convex program that is asked for.
-    convex = settings.noise == "auto" and (told or not settings.polish)
+    # With an α or a λ of the user's own it is the convex program that is asked for, and
+    # of three rows or columns nobody can tell what is noise.
+    untold = isinstance(settings.noise, str)
+    convex = untold and settings.noise == "auto" and (told or not settings.polish)
+    convex = convex or (untold and min(rows.shape) < LEAST_LINES)
     if convex or (sigma is not None and not sigma.any()):
         return _exact(program, settings, told, warm, rng, log)
     if sigma is not None:
@@ -77,7 +81,22 @@ def solve(
     )
     if first.status.converged or log.ended:
         return first
-    return _noisy(first.program, settings, None, rng, log, first)
+    found = _noisy(first.program, settings, None, rng, log, first)
+    if isinstance(found, Split) or found.settled:
+        return found
+    # There is next to no noise, or the fit went in circles: perhaps it is exact.
+    again = Log(report, tol, settings.max_iter)
+    exact = integrate(
+        first.program,
+        tol=tol,
+        careful=not found.status.converged,
+        looks=6,
+        rng=rng,
+        warm=first,
+        log=again,
+    )
+    low = exact.rank <= HIGH_RANK * rows.n
+    return exact if exact.status.converged and low else found
 
 
 def _told_noise(noise: Any, columns: int) -> Array | None:

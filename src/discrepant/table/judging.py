@@ -1,19 +1,18 @@
 """Rows judged by rules that were learnt, in blocks, each row by itself."""
 
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from discrepant.linalg import Array
 from discrepant.progress import Report, StoppedError
 from discrepant.table import tails
 from discrepant.table.maps import Column
-from discrepant.table.model import judge as search
 from discrepant.table.odds import LEAST_ODDS, SURE
 from discrepant.table.rules import Rules, prepare
 
-BLOCK = 2048  # rows judged at a time: some ten arrays of 0.8 MB for 50 columns
+BLOCK = 1024  # rows judged at a time: some thirty arrays of 0.4 MB for 50 columns
 INTERVAL = 0.05  # chance that what should stand in a cell is outside of its interval
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
@@ -58,18 +57,15 @@ def judge(
     def work(at: slice) -> tuple[Array, Array]:
         return _judge_block(values[at], rules, reaches, score[at], expected[at])
 
-    pool = Parallel(
-        n_jobs=min(n_jobs, len(blocks)), prefer="threads", return_as="generator"
-    )
     likely, between = [], []
-    for k, (at, found) in enumerate(
-        zip(blocks, pool(delayed(work)(at) for at in blocks), strict=True)
-    ):
-        likely.append(found[0] + [at.start, 0])
-        between.append(found[1])
-        share = 0.4 + 0.6 * (k + 1) / len(blocks)
-        if report is not None and not report(share, "judging"):
-            raise StoppedError("stopped before all rows were judged")
+    with ThreadPoolExecutor(min(n_jobs, len(blocks))) as pool:
+        for k, found in enumerate(pool.map(work, blocks)):
+            likely.append(found[0] + [blocks[k].start, 0])
+            between.append(found[1])
+            share = 0.4 + 0.6 * (k + 1) / len(blocks)
+            if report is not None and not report(share, "judging"):
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise StoppedError("stopped before all rows were judged")
     return Judged(score, expected, np.concatenate(likely), np.concatenate(between))
 
 
@@ -85,17 +81,18 @@ def _judge_block(
     low, high = expected.copy(), expected.copy()
     if rules.model is not None:
         part = prepare(np.where(sure, np.nan, values), rules)
-        found = search(part, rules.model)
+        found = rules.model.judge(part)
         stretch, spared = rules.model.stretch, rules.model.spared
         for k, j in enumerate(rules.used):
             column, there = rules.columns[j], ~part.missing[:, k]
             score[there, j] = found.score[there, k]
             centre = part.X[:, k] - found.away[:, k]
-            mean = _expect(column, centre, np.sqrt(found.variance[:, k]))
+            mean = _expect(column, centre, np.sqrt(np.maximum(found.variance[:, k], 0)))
             square = found.variance[:, k] * stretch[k] - spared[k]
-            away = np.sqrt(square + part.grain[k] ** 2)
-            low[:, j] = column.backward(centre - reaches[k] * away)
-            high[:, j] = column.backward(centre + reaches[k] * away)
+            away = np.sqrt(np.maximum(square, 0) + part.grain[k] ** 2)
+            free = replace(column, low=-np.inf, high=np.inf)
+            low[:, j] = free.backward(centre - reaches[k] * away)
+            high[:, j] = free.backward(centre + reaches[k] * away)
             if column.atom_share:
                 mean += column.atom_share * (column.atom - mean)
                 low[:, j] = np.minimum(low[:, j], column.atom)
@@ -109,7 +106,7 @@ def _judge_block(
 
 def _surely_wrong(values: Array, rules: Rules) -> Array:
     """Mark what needs no company to be wrong: infinities, codes and strays."""
-    sure = np.isinf(values)
+    sure: Array = np.isinf(values)
     for j, (codes, bounds) in enumerate(zip(rules.codes, rules.bounds, strict=True)):
         column = values[:, j]
         if rules.columns[j].kind == "identifier":

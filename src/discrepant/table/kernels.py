@@ -22,6 +22,8 @@ FLIPS = 3  # times as many flips as cells: each gains, so that few rows need the
 SWAPS = 6  # exchanges a row; beyond two or three none gains
 FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector units; NaN stays NaN
 NEGLIGIBLE = 1e-300
+TINY = 1e-12  # of columns that are sums of others, rounding leaves less than nothing
+NARROWEST = 1e-3  # of the variance: the square of the narrowest width is 0.0025
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -82,7 +84,8 @@ def one_odds(away, variance, prior, stretch, grain, weights):
     What clean cells stray by is the square variance·stretch + grain. The widest
     normal's exponent is taken out, so that no distance underflows.
     """
-    square = variance * stretch + grain
+    variance = max(variance, TINY)
+    square = max(variance * stretch + grain, NARROWEST * variance * stretch)
     half = 0.5 * away * away / square
     total = weights[2] / 4
     total += weights[1] / 2 * math.exp(-half * (1 / 4 - 1 / 16))

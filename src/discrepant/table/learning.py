@@ -12,6 +12,8 @@ from discrepant.table.model import Model
 from discrepant.table.model import judge as search
 from discrepant.table.model import learn as learn_model
 from discrepant.table.rules import Common, Rules, prepare
+from discrepant.table.wide import TUNING as WIDE
+from discrepant.table.wide import Wide, learn_wide
 
 
 @dataclass(frozen=True)
@@ -74,17 +76,22 @@ def learn(
     rules = Rules(tuple(described), codes, tuple(bounds), (), None, len(learnt))
     if not rules.used or len(learnt) < TUNING.least_rows:
         return rules
+    rng = rng or np.random.default_rng(0)
     split = np.zeros(len(described), bool)
-    model: Model | None = None
+    model: Model | Wide | None = None
     for rounds in TUNING.rounds:
         rules = replace(rules, common=_commons(learnt, rules, split))
-        model = learn_model(prepare(learnt, rules), rounds, model, n_jobs)
-        found = search(prepare(learnt, rules), model, n_jobs)
+        part = prepare(learnt, rules)
+        if len(rules.used) > WIDE.columns:
+            model = learn_wide(part, int(rng.integers(2**31)))
+            found = model.judge(part)
+        else:
+            before = model if isinstance(model, Model) else None
+            model = learn_model(part, rounds, before, n_jobs)
+            found = search(part, model, n_jobs)
         if rounds == TUNING.rounds[0]:
             split[rules.used] = found.out.mean(axis=0) > TUNING.most
-            again = _describe_again(learnt, rules, found.out)
-            rules = replace(rules, columns=again)
-            rules = replace(rules, common=_commons(learnt, rules, split))
+            rules = replace(rules, columns=_describe_again(learnt, rules, found.out))
         if report is not None and not report(0.4, "learning"):
             raise StoppedError("stopped while learning what the columns are")
     ranged = list(rules.columns)

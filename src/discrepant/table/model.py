@@ -5,11 +5,11 @@ anywhere. The sets of wrong cells (`kernels`), the covariance of the rest and th
 of its residuals (`tails`) are found in turn.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from discrepant.linalg import Array
 from discrepant.table import tails
@@ -22,7 +22,7 @@ class Tuning:
     # Shares of the diagonal that the covariance is shrunk by; one is chosen by how
     # well it predicts the kept cells of rows that were held out.
     shrinkage: tuple[float, ...] = (
-        *(0.002, 0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.75, 1.0),
+        *(1e-4, 5e-4, 0.002, 0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.75, 1.0),
     )
     folds: int = 5
     clip: float = 2.0  # spreads at which values are clipped for the first covariance
@@ -75,21 +75,35 @@ class Model:
     inflation: Array  # (p,), how much wider held-out residuals are than fitted ones
     per_row: float  # 1 / rows that it was learnt from
 
+    def judge(self, part: Part) -> Found:
+        """Judge every row by itself."""
+        return judge(part, self)
+
     @property
     def stretch(self) -> Array:
-        """Factor of the variance, where clean cells stray wider than it says."""
-        return np.maximum(self.width, 1.0) ** 2
+        """Factor from the variance of a clean cell to the square of its width."""
+        return np.asarray(np.maximum(self._ratio, 1.0) / self._heaviness)
 
     @property
     def spared(self) -> Array:
-        """What is taken off the variance, where clean cells stray less than it says.
+        """What is taken off that square, where clean cells stray less than it says.
 
         They do so where all others are heard. With one of them missing the variance
         is larger, and only the difference can be trusted: of two columns that are the
         same but for noise, either is hard to tell without the other.
         """
-        less = 1 - np.minimum(self.width, 1.0) ** 2
-        return np.asarray(less / np.diag(self.precision))
+        less = 1 - np.minimum(self._ratio, 1.0)
+        return np.asarray(less / (np.diag(self.precision) * self._heaviness))
+
+    @property
+    def _heaviness(self) -> Array:
+        """Variance of a clean cell over the square of its width."""
+        return np.asarray((self.weights * tails.RATIOS**2).sum(axis=1))
+
+    @property
+    def _ratio(self) -> Array:
+        """Variance of clean cells over what the covariance says of it."""
+        return np.asarray(self.width**2 * self._heaviness)
 
     @property
     def explained(self) -> Array:
@@ -100,8 +114,7 @@ class Model:
     @property
     def deviation(self) -> Array:
         """Spread of a clean cell around what the others say of it, standard units."""
-        ratios = np.sqrt((self.weights * tails.RATIOS**2).sum(axis=1))
-        return np.asarray(self.width * ratios / np.sqrt(np.diag(self.precision)))
+        return np.asarray(np.sqrt(self._ratio / np.diag(self.precision)))
 
     @property
     def rank(self) -> int:
@@ -170,8 +183,8 @@ def judge(part: Part, model: Model, n_jobs: int = 1, folds: int = 0) -> Found:
     if n_jobs == 1 or len(blocks) == 1:
         found = [block(at) for at in blocks]
     else:
-        pool = Parallel(n_jobs=n_jobs, prefer="threads")
-        found = list(pool(delayed(block)(at) for at in blocks))
+        with ThreadPoolExecutor(n_jobs) as pool:
+            found = list(pool.map(block, blocks))
     if len(found) == 1:
         return found[0]
     cells = (np.concatenate([f[k] for f in found]) for k in range(4))
@@ -198,7 +211,7 @@ def _update(part: Part, found: Found, model: Model, choose: bool) -> Model:
     share = (probability.sum(axis=0) + borrowed * overall) / (count + borrowed)
     most = min(2.5 * overall + 0.005, TUNING.most_share)
     share = np.clip(share, TUNING.least_share, most)
-    deviation = np.sqrt(found.variance)
+    deviation = np.sqrt(np.maximum(found.variance, 1e-12))
     width, weights = tails.fit(
         found.away / deviation, tails.log_broad(X) + np.log(deviation), seen, share
     )

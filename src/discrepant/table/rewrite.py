@@ -33,7 +33,8 @@ def rewrite(sheet: Sheet, where: Array, new: Array) -> Any:
         sheet.fields
     ):
         values = np.where(where, new, sheet.values)
-        whole = pd.DataFrame(values, index=frame.index, columns=frame.columns)
+        labels = {"index": frame.index, "columns": frame.columns}
+        whole = pd.DataFrame(values, **labels, copy=False)
         whole.attrs = dict(frame.attrs)
         return whole
     out = frame.copy()

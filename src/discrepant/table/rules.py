@@ -7,6 +7,7 @@ import numpy as np
 from discrepant.linalg import Array
 from discrepant.table.maps import Column
 from discrepant.table.model import NEVER, Model, Part
+from discrepant.table.wide import Wide
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Rules:
         Beyond which a column of few values has strays.
     common : tuple of Common
         One for each modelled column.
-    model : Model or None
+    model : Model, Wide or None
         None where no column can be modelled.
     rows : int
         Number of rows that were learnt from.
@@ -88,7 +89,7 @@ class Rules:
     codes: tuple[tuple[float, ...], ...]
     bounds: tuple[tuple[float, float], ...]
     common: tuple[Common, ...]
-    model: Model | None
+    model: Model | Wide | None
     rows: int
 
     @property

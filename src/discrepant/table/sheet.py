@@ -167,7 +167,7 @@ def as_frame(table: Any) -> Any:
             f"A table of rows and columns is needed, got {array.ndim} dimension"
             f"{'s' * (array.ndim != 1)}. Reshape your data."
         )
-    return pd.DataFrame(array)
+    return pd.DataFrame(array, copy=False)
 
 
 def _from_lists(table: Sequence[Any]) -> Any:

@@ -100,29 +100,26 @@ def _fit_shape(
 ) -> tuple[Array, Array]:
     """Fit the widths of all columns under one shape; give them and log likelihoods."""
     for _ in range(TUNING.steps):
-        parts = [
-            (1 - share) * _part(square, width, weight, ratio)
-            for weight, ratio in zip(shape, RATIOS, strict=True)
-        ]
-        total = sum(parts) + rival
-        shares = [np.where(seen, part / total, 0.0) for part in parts]
-        scatter = sum(
-            (part * square).sum(axis=0) / ratio**2
-            for part, ratio in zip(shares, RATIOS, strict=True)
-        )
-        count = sum(part.sum(axis=0) for part in shares)
-        width = np.sqrt((scatter + TUNING.prior * width**2) / (count + TUNING.prior))
-        width = _within(width)
-    parts = [
-        (1 - share) * _part(square, width, weight, ratio)
-        for weight, ratio in zip(shape, RATIOS, strict=True)
-    ]
-    return width, np.where(seen, np.log(sum(parts) + rival), 0.0).sum(axis=0)
+        parts = _parts(square, width, (1 - share) * shape[:, None])
+        weight = seen / (parts[0] + parts[1] + parts[2] + rival)
+        scatter, count = TUNING.prior * width**2, np.full(len(width), TUNING.prior)
+        for part, ratio in zip(parts, RATIOS, strict=True):
+            part *= weight
+            count += part.sum(axis=0)
+            scatter += np.einsum("ij,ij->j", part, square) / ratio**2
+        width = _within(np.sqrt(scatter / count))
+    parts = _parts(square, width, (1 - share) * shape[:, None])
+    total = parts[0] + parts[1] + parts[2] + rival
+    return width, np.where(seen, np.log(total), 0.0).sum(axis=0)
 
 
-def _part(square: Array, width: Array, weight: float, ratio: float) -> Array:
-    scale = width * ratio
-    return weight / (scale * ROOT) * np.exp(-0.5 * square / scale**2)
+def _parts(square: Array, width: Array, weights: Array) -> list[Array]:
+    """Densities of the three normals times their weights; the narrow from the wide."""
+    wide = np.exp(square * (-0.5 / (RATIOS[2] * width) ** 2))
+    middle = np.square(np.square(wide))  # exponents are in the ratio 1 : 4 : 16
+    narrow = np.square(np.square(middle))
+    factors = weights / (width * RATIOS[:, None] * ROOT)
+    return [f * part for f, part in zip(factors, (narrow, middle, wide), strict=True)]
 
 
 def quantile(weights: Array, chance: float) -> float:

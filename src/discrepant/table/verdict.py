@@ -59,7 +59,8 @@ def verdict(
         else:
             every = np.full(frame.shape, empty, kind)
             every[:, at] = values
-        return pd.DataFrame(every, index=frame.index, columns=frame.columns)
+        labels = {"index": frame.index, "columns": frame.columns}
+        return pd.DataFrame(every, **labels, copy=False)
 
     noise = np.full(frame.shape[1], np.nan)
     noise[at] = rules.noise

@@ -55,6 +55,8 @@ class Tuning:
     few_lines: float = 0.02
     # While L moves a new one must sit on one of so many lines (normal vectors: 3).
     local: float = 10.0
+    # Times the noise's edge below which a component is doubtful.
+    weak: float = 1.6
     # Fewer columns: the noise of one cannot be told from its own signal.
     few_columns: int = 16
     # σ, over the size of entries, below which it may be that there is no noise at all.
@@ -135,8 +137,11 @@ class NoisyFit:
 
     def vanishing(self, found: Pass) -> bool:
         """Whether the noise falls on and on: perhaps there is none."""
-        small = self.noise_level(found) < TUNING.vanishing * self.model.top
-        return small and found.tau < 0.75 and self.model.rank > 0
+        return self.small(found) and found.tau < 0.75 and self.model.rank > 0
+
+    def small(self, found: Pass) -> bool:
+        """Whether there is so little noise that there may be none at all."""
+        return self.noise_level(found) < TUNING.vanishing * self.model.top
 
     def one_pass(self) -> Pass:
         """Make one robust pass: a new L, its change, the edge and the histograms."""
@@ -267,7 +272,7 @@ class NoisyFit:
                 self.rescue(found)
         elif self.still >= 2 and self.age >= 4:
             widened = any((line.wide > 1).any() for line in self.model.lines)
-            done = not (widened or self.rescue(found) or self.test_local(found))
+            done = not (widened or self.rescue(found) or self.test_doubtful(found))
             look = done
         elif not self.looked and found.move < 0.5 and self.age >= 2 and steady:
             self.rescue(found)
@@ -362,8 +367,12 @@ class NoisyFit:
             self.still, self.age = 0, min(self.age, 2)
         return fine > 0
 
-    def test_local(self, found: Pass) -> bool:
-        """Take out components that sit on few lines, once: they must come back."""
+    def test_doubtful(self, found: Pass) -> bool:
+        """Take out components that are weak or sit on few lines: they must come back.
+
+        Cells that are flagged do not hold L, and a component that was wrong at first
+        may live on what it has in them. Once is enough.
+        """
         model = self.model
         if self.tested or not model.rank:
             return False
@@ -371,8 +380,14 @@ class NoisyFit:
         U, W = model.U, model.C / norms(model.C)
         local = reach_of(U) < model.m / TUNING.local
         local |= reach_of(W) < model.n / TUNING.local
-        if not local.any() or any((line.life > 0).any() for line in model.lines):
+        weak = norms(model.C) < TUNING.weak * found.edge
+        if any((line.life > 0).any() for line in model.lines):
             return False
+        if not local.any():
+            model.U, model.C = U[:, ~weak], model.C[:, ~weak]
+            self.still = self.age = 0
+            self.forget_pace()
+            return bool(weak.any())
         model.U, model.C = U[:, ~local], model.C[:, ~local]
         self.forget_pace()
         for axis, X in enumerate((U, W)):

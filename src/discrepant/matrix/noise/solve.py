@@ -141,7 +141,8 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
         mixture=mixture,
         status=Status(done, sentence),
         history=fit.log.history(),
-        program=replace(program),
+        settled=done and not fit.small(last),
+        program=program,
         cells=cells,
     )
 

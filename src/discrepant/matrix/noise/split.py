@@ -42,6 +42,7 @@ class NoisySplit:
     mixture: Mixture
     status: Status
     history: History
+    settled: bool  # whether the fit stands, and the noise is not in doubt
     program: Program = field(repr=False)
     cells: Cells = field(repr=False)
 
