@@ -36,9 +36,9 @@ def test_pca(tmp_path):
 def test_pca_tells_noise_from_corruption(tmp_path):
     rng = np.random.default_rng(0)
     problem = corrupted_matrix((120, 60), 3, 0.05, random_state=0)
-    sizes = np.where(np.arange(60) < 30, 0.05, 50.0)
-    observed = problem.observed * sizes / 0.05
-    np.save(tmp_path / "t.npy", observed + sizes * rng.standard_normal((120, 60)))
+    sizes = np.where(np.arange(60) < 45, 0.05, 0.5)
+    noise = sizes * rng.standard_normal((120, 60))
+    np.save(tmp_path / "t.npy", problem.observed + noise)
     report = pca(tmp_path / "t.npy", tmp_path / "out", noise="column", fdr=0.02)
     assert report.rank == 3
     assert len(report.noise) == 60
