@@ -102,9 +102,9 @@ def clean(
     Examples: `discrepant clean table.csv -o out`,
     `discrepant clean table.xlsx --drop id,price --fill -o out`
     """
-    from discrepant.app.clean import clean_file
-
     try:
+        from discrepant.app.clean import clean_file
+
         report = clean_file(
             file,
             output,
@@ -373,6 +373,9 @@ def main() -> None:
     except InputError as error:
         _complain(in_flags(str(error)))
         sys.exit(2)
+    except KeyboardInterrupt:
+        _complain("interrupted.")
+        sys.exit(130)
     except MemoryError:
         _complain("not enough memory for data of this size.")
         sys.exit(2)

@@ -116,6 +116,8 @@ def before_after(cleaned: Any, column: Any) -> "Figure":
         ("^", flagged & beyond & (values > high)),
         ("v", flagged & beyond & (values < low)),
     ):
+        if not here.any():
+            continue
         ax.plot(
             *(x[here], np.clip(values[here], low, high)),
             linestyle="",
@@ -132,7 +134,9 @@ def before_after(cleaned: Any, column: Any) -> "Figure":
         calendar: Any = dates
         locator = calendar.AutoDateLocator()
         ax.xaxis.set_major_locator(locator)
-        ax.xaxis.set_major_formatter(calendar.ConciseDateFormatter(locator))
+        ax.xaxis.set_major_formatter(
+            calendar.ConciseDateFormatter(locator, show_offset=False)
+        )
     ax.legend(ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
     return figure
 
