@@ -24,6 +24,7 @@ two seeds; tables are cut to 1500 rows, and columns that count years or cases dr
 import argparse
 import hashlib
 import importlib
+import itertools
 import pickle
 import time
 import warnings
@@ -36,7 +37,9 @@ from sklearn.metrics import average_precision_score, f1_score
 from discrepant import clean
 
 # Constants were chosen on the first half, seeds 0 and 1. The second half was looked at
-# once during the making, at seeds 100 and 101.
+# during the making, and acted on once: columns of three values are judged since, values
+# far off in columns of two are flagged, and codes are read more narrowly. Before that
+# its means were F1 0.743, AP 0.801, expected 1.18.
 DEVELOPMENT = """
     sklearn:iris sklearn:wine sklearn:diabetes statsmodels:fair statsmodels:statecrime
     statsmodels:elnino statsmodels:ccard DAAG:ais MASS:Boston MASS:fgl ISLR:College
@@ -259,7 +262,7 @@ def main() -> None:
     print("| probability | said | true | cells |\n| --- | ---: | ---: | ---: |")
     said = np.concatenate([a for a, _ in pairs])
     true = np.concatenate([b for _, b in pairs])
-    for low, high in zip(BINS[:-1], BINS[1:], strict=True):
+    for low, high in itertools.pairwise(BINS):
         inside = (said >= low) & (said < high)
         if inside.any():
             figures = f"{said[inside].mean():.3f} | {true[inside].mean():.3f}"
