@@ -168,13 +168,16 @@ def judge(part: Part, model: Model, n_jobs: int = 1, folds: int = 0) -> Found:
     start = (np.abs(X) > TUNING.beyond) & ~missing & (part.excuse < NEVER / 2)
     centred = np.where(missing, 0.0, X - model.centre)
     beside = part.grain**2 - model.spared
+    # Copies: a model that was read from a file may be read-only, which is another type
+    # of array, for which the search would be compiled anew.
+    K, weights = model.precision.copy(), model.weights.copy()
     fold = folds_of(part) if folds else np.zeros(len(X), np.int64)
 
     def block(at: slice) -> Found:
         return Found(
             *search(
-                *(centred[at], missing[at], prior[at], model.precision, model.stretch),
-                *(beside, model.weights, start[at], fold[at], folds),
+                *(centred[at], missing[at], prior[at], K, model.stretch),
+                *(beside, weights, start[at], fold[at], folds),
                 model.per_row,
             )
         )
