@@ -23,12 +23,34 @@ def test_pca(tmp_path):
     assert report.certificate.gap < 1e-3
     assert report.warnings == ()
     assert "rank 2" in str(report)
+    assert report.noise == 0
+    assert "No noise" in str(report)
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(report.files)
     written = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert written["rank"] == 2
     assert written["certificate"]["gap"] == report.certificate.gap
     with pytest.raises(InputError, match="pass overwrite=True"):
         pca(tmp_path / "table.npy", tmp_path / "out")
+
+
+def test_pca_tells_noise_from_corruption(tmp_path):
+    rng = np.random.default_rng(0)
+    problem = corrupted_matrix((120, 60), 3, 0.05, random_state=0)
+    sizes = np.where(np.arange(60) < 45, 0.05, 0.5)
+    noise = sizes * rng.standard_normal((120, 60))
+    np.save(tmp_path / "t.npy", problem.observed + noise)
+    report = pca(tmp_path / "t.npy", tmp_path / "out", noise="column", fdr=0.02)
+    assert report.rank == 3
+    assert len(report.noise) == 60
+    np.testing.assert_allclose(report.noise, sizes, rtol=0.5)
+    assert 0.02 < report.corrupted < 0.07
+    assert "by column" in str(report)
+    assert "false discovery rate of 2%" in str(report)
+    written = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert len(written["noise"]) == 60
+    assert 0 < written["noise_share"] < 0.1
+    known = pca(tmp_path / "t.npy", tmp_path / "two", noise=0.0, max_iter=3, tol=0.1)
+    assert known.steps <= 3
 
 
 def test_pca_without_matplotlib(tmp_path, monkeypatch):
@@ -47,6 +69,9 @@ def test_demo(tmp_path, monkeypatch, photograph):
     assert report.matrix.rank_found == report.matrix.rank == 8
     assert report.matrix.relative_error < 1e-10
     assert "rank found       8" in str(report)
+    table = report.table
+    assert table.found >= 0.95 * max(table.flagged, table.wrong)
+    assert (tmp_path / "table.html").exists()
     assert ("from 11.0 dB to 30.0 dB" in str(report)) == (photograph is not None)
     written = json.loads((tmp_path / "summary.json").read_text())
     assert written["rank"]["found"] == 8

@@ -90,6 +90,9 @@ def test_the_input_is_never_overwritten(discrepant, table, tmp_path):
         ("pca", "good.npy", "-o", "good.npy/inside"),
         ("pca", "good.npy", "-o", "out", "--alpha", "many"),
         ("pca", "good.npy", "-o", "out", "--alpha", "-3"),
+        ("pca", "good.npy", "-o", "out", "--noise", "loud"),
+        ("pca", "good.npy", "-o", "out", "--fdr", "1.5"),
+        ("pca", "good.npy", "-o", "out", "--max-iter", "0"),
         ("pca", "wide.npy", "-o", "out", "--psd"),
         ("pca", "good.npy"),
         ("pca", "dates.npy", "-o", "out"),
@@ -136,7 +139,7 @@ def test_reproduce_writes_picture_points_and_settings(discrepant, tmp_path):
 def test_help_names_every_command(discrepant, tmp_path):
     done = discrepant("--help", cwd=tmp_path)
     assert done.returncode == 0
-    for command in ("demo", "pca", "restore", "reproduce"):
+    for command in ("demo", "clean", "pca", "restore", "reproduce"):
         assert command in done.stdout
     assert "discrepant" in discrepant("--version", cwd=tmp_path).stdout
 

@@ -10,6 +10,7 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "examples"
 # script → (what it prints, and whether it takes long)
 SCRIPTS = {
+    "clean_table": ("flagged of the wrong", False),
     "corrupted_table": ("rank 3", False),
     "label_noise": ("wrong labels that it points out", True),
     "matrix_sensing": ("converged", False),

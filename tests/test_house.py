@@ -26,7 +26,11 @@ ORDER = {
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
-    "table": "files",
+    "table": """
+        layout files verbatim mixed example kernels maps columns tails model wide odds
+        rules learning judging numbers sheet rewrite result verdict door cleaner view
+        plot svg report
+    """,
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",
     "image.restore": """
@@ -41,7 +45,7 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
-    "app": "interrupt restore demo pca reproduce cli",
+    "app": "interrupt restore clean demo pca reproduce options cli",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

@@ -21,11 +21,14 @@ from discrepant.result import Certificate, History, Result, Status
 
 if TYPE_CHECKING:
     from discrepant.image.restore.front import restore
+    from discrepant.table.cleaner import Cleaner
+    from discrepant.table.door import clean
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Certificate",
+    "Cleaner",
     "Diagonal",
     "History",
     "Identity",
@@ -38,6 +41,7 @@ __all__ = [
     "Status",
     "Wrapped",
     "certify",
+    "clean",
     "convex",
     "l1_factorisation",
     "recover",
@@ -46,7 +50,11 @@ __all__ = [
 
 # Front doors that load more than matrices need, and so wait until they are used:
 # name → the module that holds it. Type checkers are told above.
-_LATER = {"restore": "discrepant.image.restore.front"}
+_LATER = {
+    "Cleaner": "discrepant.table.cleaner",
+    "clean": "discrepant.table.door",
+    "restore": "discrepant.image.restore.front",
+}
 
 
 def __getattr__(name: str) -> Any:

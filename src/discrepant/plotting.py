@@ -69,9 +69,18 @@ def new_figure(
 
 @styled
 def decomposition(
-    observed: Array, low_rank: Array, sparse: Array, truth: Array | None = None
+    observed: Array,
+    low_rank: Array,
+    sparse: Array,
+    truth: Array | None = None,
+    *,
+    by_column: bool = False,
 ) -> "Figure":
-    """Draw observed, low-rank, sparse and, if known, true matrices side by side."""
+    """Draw observed, low-rank, sparse and, if known, true matrices side by side.
+
+    With ``by_column``, each column is drawn from its own middle and in units of its
+    own spread, for tables whose columns have units of their own.
+    """
     panels = {"observed": observed, "low-rank": low_rank, "sparse": sparse}
     if truth is not None:
         panels["truth"] = truth
@@ -79,15 +88,24 @@ def decomposition(
     from matplotlib import colormaps
 
     colours = colormaps["RdBu_r"].with_extremes(bad="#b8b8b8")  # missing: grey
-    limit = float(np.quantile(np.abs(low_rank), 0.995)) or 1.0
+    panels = {title: thinned(values) for title, values in panels.items()}
+    if by_column:
+        middle = np.median(panels["low-rank"], axis=0)
+        spread = np.std(panels["low-rank"], axis=0)
+        spread = np.where(spread > 0, spread, np.abs(middle) + (middle == 0))
+        panels = {
+            title: (values - (0 if title == "sparse" else middle)) / spread
+            for title, values in panels.items()
+        }
+    limit = float(np.quantile(np.abs(panels["low-rank"]), 0.995)) or 1.0
     for ax, (title, values) in zip(axes, panels.items(), strict=True):
-        image = ax.imshow(
-            thinned(values), cmap=colours, vmin=-limit, vmax=limit, aspect="auto"
-        )
+        image = ax.imshow(values, cmap=colours, vmin=-limit, vmax=limit, aspect="auto")
         ax.set(title=title, xticks=[], yticks=[])
         for spine in ax.spines.values():
             spine.set_visible(False)
-    figure.colorbar(image, ax=axes, shrink=0.8, pad=0.01)
+    bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.01)
+    if by_column:
+        bar.set_label("spreads of the column")
     return figure
 
 

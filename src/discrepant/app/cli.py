@@ -1,51 +1,37 @@
 """The command line: arguments in, reports printed. The work is done by its siblings."""
 
+import csv
 import re
 import sys
 import warnings
-from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from discrepant import __version__
+from discrepant.app.options import (
+    Header,
+    Index,
+    Key,
+    Name,
+    Output,
+    Overwrite,
+    Rate,
+    Scale,
+    Seed,
+    Solver,
+)
 from discrepant.errors import InputError
-from discrepant.experiments import CATALOGUE
 
 app = typer.Typer(
-    help="Recover low-rank matrices and images from grossly corrupted data.",
+    help="Recover matrices, tables and images from grossly corrupted data.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Output = Annotated[
-    Path, typer.Option("-o", "--output", help="Folder for the results; made if needed.")
-]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace results that are there already.")
-]
-Seed = Annotated[
-    int, typer.Option(help="Seed; the same seed gives the same result.", min=0)
-]
-Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
-
-
-class Scale(StrEnum):
-    """How large `reproduce` runs the images."""
-
-    cpu = "cpu"
-    paper = "paper"
-
-
-class Solver(StrEnum):
-    """How `pca` solves."""
-
-    implicit = "implicit"
-    descent = "descent"
 
 
 def _version(asked: bool) -> None:
@@ -70,13 +56,77 @@ def demo(
     overwrite: Overwrite = False,
     seed: Seed = 0,
 ) -> None:
-    """Recover a corrupted matrix and a corrupted photograph, and draw both.
+    """Recover a matrix, clean a table and restore a photograph, all made wrong.
 
     Example: `discrepant demo -o demo`
     """
     from discrepant.app.demo import demo as run
 
     report = run(output, seed=seed, overwrite=overwrite, progress=_terminal())
+    typer.echo(str(report))
+
+
+@app.command()
+def clean(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A table: .csv, .tsv, .xlsx, .parquet, .npy or .npz."),
+    ],
+    output: Output,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Look into these columns only: `a,b`."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Leave these columns alone: `x,y`.")
+    ] = None,
+    fdr: Rate = 0.01,
+    fill: Annotated[
+        bool, typer.Option("--fill/--no-fill", help="Also fill the missing cells.")
+    ] = False,
+    header: Header = None,
+    index: Index = None,
+    key: Key = None,
+    sheet: Annotated[
+        str | None, typer.Option(help="Excel: the name of the sheet; else the first.")
+    ] = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Find the wrong cells of a table and replace them by what is expected there.
+
+    Text, dates and identifiers are carried through, and cells that are not flagged
+    stay as they are, sign for sign. Writes `cleaned` in the format of the file,
+    `flagged.csv`, `report.html`, `cells.png` and `summary.json`.
+
+    Examples: `discrepant clean table.csv -o out`,
+    `discrepant clean table.xlsx --drop id,price --fill -o out`
+    """
+    try:
+        from discrepant.app.clean import clean_file
+
+        report = clean_file(
+            file,
+            output,
+            columns=_names(columns),
+            drop=_names(drop),
+            fdr=fdr,
+            fill=fill,
+            header=header,
+            index=index,
+            key=key,
+            sheet=sheet,
+            seed=seed,
+            overwrite=overwrite,
+            progress=_terminal(),
+        )
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was written.")
+        raise typer.Exit(130) from None
+    for caveat in report.caveats:
+        _complain(caveat)
+    if report.no_picture:
+        _complain(f"no picture: {report.no_picture}")
     typer.echo(str(report))
 
 
@@ -93,15 +143,20 @@ def pca(
         bool,
         typer.Option("--psd", help="The table is a covariance, Gram or kernel matrix."),
     ] = False,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="CSV: the first line holds labels."),
+    noise: Annotated[
+        str,
+        typer.Option(help="Size of the noise: auto, column (each its own), or known."),
+    ] = "auto",
+    fdr: Rate = 0.01,
+    max_iter: Annotated[
+        int | None, typer.Option(help="Most steps; by default 500.", min=1)
     ] = None,
-    index: Annotated[
-        bool | None,
-        typer.Option("--index/--no-index", help="CSV: the first column holds labels."),
+    tol: Annotated[
+        float | None, typer.Option(help="Stop at this residual; by default 1e-7.")
     ] = None,
-    key: Annotated[str | None, typer.Option(help="NPZ: the name of the array.")] = None,
+    header: Header = None,
+    index: Index = None,
+    key: Key = None,
     solver: Annotated[
         Solver, typer.Option(help="The quick integrator, or the paper's own descent.")
     ] = Solver.implicit,
@@ -127,7 +182,11 @@ def pca(
     report = run(
         file,
         output,
-        alpha=_number_or_auto(alpha),
+        alpha=_number_or("alpha", alpha, "auto"),
+        noise=_number_or("noise", noise, "auto", "column"),
+        fdr=fdr,
+        max_iter=max_iter,
+        tol=tol,
         psd=psd,
         solver=solver.value,
         header=header,
@@ -254,13 +313,25 @@ def reproduce(
         typer.echo(f"Written to {output}: {', '.join(report.files)}.")
 
 
-def _number_or_auto(text: str) -> float | str:
-    if text == "auto":
+def _number_or(name: str, text: str, *words: str) -> float | str:
+    """Return the number that an option holds, or one of the words it may be."""
+    if text in words:
         return text
     try:
         return float(text)
     except ValueError:
-        raise InputError(f'alpha must be a number or "auto", got {text!r}.') from None
+        quoted = " or ".join(f'"{word}"' for word in words)
+        raise InputError(
+            f"{name} must be a number or {quoted}, got {text!r}."
+        ) from None
+
+
+def _names(texts: list[str] | None) -> list[str] | None:
+    """Return the names in lists like ``a,b``; quotes keep a comma in a name."""
+    if not texts:
+        return None
+    cells = [cell for line in csv.reader(texts, skipinitialspace=True) for cell in line]
+    return [cell.strip() for cell in cells if cell.strip()]
 
 
 def _terminal() -> bool:
@@ -302,6 +373,9 @@ def main() -> None:
     except InputError as error:
         _complain(in_flags(str(error)))
         sys.exit(2)
+    except KeyboardInterrupt:
+        _complain("interrupted.")
+        sys.exit(130)
     except MemoryError:
         _complain("not enough memory for data of this size.")
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""The demonstration: a corrupted matrix and a corrupted photograph, with pictures."""
+"""The demonstration: a matrix, a table and a photograph, each with its picture."""
 
 import time
 from dataclasses import asdict, dataclass
@@ -12,8 +12,11 @@ from discrepant.outputs import staged, write_json
 from discrepant.paper.problems import corrupted_matrix, corrupted_share, relative_error
 from discrepant.plotting import decomposition, pictures
 from discrepant.result import Certificate
+from discrepant.table.door import clean
+from discrepant.table.example import sensor_table
+from discrepant.table.report import write_report
 
-OUTPUTS = ("matrix.png", "photograph.png", "summary.json")
+OUTPUTS = ("matrix.png", "photograph.png", "table.csv", "table.html", "summary.json")
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,17 @@ class MatrixReport:
 
 
 @dataclass(frozen=True)
+class TableReport:
+    """A table of sensors that was made, and what was found wrong in it."""
+
+    shape: tuple[int, int]
+    wrong: int
+    flagged: int
+    found: int  # of the flagged, those that are wrong
+    seconds: float
+
+
+@dataclass(frozen=True)
 class PhotographReport:
     """Decibels of a photograph as it was observed and as it was restored."""
 
@@ -45,9 +59,10 @@ class PhotographReport:
 
 @dataclass(frozen=True)
 class DemoReport:
-    """Both, and the folder with their pictures."""
+    """All three, and the folder with their pictures."""
 
     matrix: MatrixReport
+    table: TableReport
     photograph: PhotographReport | None
     folder: Path
 
@@ -67,11 +82,12 @@ class DemoReport:
             },
             "steps": matrix.steps,
             "seconds": matrix.seconds,
+            "table": asdict(self.table),
             "photograph": self.photograph and asdict(self.photograph),
         }
 
     def __str__(self) -> str:
-        matrix, image = self.matrix, self.photograph
+        matrix, table, image = self.matrix, self.table, self.photograph
         told = (
             f"A {matrix.shape[0]}×{matrix.shape[1]} matrix of rank {matrix.rank}, "
             f"{matrix.corrupted:.0%} corrupted, {matrix.missing:.0%} missing; told "
@@ -82,6 +98,12 @@ class DemoReport:
             f"  certificate      {matrix.certificate}\n"
             f"  ended            {matrix.status}, in {matrix.seconds:.1f} s\n"
             f"  picture          {self.folder / 'matrix.png'}\n"
+            f"A table of {table.shape[0]} rows: a time, an id, a name and twelve "
+            f"sensors, {table.wrong} readings wrong; told nothing.\n"
+            f"  flagged          {table.flagged}, of which {table.found} are wrong, in "
+            f"{table.seconds:.1f} s\n"
+            f"  the table        {self.folder / 'table.csv'}\n"
+            f"  report           {self.folder / 'table.html'}\n"
         )
         if image is None:
             return told + (
@@ -101,12 +123,14 @@ def demo(
 ) -> DemoReport:
     """Recover a 400×300 matrix of rank 8, 20% corrupted and 10% missing.
 
-    Then, where scikit-image is installed, a photograph of which half of the values are
-    random. Pictures and a summary are written to the folder.
+    Then clean a table of sensors and, where scikit-image is installed, restore a
+    photograph of which half of the values are random. Pictures, the table's report and
+    a summary are written to the folder.
     """
     with staged(output, OUTPUTS, overwrite=overwrite) as scratch:
         report = DemoReport(
             _matrix(scratch / "matrix.png", seed, progress),
+            _table(scratch, seed, progress),
             _photograph(scratch / "photograph.png", seed, progress),
             output,
         )
@@ -136,6 +160,24 @@ def _matrix(path: Path, seed: int, progress: bool) -> MatrixReport:
         certificate=pca.certificate_,
         steps=pca.n_iter_,
         status=str(pca.status_),
+        seconds=round(seconds, 3),
+    )
+
+
+def _table(folder: Path, seed: int, progress: bool) -> TableReport:
+    """Clean a table and write its report."""
+    table, wrong = sensor_table(random_state=seed)
+    table.to_csv(folder / "table.csv", index=False)
+    started = time.perf_counter()
+    found = clean(table, random_state=seed, progress=progress)
+    seconds = time.perf_counter() - started
+    write_report(found, folder / "table.html", title="A table of sensors")
+    flagged = np.asarray(found.mask)
+    return TableReport(
+        shape=table.shape,
+        wrong=int(wrong.sum()),
+        flagged=int(flagged.sum()),
+        found=int((flagged & wrong).sum()),
         seconds=round(seconds, 3),
     )
 

@@ -10,20 +10,25 @@ import numpy as np
 
 from discrepant import __version__
 from discrepant.errors import InputError
+from discrepant.linalg import Array
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.outputs import staged, write_json
-from discrepant.paper.problems import corrupted_share
-from discrepant.plotting import decomposition
+from discrepant.plotting import decomposition, thinned
 from discrepant.result import Certificate
 from discrepant.table.files import read_table
+
+APART = 10.0  # ratio of column sizes from which each has its own scale in the picture
 
 
 @dataclass(frozen=True)
 class PCAReport:
     """What was found in a table, and where the parts were written.
 
-    ``labels`` says where the file had labels; ``missing`` and ``corrupted`` are shares
-    of the entries. ``no_picture`` is the reason why none was drawn, if so.
+    ``labels`` says where the file had labels; ``missing`` is a share of the entries
+    and ``corrupted`` of those that are there. ``noise`` is the standard deviation of
+    the noise on every entry, one number or one a column, and ``noise_share`` its part
+    of the squares of the uncorrupted data. ``no_picture`` is the reason why none was
+    drawn, if so.
     """
 
     file: str
@@ -32,6 +37,9 @@ class PCAReport:
     missing: float
     rank: int
     corrupted: float
+    noise: float | tuple[float, ...]
+    noise_share: float
+    fdr: float
     alpha: float
     certificate: Certificate
     steps: int
@@ -55,8 +63,23 @@ class PCAReport:
         return (
             f"{self.file}: {self.shape[0]}×{self.shape[1]} (labels: {self.labels}), "
             f"rank {self.rank}, {self.corrupted:.1%} of the entries corrupted, "
-            f"{self.missing:.1%} missing.\n{self.status}; {self.certificate}.\n"
+            f"{self.missing:.1%} missing.\n{self._noise}\n"
+            f"{self.status}; {self.certificate}.\n"
             f"Written to {self.folder}: {', '.join(self.files)}."
+        )
+
+    @property
+    def _noise(self) -> str:
+        """What is noise and what is corrupt, in words."""
+        sizes = np.atleast_1d(self.noise)
+        if not sizes.any():
+            return "No noise: what is not low-rank is corrupt."
+        size = f"of size {sizes[0]:.3g}"
+        if len(sizes) > 1:
+            size = f"of size {sizes.min():.3g} to {sizes.max():.3g}, by column"
+        return (
+            f"Noise {size}, {self.noise_share:.2%} of the squares; entries beyond it "
+            f"are corrupt, at a false discovery rate of {100 * self.fdr:g}%."
         )
 
 
@@ -67,6 +90,10 @@ def pca(
     alpha: float | str = "auto",
     psd: bool = False,
     solver: str = "implicit",
+    noise: float | str = "auto",
+    fdr: float = 0.01,
+    max_iter: int | None = None,
+    tol: float | None = None,
     header: bool | None = None,
     index: bool | None = None,
     key: str | None = None,
@@ -84,7 +111,7 @@ def pca(
         and ``key``.
     output : Path
         Folder for the results; made if needed.
-    alpha, psd, solver, memory_limit
+    alpha, psd, solver, noise, fdr, max_iter, tol, memory_limit
         As in `RobustPCA`.
     seed : int
         The same seed gives the same result.
@@ -97,6 +124,10 @@ def pca(
         solver,
         alpha=alpha,
         psd=psd,
+        noise=noise,
+        fdr=fdr,
+        max_iter=max_iter,
+        tol=tol,
         memory_limit=memory_limit,
         random_state=seed,
         verbose=progress,
@@ -112,9 +143,15 @@ def pca(
             model.fit(values)
         for name, part in zip(parts, (model.low_rank_, model.sparse_), strict=True):
             table.write(scratch / name, part)
+        seen = int(np.count_nonzero(~np.isnan(values)))
         no_picture = ""
         try:
-            picture = decomposition(values, model.low_rank_, model.sparse_)
+            picture = decomposition(
+                values,
+                model.low_rank_,
+                model.sparse_,
+                by_column=not psd and _differ(model.low_rank_),
+            )
             picture.savefig(scratch / "picture.png")
         except InputError as error:  # matplotlib is an extra: do without
             no_picture, names = str(error), names[:-1]
@@ -124,7 +161,10 @@ def pca(
             labels=table.labels,
             missing=float(np.isnan(values).mean()),
             rank=model.rank_,
-            corrupted=corrupted_share(model.sparse_, values),
+            corrupted=int(model.outliers_.sum()) / max(seen, 1),
+            noise=_plain(model.noise_),
+            noise_share=max(1 - float(model.explained_variance_ratio_.sum()), 0.0),
+            fdr=fdr,
             alpha=model.alpha_,
             certificate=model.certificate_,
             steps=model.n_iter_,
@@ -139,3 +179,15 @@ def pca(
         )
         write_json(scratch / "summary.json", report.summary)
     return report
+
+
+def _plain(noise: Any) -> float | tuple[float, ...]:
+    """Return one number, or one a column."""
+    return float(noise) if np.ndim(noise) == 0 else tuple(map(float, noise))
+
+
+def _differ(low_rank: Array) -> bool:
+    """Tell whether the columns differ so much in size that one scale hides some."""
+    sizes = np.sqrt(np.mean(np.square(thinned(low_rank), dtype=np.float64), axis=0))
+    sizes = sizes[sizes > 0]
+    return bool(len(sizes)) and sizes.max() > APART * sizes.min()

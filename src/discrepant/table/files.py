@@ -1,8 +1,9 @@
 """Tables in files: CSV, NPY, NPZ and Parquet, with their labels kept."""
 
 import csv
-import re
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,9 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.linalg import Array
+from discrepant.table.layout import MISSING, is_number, layout_of
 
 FORMATS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
-_WORDS = ("na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none")
-MISSING = ["", "NaN", "-NaN", *_WORDS, *map(str.upper, _WORDS), "Null", "None"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,36 +91,16 @@ def read_table(
         Which array of an NPZ file is meant.
     """
     suffix = path.suffix.lower()
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file in it.")
-    if not path.exists():
-        raise InputError(f"{path} does not exist.")
-    if suffix not in FORMATS:
-        raise InputError(
-            f"{path.name} has an unknown ending; known are {', '.join(FORMATS)}."
-        )
-    try:
+    with reading(path, FORMATS):
         if suffix == ".npy":
             values = np.load(path, mmap_mode="r", allow_pickle=False)
             table = Table(values, suffix)
         elif suffix == ".npz":
-            table = _read_npz(path, key)
+            table = read_npz(path, key)
         elif suffix == ".parquet":
             table = _read_parquet(path)
         else:
             table = _read_csv(path, suffix, header, index)
-    except InputError:
-        raise
-    except PermissionError:
-        raise InputError(f"{path} cannot be read: permission denied.") from None
-    except (
-        *(OSError, ValueError, EOFError, UnicodeError),
-        *(zipfile.BadZipFile, csv.Error),
-    ) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        if "pickle" in reason or "Python objects" in reason:
-            reason = "it holds Python objects, which are never loaded"
-        raise InputError(f"{path} cannot be read: {reason.rstrip('.')}.") from None
     if table.values.ndim != 2:
         raise InputError(
             f"{path.name} holds a {table.values.ndim}-D array; a table (2-D) is needed."
@@ -133,7 +113,35 @@ def read_table(
     return table
 
 
-def _read_npz(path: Path, key: str | None) -> Table:
+@contextmanager
+def reading(path: Path, formats: tuple[str, ...]) -> Iterator[None]:
+    """Turn all that can go wrong while a file is read into one sentence."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it.")
+    if not path.exists():
+        raise InputError(f"{path} does not exist.")
+    if path.suffix.lower() not in formats:
+        raise InputError(
+            f"{path.name} has an unknown ending; known are {', '.join(formats)}."
+        )
+    try:
+        yield
+    except InputError:
+        raise
+    except PermissionError:
+        raise InputError(f"{path} cannot be read: permission denied.") from None
+    except (
+        *(OSError, ValueError, EOFError, UnicodeError),
+        *(zipfile.BadZipFile, csv.Error),
+    ) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if "pickle" in reason or "Python objects" in reason:
+            reason = "it holds Python objects, which are never loaded"
+        raise InputError(f"{path} cannot be read: {reason.rstrip('.')}.") from None
+
+
+def read_npz(path: Path, key: str | None) -> Table:
+    """Read the one array of an NPZ file, or the one that is named."""
     with np.load(path, allow_pickle=False) as archive:
         names = archive.files
         if key is None and len(names) != 1:
@@ -149,7 +157,8 @@ def _read_npz(path: Path, key: str | None) -> Table:
         return Table(archive[key], ".npz", key=key)
 
 
-def _read_parquet(path: Path) -> Table:
+def read_parquet(path: Path) -> Any:
+    """Read a data frame."""
     import pandas as pd
 
     try:
@@ -159,9 +168,13 @@ def _read_parquet(path: Path) -> Table:
             "Reading Parquet needs pyarrow: pip install 'discrepant[parquet]'."
         ) from None
     try:
-        frame = pd.read_parquet(path)
+        return pd.read_parquet(path)
     except pyarrow.ArrowException as error:
         raise ValueError(str(error)) from None
+
+
+def _read_parquet(path: Path) -> Table:
+    frame = read_parquet(path)
     return Table(
         _numbers(frame, [str(name) for name in frame.columns], path),
         ".parquet",
@@ -175,112 +188,33 @@ def _read_csv(
 ) -> Table:
     import pandas as pd
 
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        raw = [line for line in (file.readline() for _ in range(30)) if line]
-    head = [line for line in raw if line.strip()][:20]
-    if not head:
-        raise InputError(f"{path.name} is empty.")
-    separator = _separator(head[0], suffix)
-    lines = list(csv.reader(head, delimiter=separator))
-    if all(len(line) == 1 for line in lines) and len(head[-1].split()) > 1:
-        raise InputError(
-            f"{path.name} has no commas, semicolons, tabs or bars between its cells; "
-            "save it with one of them."
-        )
-    comma = separator != "," and any(
-        re.fullmatch(r"\s*[+-]?\d+,\d+\s*", cell) for line in lines for cell in line
-    )
-    decimal = "," if comma else "."
-    first, body = lines[0], lines[1:]
-    cornered = _is_cornered(first, body, decimal)
-    if header is None:
-        header = cornered or any(
-            not _is_number(cell, decimal) for cell in first[1:] or first
-        )
-    if index is None:
-        below = [line[0] for line in lines[header:]]
-        words = sum(not _is_number(cell, decimal) for cell in below)
-        index = (cornered and header) or 2 * words >= max(len(below), 1)
-    if len(lines) <= header:
-        raise InputError(f"{path.name} holds no rows below its labels.")
-    missing: dict[Any, list[str]] = {
-        i: MISSING for i in range(index, max(map(len, lines)))
-    }
+    laid = layout_of(path, suffix, header, index)
+    labelled = int(laid.index)
+    missing: dict[Any, list[str]] = {i: MISSING for i in range(labelled, laid.width)}
     frame = pd.read_csv(
         path,
-        sep=separator,
-        decimal=decimal,
+        sep=laid.separator,
+        decimal=laid.decimal,
         header=None,
-        skiprows=raw.index(head[0]) + 1 if header else 0,
-        index_col=0 if index else None,
-        dtype={0: str} if index else None,
+        skiprows=laid.before + 1 if laid.header else 0,
+        index_col=0 if laid.index else None,
+        dtype={0: str} if laid.index else None,
         # Of a row label, only that it is there is known: it may well be "NA".
         keep_default_na=False,
         na_values=missing,
-        encoding="utf-8-sig",
+        encoding=laid.encoding,
         skipinitialspace=True,
     )
-    width = frame.shape[1] + index
-    if header and len(first) == width - 1 and index:
-        first = ["", *first]  # as R writes it: no cell above the row labels
-    if header and len(first) != width:
-        raise InputError(
-            f"{path.name} has {len(first)} labels in its first line but {width} "
-            "columns below."
-        )
-    labels = [str(label) for label in (first if header else range(1, width + 1))]
+    labels = laid.labels(path, frame.shape[1] + labelled)
     return Table(
-        _numbers(frame, labels[int(index) :], path, decimal),
+        _numbers(frame, labels[labelled:], path, laid.decimal),
         suffix,
-        rows=frame.index if index else None,
-        columns=labels[int(index) :] if header else None,
-        corner=labels[0] if header and index else "",
-        separator=separator,
-        decimal=decimal,
+        rows=frame.index if laid.index else None,
+        columns=labels[labelled:] if laid.header else None,
+        corner=labels[0] if laid.header and laid.index else "",
+        separator=laid.separator,
+        decimal=laid.decimal,
     )
-
-
-def _separator(line: str, suffix: str) -> str:
-    if suffix == ".tsv":
-        return "\t"
-
-    def cells(mark: str) -> int:
-        return len(next(csv.reader([line], delimiter=mark)))
-
-    return max(",;\t|", key=cells)  # on a tie the comma, which comes first
-
-
-def _is_cornered(first: list[str], body: list[list[str]], decimal: str) -> bool:
-    """Tell whether the first line and column hold labels by the corner between them.
-
-    The corner is empty and the column below is not, or (as R writes it) the first line
-    is one cell short. Labels may be whole numbers, such as years, but all differ.
-    """
-    if body and all(len(line) == len(first) + 1 for line in body):
-        return not all(_is_number(cell, decimal) for cell in first)
-    names = [cell.strip() for cell in first[1:]]
-    return (
-        bool(names and body)
-        and not first[0].strip()
-        and all(line[0].strip() for line in body)
-        and all(
-            re.fullmatch(r"-?\d+", name) or not _is_number(name, decimal)
-            for name in names
-        )
-        and (len(set(names)) == len(names) or any(not n.isdigit() for n in names))
-    )
-
-
-def _is_number(cell: str, decimal: str) -> bool:
-    """Tell whether a cell is a number or stands for a missing one."""
-    text = cell.strip()
-    if text.lower() in {"", *_WORDS}:
-        return True
-    try:
-        float(text.replace(decimal, "."))
-    except ValueError:
-        return False
-    return True
 
 
 def _numbers(frame: Any, labels: list[str], path: Path, decimal: str = ".") -> Array:
@@ -293,7 +227,7 @@ def _numbers(frame: Any, labels: list[str], path: Path, decimal: str = ".") -> A
                 (
                     (row, value)
                     for row, value in enumerate(column, 1)
-                    if isinstance(value, str) and not _is_number(value, decimal)
+                    if isinstance(value, str) and not is_number(value, decimal)
                 ),
                 (1, column.iloc[0]),
             )

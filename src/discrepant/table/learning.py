@@ -1,0 +1,139 @@
+"""What the columns of a table are and how they go together, read off the table."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from discrepant.linalg import Array
+from discrepant.progress import Report, StoppedError
+from discrepant.table import columns as kinds
+from discrepant.table.maps import Column
+from discrepant.table.model import Model
+from discrepant.table.model import judge as search
+from discrepant.table.model import learn as learn_model
+from discrepant.table.rules import Common, Rules, prepare
+from discrepant.table.wide import TUNING as WIDE
+from discrepant.table.wide import Wide, learn_wide
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Chosen on the development tables of ``python benchmarks/tables.py dev``."""
+
+    rounds: tuple[int, int] = (6, 4)  # with the first maps, and with the second
+    second_tail: float = 0.05  # of the quantiles that choose the second maps
+    least_rows: int = 10  # that anything can be learnt from
+    rows: int = 3000  # that are learnt from; the search over all of them is one pass
+    # A column that seems wrong in more than this share has a second population
+    # instead, and values with a share of their own are not called wrong there.
+    most: float = 0.15
+    reach: int = 200  # predictions stay within all but one cell in so many, each end
+
+
+TUNING = Tuning()
+
+
+def learn(
+    values: Array,
+    *,
+    rng: np.random.Generator | None = None,
+    n_jobs: int = 1,
+    named: tuple[bool, ...] = (),
+    report: Report | None = None,
+) -> Rules:
+    """Learn what the columns are and how they go together.
+
+    Parameters
+    ----------
+    values : array (n, p)
+        NaN is missing.
+    rng : Generator, optional
+        Draws the rows that are learnt from, where there are many.
+    n_jobs : int
+        Threads.
+    named : tuple of bool
+        Which columns call themselves identifiers.
+    report : callable, optional
+        Told how far the work is.
+    """
+    learnt = some_rows(values, rng or np.random.default_rng(0))
+    learnt = np.where(np.isfinite(learnt), learnt, np.nan)
+    codes = tuple(kinds.sentinels(column) for column in learnt.T)
+    for j, coded in enumerate(codes):
+        learnt[np.isin(learnt[:, j], coded), j] = np.nan
+    described = [kinds.describe(column) for column in learnt.T]
+    for j in np.flatnonzero(named).tolist():
+        if _all_differ(learnt[:, j]):
+            described[j] = Column("identifier")
+    bounds = []
+    for j, column in enumerate(described):
+        low, high = kinds.fences(learnt[:, j], column)
+        bounds.append((low, high))
+        astray = (learnt[:, j] < low) | (learnt[:, j] > high)
+        if astray.any():
+            learnt[astray, j] = np.nan
+            described[j] = kinds.describe(learnt[:, j])
+    rules = Rules(tuple(described), codes, tuple(bounds), (), None, len(learnt))
+    if not rules.used or len(learnt) < TUNING.least_rows:
+        return rules
+    rng = rng or np.random.default_rng(0)
+    split = np.zeros(len(described), bool)
+    model: Model | Wide | None = None
+    for rounds in TUNING.rounds:
+        rules = replace(rules, common=_commons(learnt, rules, split))
+        part = prepare(learnt, rules)
+        if len(rules.used) > WIDE.columns:
+            model = learn_wide(part, int(rng.integers(2**31)))
+            found = model.judge(part)
+        else:
+            before = model if isinstance(model, Model) else None
+            model = learn_model(part, rounds, before, n_jobs)
+            found = search(part, model, n_jobs)
+        if rounds == TUNING.rounds[0]:
+            split[rules.used] = found.out.mean(axis=0) > TUNING.most
+            rules = replace(rules, columns=_describe_again(learnt, rules, found.out))
+        if report is not None and not report(0.4, "learning"):
+            raise StoppedError("stopped while learning what the columns are")
+    ranged = list(rules.columns)
+    for k, j in enumerate(rules.used):
+        kept = learnt[np.isfinite(learnt[:, j]) & ~found.out[:, k], j]
+        low, high = _reach(kept if len(kept) else learnt[:, j])
+        ranged[j] = replace(ranged[j], low=low, high=high)
+    return replace(rules, columns=tuple(ranged), model=model)
+
+
+def _all_differ(column: Array) -> bool:
+    seen = column[np.isfinite(column)]
+    whole = bool(np.all(seen == np.round(seen)))
+    return whole and len(np.unique(seen)) >= 0.95 * len(seen) > 0
+
+
+def some_rows(values: Array, rng: np.random.Generator) -> Array:
+    """Draw the rows that are learnt from; all of them where they are not many."""
+    if len(values) <= TUNING.rows:
+        return values
+    drawn = rng.permutation(len(values))[: TUNING.rows]
+    return values[np.sort(drawn)]
+
+
+def _commons(learnt: Array, rules: Rules, split: Array) -> tuple[Common, ...]:
+    return tuple(Common.of(learnt[:, j], bool(split[j])) for j in rules.used)
+
+
+def _describe_again(learnt: Array, rules: Rules, out: Array) -> tuple[Column, ...]:
+    """Choose the columns' maps again, without the cells judged wrong."""
+    described = list(rules.columns)
+    for k, j in enumerate(rules.used):
+        if described[j].kind == "numeric":
+            kept = np.where(out[:, k], np.nan, learnt[:, j])
+            column = kinds.describe(kept, TUNING.second_tail)
+            if column.kind == "numeric":
+                described[j] = column
+    return tuple(described)
+
+
+def _reach(kept: Array) -> tuple[float, float]:
+    """Range for predictions: all but one in 200 at either end, at least one."""
+    ordered = np.sort(kept)
+    cut = min(1 + len(ordered) // TUNING.reach, (len(ordered) - 1) // 2)
+    return float(ordered[cut]), float(ordered[-1 - cut])

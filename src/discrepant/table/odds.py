@@ -1,0 +1,63 @@
+"""From log odds to flags at a false discovery rate, and to calibrated probabilities."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from discrepant.linalg import Array
+
+SURE = 50.0  # log odds of what needs no company to be wrong: codes, strays, infinities
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Log odds as the model scores them, and as they came true.
+
+    Read off the development half of ``python benchmarks/tables.py``, seeds 0 and 1, as
+    the mean over the tables of the share that is wrong: a user has one table, not all
+    of their cells. Real rows are not normal, and what a model calls certain is now and
+    then a cell that is odd but right: no score is worth more than 98.9%.
+    """
+
+    said: tuple[float, ...] = (
+        *(-50.0, -6.2, -4.1, -3.1, -1.7, -0.7, 0.5, 1.4, 2.5, 3.5, 4.5, 5.6, 7.1, 9.1),
+        *(10.8, 13.2, 17.4, 26.0, 50.0, 1000.0),
+    )
+    true: tuple[float, ...] = (
+        *(-50.0, -5.4, -4.2, -2.9, -1.8, -1.1, -0.1, 0.4, 0.9, 1.3, 1.7, 1.9, 2.2, 2.4),
+        *(2.8, 3.2, 3.3, 3.8, 4.1, 4.5),
+    )
+    # Sure cells would otherwise pay for coin tosses: without it precision was 0.965
+    # on normal data at a false discovery rate of 0.01, with it 0.992.
+    least: float = 0.9
+
+
+TUNING = Tuning()
+LEAST_ODDS = float(np.log(TUNING.least / (1 - TUNING.least)))
+
+
+def probability(score: Array) -> Array:
+    """Give the chance that cells of these scores are wrong, as it came true."""
+    odds = np.interp(score, TUNING.said, TUNING.true)
+    return np.asarray((1 / (1 + np.exp(-odds))).astype(score.dtype))
+
+
+def cutoff(score: Array, fdr: float) -> float:
+    """Give the log odds from which on cells are flagged.
+
+    Most are flagged whose mean chance of being right, by the model's own odds, is at
+    most fdr; each must also be likelier than `least` to be wrong by itself.
+    """
+    likely = score[score >= np.float32(LEAST_ODDS)].astype(np.float64)
+    likely = np.sort(likely)[::-1]
+    right = 1 / (1 + np.exp(np.minimum(likely, SURE)))
+    mean = np.cumsum(right) / np.arange(1, len(right) + 1)
+    count = int(np.sum(mean <= fdr))
+    if count == len(likely):
+        return LEAST_ODDS
+    return float(likely[count - 1]) if count else float(np.inf)
+
+
+def flags(score: Array, cut: float) -> Array:
+    """Give the cells at or above a cutoff; what is missing is below any."""
+    return np.asarray(score >= np.float32(cut))

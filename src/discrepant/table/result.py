@@ -1,0 +1,131 @@
+"""What `clean` hands back: the table, what was wrong in it, and what to make of it."""
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discrepant.table.odds import probability
+
+
+@dataclass(frozen=True)
+class ColumnReport:
+    """What a column was taken for, and what was found in it.
+
+    Attributes
+    ----------
+    name : object
+        Its label.
+    role : str
+        "numbers", "few values", "booleans": judged, or heard of others; "identifier",
+        "constant", "empty", "text", "dates", "durations", "categories", "other", "set
+        aside": carried through untouched.
+    sentinels : tuple of float
+        Values that stand for something else, such as −999.
+    missing, flagged : int
+        Number of cells.
+    explained : float
+        Share of its variance that the other columns explain; NaN where it is not
+        modelled.
+    note : str
+        What else there is to say, in a sentence; often empty.
+    """
+
+    name: Any
+    role: str
+    sentinels: tuple[float, ...] = ()
+    missing: int = 0
+    flagged: int = 0
+    explained: float = np.nan
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Cleaned:
+    """A clean table, and what was wrong in it.
+
+    Attributes
+    ----------
+    table : same type as the input
+        Flagged cells are replaced by what they should be, and gaps filled where that
+        was asked for. All other cells are bit for bit those of the input.
+    flagged : DataFrame
+        One line a flagged cell, surest first: ``row`` and ``column`` (labels),
+        ``value``, ``expected``, ``low`` and ``high`` (a 95% interval of what it should
+        be), ``score`` (log odds by the model) and ``probability`` (calibrated).
+    mask : DataFrame of bool
+        The flagged cells; shape and labels of the table.
+    rows : Index
+        Labels of the rows that are wrong from end to end.
+    noise : Series
+        For each column, in its unit, the spread of a clean cell around what the others
+        say of it; NaN where it is not modelled.
+    rank : int
+        Number of directions in which columns go together more than by chance.
+    columns : tuple of ColumnReport
+        One for each column.
+    caveats : tuple of str
+        What to know before trusting the result, in sentences.
+    fdr : float
+        The false discovery rate that was asked for.
+    expected : DataFrame
+        What each cell should be; NaN in columns that are not modelled.
+    scores : DataFrame
+        Log odds of each cell to be wrong, by the model: NaN where it is missing, and
+        −50 where it was not judged.
+    original : same type as the input
+        The table as it was given.
+    """
+
+    table: Any = field(repr=False)
+    flagged: Any
+    mask: Any = field(repr=False)
+    rows: Any
+    noise: Any
+    rank: int
+    columns: tuple[ColumnReport, ...]
+    caveats: tuple[str, ...]
+    fdr: float
+    expected: Any = field(repr=False)
+    scores: Any = field(repr=False)
+    original: Any = field(repr=False)
+
+    @property
+    def probability(self) -> Any:
+        """Chance that each cell is wrong, calibrated; NaN where it is missing."""
+        scores = self.scores
+        return type(scores)(
+            probability(scores.to_numpy()), index=scores.index, columns=scores.columns
+        )
+
+    def plot(self) -> Any:
+        """Draw the map of cells: which were flagged, and how surely."""
+        return _later("plot").cell_map(self)
+
+    def report(self, path: str | Path) -> Any:
+        """Write one self-contained HTML page: what was found, and how sure it is."""
+        return _later("report").write_report(self, path)
+
+    def _repr_html_(self) -> str:
+        return str(_later("report").fragment(self))
+
+    def __str__(self) -> str:
+        n, p = self.mask.shape
+        count = len(self.flagged)
+        share = count / max(n * p, 1)
+        said = (
+            f"{count:,} of {n * p:,} cells ({share:.2%}) were flagged in "
+            f"{sum(c.flagged > 0 for c in self.columns)} of {p} columns"
+        )
+        if len(self.rows):
+            said += f", and {len(self.rows)} rows are wrong from end to end"
+        return said + "." + "".join(f" {caveat}" for caveat in self.caveats[:1])
+
+    __repr__ = __str__
+
+
+def _later(room: str) -> Any:
+    """Load what draws and writes, which stands below this room, when it is needed."""
+    return import_module(f"discrepant.table.{room}")

@@ -1,0 +1,227 @@
+"""From scores to a verdict: flags, replacements, and what to say of each column."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discrepant.linalg import Array
+from discrepant.table.judging import Judged
+from discrepant.table.odds import flags, probability
+from discrepant.table.result import Cleaned, ColumnReport
+from discrepant.table.rewrite import rewrite
+from discrepant.table.rules import Rules
+from discrepant.table.sheet import Sheet
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """When a row is wrong as a whole, and when to warn."""
+
+    row_share: float = 0.5  # of a row's cells: most of what it says is wrong
+    row_cells: int = 3  # fewer are cells
+    few_rows: int = 40  # below it, the tails of a column cannot be seen
+    much: float = 0.2  # flagged: beyond what the model was tried on
+    shown: int = 3  # values that are named in a sentence
+
+
+TUNING = Tuning()
+ROLES = {"numeric": "numbers", "few levels": "few values"}
+ASIDE = {
+    "identifier": "It counts or names the rows, and was set aside.",
+    "constant": "It says nothing: all its cells, or nearly all, are the same.",
+    "empty": "It holds no numbers.",
+    "set aside": "It was not to be judged.",
+    "other": "Its type cannot be judged.",
+}
+
+
+def verdict(
+    sheet: Sheet, rules: Rules, judged: Judged, cut: float, fdr: float, fill: bool
+) -> Cleaned:
+    """Flag cells from a cutoff on, replace them, and say what was found."""
+    import pandas as pd
+
+    frame, at = sheet.frame, sheet.judged
+    flagged = flags(judged.score, cut)
+    gaps = np.isnan(sheet.values) & fill
+    replaced = (flagged | gaps) & np.isfinite(judged.expected)
+    modelled = np.zeros(len(at), bool)
+    modelled[rules.used] = True
+    heard = ~np.isnan(sheet.values) & modelled
+    most = np.maximum(TUNING.row_share * heard.sum(axis=1), TUNING.row_cells)
+    rows = (flagged & modelled).sum(axis=1) >= most
+
+    def whole(values: Array, empty: Any, kind: Any) -> Any:
+        """Give an array of the judged columns as a frame of all of them."""
+        if len(at) == frame.shape[1]:
+            every = values
+        else:
+            every = np.full(frame.shape, empty, kind)
+            every[:, at] = values
+        labels = {"index": frame.index, "columns": frame.columns}
+        return pd.DataFrame(every, **labels, copy=False)
+
+    noise = np.full(frame.shape[1], np.nan)
+    noise[at] = rules.noise
+    reports = _reports(sheet, rules, flagged)
+    return Cleaned(
+        table=rewrite(sheet, replaced, judged.expected),
+        flagged=_listed(sheet, judged, flagged),
+        mask=whole(flagged, False, bool),
+        rows=frame.index[rows],
+        noise=pd.Series(noise, index=frame.columns, name="noise"),
+        rank=rules.rank,
+        columns=reports,
+        caveats=tuple(_caveats(sheet, rules, flagged, rows, reports)),
+        fdr=fdr,
+        expected=whole(judged.expected, np.nan, np.float64),
+        scores=whole(judged.score, np.nan, np.float32),
+        original=sheet.given,
+    )
+
+
+def _listed(sheet: Sheet, judged: Judged, flagged: Array) -> Any:
+    """Give the flagged cells as a table, surest first."""
+    import pandas as pd
+
+    kept = flagged[tuple(judged.likely.T)]
+    cells, between = judged.likely[kept], judged.between[kept]
+    score = judged.score[tuple(cells.T)].astype(np.float64)
+    order = np.argsort(-score, kind="stable")
+    cells, between, score = cells[order], between[order], score[order]
+    i, k = cells.T
+    at = np.array(sheet.judged, int)
+    labels = list(sheet.frame.columns)
+    value: Any = sheet.values[i, k]
+    if sheet.unreadable:
+        value = value.astype(object)
+        for n, (row, column) in enumerate(zip(i, at[k], strict=True)):
+            if column in sheet.unreadable and sheet.unreadable[column][row]:
+                value[n] = sheet.frame.iloc[row, column]
+    index = sheet.frame.index
+    several = index.nlevels > 1
+    return pd.DataFrame(
+        {
+            "row": _objects([index[r] for r in i]) if several else index[i],
+            "column": _objects([labels[at[c]] for c in k]),
+            "value": value,
+            "expected": judged.expected[i, k],
+            "low": between[:, 0],
+            "high": between[:, 1],
+            "score": score,
+            "probability": probability(score),
+        }
+    )
+
+
+def _objects(labels: list[Any]) -> Array:
+    """Give labels as one column, tuples too."""
+    column = np.empty(len(labels), object)
+    for n, label in enumerate(labels):
+        column[n] = label
+    return column
+
+
+def _reports(sheet: Sheet, rules: Rules, flagged: Array) -> tuple[ColumnReport, ...]:
+    explained = rules.explained
+    place = {j: k for k, j in enumerate(sheet.judged)}
+    reports = []
+    for j, name in enumerate(sheet.frame.columns):
+        field = sheet.fields[j]
+        if j not in place:
+            missing = int(sheet.frame.iloc[:, j].isna().sum())
+            note = ASIDE.get(field.role, "")
+            reports.append(ColumnReport(name, field.role, missing=missing, note=note))
+            continue
+        k = place[j]
+        kind = rules.columns[k].kind
+        role = ROLES.get(kind, kind)
+        if field.role == "booleans" and kind != "constant":
+            role = "booleans"
+        reports.append(
+            ColumnReport(
+                name=name,
+                role=role,
+                sentinels=rules.codes[k] if kind != "identifier" else (),
+                missing=int(np.isnan(sheet.values[:, k]).sum()),
+                flagged=int(flagged[:, k].sum()),
+                explained=float(explained[k]),
+                note=_note(sheet, j, kind),
+            )
+        )
+    return tuple(reports)
+
+
+def _note(sheet: Sheet, j: int, kind: str) -> str:
+    if j in sheet.unreadable:
+        bad = sheet.unreadable[j]
+        cells = sheet.frame.iloc[:, j].to_numpy(dtype=object)[bad]
+        texts = list(dict.fromkeys(repr(cell) for cell in cells))
+        more = ", …" if len(texts) > TUNING.shown else ""
+        return (
+            f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} cannot be read as "
+            f"numbers ({', '.join(texts[: TUNING.shown])}{more})."
+        )
+    return ASIDE.get(kind, "")
+
+
+def _caveats(
+    sheet: Sheet,
+    rules: Rules,
+    flagged: Array,
+    rows: Array,
+    reports: tuple[ColumnReport, ...],
+) -> list[str]:
+    """Say what to know before trusting the result."""
+    said = []
+    n = rules.rows
+    if rules.model is None and not rules.used:
+        said.append("No column of numbers varies: only codes could be looked for.")
+    elif rules.model is None:
+        said.append(f"{n} rows are too few to tell what a wrong cell is.")
+    elif len(rules.used) == 1:
+        said.append(
+            "Only one column can be judged, and by nothing but itself: what was "
+            "flagged stands out in it."
+        )
+    elif rules.independent:
+        said.append(
+            "No column says anything of another: only what stands out in its own "
+            "column was flagged."
+        )
+    if rules.model is not None and n < TUNING.few_rows:
+        said.append(f"{n} rows are few: errors must be gross to be seen among them.")
+    share = flagged.mean() if flagged.size else 0.0
+    if share > TUNING.much:
+        said.append(
+            f"{share:.0%} of the cells were flagged, which is more than can be judged "
+            "well; see the report by column."
+        )
+    if rows.any():
+        said.append(
+            f"{int(rows.sum())} {'row is' if rows.sum() == 1 else 'rows are'} wrong "
+            "from end to end; what stands there now is a guess."
+        )
+    said += [_quoted(report) for report in reports if _worth_saying(report)]
+    names = list(sheet.frame.columns)
+    if len(set(names)) < len(names):
+        said.append("Some columns share a name; they are told apart by their order.")
+    return said
+
+
+def _worth_saying(report: ColumnReport) -> bool:
+    return (
+        bool(report.sentinels)
+        or report.role == "identifier"
+        or ("cannot be read" in report.note)
+    )
+
+
+def _quoted(report: ColumnReport) -> str:
+    if report.sentinels:
+        codes = " and ".join(f"{code:g}" for code in report.sentinels)
+        return f"In column {report.name!r}, {codes} was taken for a code, not a value."
+    if report.role == "identifier":
+        return f"Column {report.name!r} was set aside as an identifier."
+    return f"Column {report.name!r}: {report.note}"
