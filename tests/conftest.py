@@ -6,6 +6,10 @@ import sys
 
 import pytest
 
+# Tests run side by side, one process a core: more threads of BLAS would only wait.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 
 @pytest.fixture(scope="session")
 def discrepant():

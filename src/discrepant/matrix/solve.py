@@ -11,7 +11,7 @@ from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.matrix.integrator import HIGH_RANK, integrate
 from discrepant.matrix.log import Log
-from discrepant.matrix.noise.solve import fit_noise
+from discrepant.matrix.noise.solve import TRUSTED, fit_noise
 from discrepant.matrix.noise.split import NoisySplit
 from discrepant.matrix.program import Program, Scale
 from discrepant.matrix.split import Split
@@ -20,7 +20,6 @@ from discrepant.paper.alpha import alpha_from
 from discrepant.progress import Report
 
 LEAST_LINES = 4  # rows and columns, to tell noise from signal
-TRUSTED = 1e-3  # gap up to which a polished result is taken for the convex optimum
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def _noisy(
     log: Log,
     first: Split | None = None,
 ) -> Split | NoisySplit:
-    by_column = True if settings.noise == "column" else None
+    by_column = True if sigma is None and settings.noise == "column" else None
     return fit_noise(
         program,
         sigma=sigma,

@@ -17,6 +17,8 @@ from discrepant.matrix.split import Split, split_of
 from discrepant.matrix.sweep.robust import BINS, COARSE
 from discrepant.result import Status
 
+TRUSTED = 1e-3  # gap up to which an exact splitting is taken for the convex optimum
+
 
 def fit_noise(
     program: Program,
@@ -87,7 +89,11 @@ def _exactly(first: Split, fit: NoisyFit, last: Pass) -> Split | None:
     U, V, s = product(found.A, found.B)
     state = replace(first.state, U=U, C=V * s, zeta=found.zeta, residual=log.residual)
     status = Status(True, "converged: exact to rounding")
-    return split_of(program, state, status, log.history())
+    exact = split_of(program, state, status, log.history())
+    # Of several exact splittings the convex optimum is wanted, and proof of it; where
+    # errors are huge its rank says more than its value.
+    best = exact.rank <= first.rank and exact.certificate.gap < TRUSTED
+    return exact if best else None
 
 
 def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
