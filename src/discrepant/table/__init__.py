@@ -1,1 +1,1 @@
-"""Tables: files of numbers with labels."""
+"""Tables: clean(), what their columns hold, and files of them."""
