@@ -17,7 +17,7 @@ def caveats(Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
     noisy = bool(found.noise.any())
     sizes = row_sizes(Y.T, entries=64)
     sizes = sizes[sizes > 0]
-    if sizes.size and sizes.max() > COMPARABLE * sizes.min():
+    if sizes.size and sizes.max() > COMPARABLE * sizes.min() and not noisy:
         yield (
             f"The columns differ in size by a factor of "
             f"{sizes.max() / sizes.min():.0e}: large ones are taken for corrupt "

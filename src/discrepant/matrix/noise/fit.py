@@ -116,7 +116,8 @@ class NoisyFit:
         self.table, self.omega = at_edges(HUBER), 1.0
         self.phase = "clipped"
         self.mixture: Mixture | None = None
-        self.each = self.told  # whether columns have a noise of their own by now
+        # whether columns have a noise of their own by now
+        self.each = self.told or self.model.units
         self.hasty, self.looked, self.tested = True, False, False
         self.beta = 0.0  # momentum
         self.moved, self.left = np.inf, np.inf  # last move, and what is left to go

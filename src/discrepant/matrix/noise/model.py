@@ -16,6 +16,7 @@ from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import product
 
 MOST_LEVERAGE = 0.8  # beyond, a cell tells nothing of its own noise
+UNITS = 30.0  # ratio of column sizes from which on columns have units of their own
 # What L may be off by where rows and columns are large, over what it moved last: at
 # twice as much the fit goes in circles, at half it is too slow.
 OFF = 0.5
@@ -54,7 +55,7 @@ class Model:
         self.lines = Lines(counted.by_row[0]), Lines(counted.by_column[0])
         self.observed = program.scale.observed
         self.top = self._usual_size()
-        self.sigma = np.full(self.m if self.own == 0 else self.n, self.top)
+        self.sigma = self._start()
         if sigma is not None:
             self.sigma = np.asarray(sigma, np.float64) * program.unit
         start = rng.standard_normal((self.n, min(16, self.n)))
@@ -86,6 +87,20 @@ class Model:
         """‖L‖ in the unit of the program."""
         U, C = self.factors()
         return float(np.linalg.norm(C if self.own == 1 else U * norms(C)))
+
+    def _start(self) -> Array:
+        """Return where σ starts: the usual size of entries, all of them or by column.
+
+        Columns whose sizes differ widely are in different units, and so is their noise.
+        """
+        sizes = self.rows.line_sizes()[1] * self.program.unit
+        seen = sizes > 0
+        self.units = bool(seen.any() and sizes.max() > UNITS * sizes[seen].min())
+        if not self.units:
+            return np.full(len(sizes), self.top)
+        return np.where(
+            seen, 2 * sizes, self.top
+        )  # of a quartile, more than the median
 
     def _usual_size(self) -> float:
         """Return the usual size of an entry: where σ starts."""
