@@ -98,6 +98,16 @@ class TestThreeParts:
         )
         assert error < 0.6 * worse
 
+    def test_units_of_columns_do_not_matter(self):
+        Y, L, wrong = made(seed=20)
+        unit = 10.0 ** np.random.default_rng(5).uniform(-3, 3, 160)
+        model = fitted(Y * unit)
+        assert model.rank_ == 5
+        error = np.sqrt(np.mean((model.low_rank_ / unit - L) ** 2))
+        assert error < 1.1 * oracle_error(Y, L, wrong, 5)
+        np.testing.assert_allclose(model.noise_ / unit, 0.3, rtol=0.25)
+        assert model.outliers_[~wrong].mean() < 2e-3
+
     def test_heavy_tails_are_noise(self):
         Y, _, _ = made(share=0.0, sigma=0.0, seed=15)
         Y += 0.2 * np.random.default_rng(3).standard_t(3, Y.shape)
