@@ -21,7 +21,7 @@ ORDER = {
         descent matrices problems baselines
     """,
     "matrix": """
-        sweep once log program spectra polish steps dual split integrator noise
+        sweep once log program parts spectra polish steps dual split integrator noise
         solve door caveats estimator
     """,
     "matrix.sweep": "kernels robust workers tiles rows",

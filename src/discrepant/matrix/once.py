@@ -18,6 +18,8 @@ class once(Generic[T]):  # noqa: N801 (a decorator)
 
     def __get__(self, split: Any, owner: object = None) -> T:
         """Return the value, computed or remembered."""
+        if split is None:  # looked up on the class
+            return self  # type: ignore[return-value]
         known, name = vars(split), f"_{self.compute.__name__}_once"
         with split.program.rows.lock:
             if name not in known:

@@ -1,9 +1,4 @@
-"""What an integration hands back: two parts, a dual and a certificate, each on demand.
-
-Only the factors of the low-rank part are there from the start. Whatever is as large as
-the data is computed when it is first asked for, once, by functions that change nothing:
-an interrupted one leaves everything as it was, and of two threads one waits.
-"""
+"""What an integration hands back: two parts, a dual and a certificate."""
 
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +7,7 @@ import numpy as np
 from discrepant.linalg import Array
 from discrepant.matrix.dual import certificate_of, dual_of
 from discrepant.matrix.once import once
+from discrepant.matrix.parts import Parts
 from discrepant.matrix.program import Program
 from discrepant.matrix.steps import State
 from discrepant.paper.subspace import coordinates
@@ -19,31 +15,10 @@ from discrepant.result import Certificate, History, Status
 
 
 @dataclass(frozen=True)
-class Split:
-    """Low-rank part as U diag(s) Vᵀ, and what the rest is computed from."""
+class Split(Parts):
+    """Low-rank part and what the rest is computed from."""
 
-    U: Array  # (m, r), orthonormal; the caller's orientation
-    singular_values: Array  # (r,), decreasing
-    components: Array  # (r, n), orthonormal rows
-    status: Status
-    history: History
-    program: Program = field(repr=False)
     state: State = field(repr=False)
-
-    @property
-    def rank(self) -> int:
-        """Rank of the low-rank part."""
-        return len(self.singular_values)
-
-    @property
-    def n_steps(self) -> int:
-        """Passes that were made."""
-        return len(self.history["step"])
-
-    @property
-    def lam(self) -> float:
-        """The weight λ of ‖S‖₁."""
-        return self.program.lam
 
     @property
     def polished(self) -> bool:
@@ -53,23 +28,6 @@ class Split:
     def coordinates(self, rows: Array) -> Array:
         """Return where new rows lie in the row space of X."""
         return coordinates(rows, self.components)
-
-    def block(self, rows: slice, columns: slice) -> Array:
-        """Return a part of the low-rank part, without computing all of it."""
-        U, V = self.U[rows], self.components[:, columns]
-        part: Array = (U * self.singular_values) @ V
-        return part
-
-    @once
-    def low_rank(self) -> Array:
-        """X, m×n, in the type of the data; computed when first asked for."""
-        rows = self.program.rows
-        with rows:
-            X = rows.scratch()
-            rows.sweep(
-                "low_rank_part", (X,), (self.program.unit,), low_rank=self._factors
-            )
-        return rows.as_given(X)
 
     @once
     def sparse(self) -> Array:
@@ -86,7 +44,7 @@ class Split:
                 "sparse_part",
                 (S, M),
                 (program.unit, reach, self.state.zeta),
-                low_rank=self._factors,
+                low_rank=(self.state.U, self.state.C),
             )
         return rows.as_given(S)
 
@@ -111,18 +69,6 @@ class Split:
         return self.program.rows.as_given(self._dual)
 
     @once
-    def residual(self) -> Array:
-        """Y − X − S, m×n: NaN where Y is missing."""
-        rows = self.program.rows
-        S = rows.as_given(self.sparse)
-        with rows:
-            R = rows.scratch()
-            rows.sweep(
-                "remainder", (R, S), (self.program.unit,), low_rank=self._factors
-            )
-        return rows.as_given(R)
-
-    @once
     def certificate(self) -> Certificate:
         """Proof of optimality from the dual."""
         return certificate_of(self.program, self.state, self._dual)
@@ -130,10 +76,6 @@ class Split:
     @once
     def _dual(self) -> Array:
         return dual_of(self.program, self.state)
-
-    @property
-    def _factors(self) -> tuple[Array, Array]:
-        return self.state.U, self.state.C
 
 
 def split_of(program: Program, state: State, status: Status, history: History) -> Split:

@@ -14,8 +14,8 @@ from discrepant.matrix.integrator import integrate
 from discrepant.matrix.noise.coordinates import noisy_coordinates
 from discrepant.matrix.noise.mixture import Mixture
 from discrepant.matrix.once import once
-from discrepant.matrix.program import Program
-from discrepant.result import Certificate, History, Status
+from discrepant.matrix.parts import Parts
+from discrepant.result import Certificate
 
 CERTIFIED = 1e-5  # residual of the penalised program at which its certificate is taken
 
@@ -32,54 +32,18 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class NoisySplit:
+class NoisySplit(Parts):
     """Low-rank part as U diag(s) Vᵀ, noise, and what the cells are judged by."""
 
-    U: Array  # (m, r), orthonormal; the caller's orientation
-    singular_values: Array  # (r,), decreasing
-    components: Array  # (r, n), orthonormal rows
     noise: Array  # σ of each column, in the unit of the data
     mixture: Mixture
-    status: Status
-    history: History
     settled: bool  # whether the fit stands, and the noise is not in doubt
-    program: Program = field(repr=False)
     cells: Cells = field(repr=False)
-
-    @property
-    def rank(self) -> int:
-        """Rank of the low-rank part."""
-        return len(self.singular_values)
-
-    @property
-    def n_steps(self) -> int:
-        """Passes that were made."""
-        return len(self.history["step"])
-
-    @property
-    def lam(self) -> float:
-        """The weight λ of ‖S‖₁ in the penalised program."""
-        return self.program.lam
 
     def coordinates(self, rows: Array) -> Array:
         """Return where new rows lie in the row space of X, weighed by the noise."""
         weight = self.mixture.weight
         return noisy_coordinates(rows, self.components, self.noise, weight)
-
-    def block(self, rows: slice, columns: slice) -> Array:
-        """Return a part of the low-rank part, without computing all of it."""
-        U, V = self.U[rows], self.components[:, columns]
-        part: Array = (U * self.singular_values) @ V
-        return part
-
-    @once
-    def low_rank(self) -> Array:
-        """X, m×n, in the type of the data."""
-        rows = self.program.rows
-        with rows:
-            X = rows.scratch()
-            rows.sweep("low_rank_part", (X,), (1.0,), low_rank=self.factors)
-        return rows.as_given(X)
 
     @once
     def probability(self) -> Array:
@@ -114,16 +78,6 @@ class NoisySplit:
         return rows.as_given(S)
 
     @once
-    def residual(self) -> Array:
-        """Y − X − S, m×n: NaN where Y is missing."""
-        rows = self.program.rows
-        S = rows.as_given(self.sparse)
-        with rows:
-            R = rows.scratch()
-            rows.sweep("remainder", (R, S), (1.0,), low_rank=self.factors)
-        return rows.as_given(R)
-
-    @once
     def certificate(self) -> Certificate:
         """Proof of optimality of the penalised program whose refit this is.
 
@@ -137,11 +91,3 @@ class NoisySplit:
         rng = np.random.default_rng(0)
         found = integrate(penalised, tol=CERTIFIED, polish=False, rng=rng)
         return found.certificate
-
-    @property
-    def factors(self) -> tuple[Array, Array]:
-        """L in the unit of the data and the orientation of the blocks."""
-        scaled = self.components.T * self.singular_values
-        if not self.program.rows.turned:
-            return self.U, scaled
-        return scaled, self.U
