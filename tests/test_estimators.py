@@ -16,6 +16,7 @@ from discrepant.paper.subspace import coordinates
 
 @pytest.mark.filterwarnings("ignore:.*taken for corrupt:UserWarning")
 @pytest.mark.filterwarnings("ignore:No component stands out:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*narrow for a low-rank fit:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*columns differ in size:UserWarning")
 @parametrize_with_checks(
     [RobustPCA(random_state=0), RobustPCA("descent", random_state=0)]

@@ -159,6 +159,11 @@ class TestThreeParts:
         error = np.sqrt(np.mean((model.low_rank_ - L)[right] ** 2))
         assert error < 0.1
 
+    def test_a_narrow_table_is_said_to_be_one(self):
+        Y, _, _ = made(60, 8, rank=2, sigma=0.1, seed=23)
+        with pytest.warns(UserWarning, match="narrow"):
+            fitted(Y)
+
 
 class TestWhatIsTold:
     Y, L, wrong = made(seed=21)

@@ -9,6 +9,7 @@ from discrepant.linalg import COMPARABLE, Array, row_sizes, some_of
 from discrepant.result import Result
 
 CERTIFIED = 1e-4  # gap up to which a result needs no warning
+NARROW = 10  # lines below which a cell's own noise passes for signal
 MISSED = 0.3  # share of the usual size by which an entry that is missed is missed
 
 
@@ -37,6 +38,13 @@ def caveats(Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
         yield (
             "No component stands out of the noise: the low-rank part is zero, and "
             "only entries that are large by themselves are flagged.",
+            UserWarning,
+        )
+    if noisy and min(Y.shape) < NARROW:
+        yield (
+            f"A table of {Y.shape[0]}×{Y.shape[1]} is narrow for a low-rank fit with "
+            "noise, and its flags are less sure than they say; discrepant.clean is "
+            "made for such tables.",
             UserWarning,
         )
     if found.status.converged:
