@@ -176,9 +176,17 @@ class Judge:
         )
         self.dead = rows | columns
         for _ in range(TUNING.rounds if rounds is None else rounds):
-            weight: Array = likelihood * self.clean_odds()
-            weight /= 1 + weight
+            weight = self._posterior(likelihood)
             self.belief = self._learned(weight)
+        return weight
+
+    def weighed(self, error: Array, scale: Array) -> Array:
+        """Return the same, and learn nothing."""
+        return self._posterior(density(error, scale))
+
+    def _posterior(self, likelihood: Array) -> Array:
+        weight: Array = likelihood * self.clean_odds()
+        weight /= 1 + weight
         return weight
 
     def _learned(self, weight: Array) -> Belief:

@@ -27,6 +27,8 @@ class Tuning:
     anywhere : float
         Odds of values that nothing gives away (no hot pixels, no salt) up to which
         they need no more than this look; beyond, the patches find more of them.
+    supposed : float
+        Odds that are supposed of any value before the patches look at what is in doubt.
     plenty : float
         Share at a look beyond which another is not worth it.
     stiffness : tuple of float
@@ -38,7 +40,8 @@ class Tuning:
     """
 
     rare: float = 0.02
-    anywhere: float = 0.006
+    anywhere: float = 0.0005
+    supposed: float = 0.001
     plenty: float = 0.1
     stiffness: tuple[float, ...] = (2.0, 1.0, 0.5)
     steps: int = 8
@@ -84,9 +87,13 @@ def screen(y: Array, known: Array, judge: Judge) -> tuple[Array, Array] | None:
         weight = judge.weigh(error, scale)
         if judge.belief.share > TUNING.plenty:
             return None
-    few = judge.belief.share <= TUNING.rare
-    plain = float(np.median(judge.belief.odds)) <= TUNING.anywhere
-    return (x, weight) if few and plain else None
+    belief = judge.belief
+    if belief.share > TUNING.rare or np.median(belief.odds) > TUNING.anywhere:
+        return None
+    # With next to none found, the odds have fallen so low that what is left goes
+    # unseen: suppose some, for the patches to look at.
+    judge.belief = Belief(belief.share, np.maximum(belief.odds, TUNING.supposed))
+    return x, judge.weighed(error, scale)
 
 
 def _scale(error: Array, weight: Array, before: Array) -> Array:
