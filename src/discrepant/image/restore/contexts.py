@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import maximum_filter
 
 from discrepant.linalg import Array
 
@@ -20,6 +21,11 @@ SPIKES = 16  # values that may be impulses of their own
 FLAT = 8.0  # levels, or fewer, of which none stands out
 CROWDED = 0.035  # share of lone values beyond which impulses crowd one another
 PEAK = 0.003  # share of the values below which impulses of one value are not told
+PLACES = 6  # rows and columns of places, in each of which impulses must turn up
+WIDE = (
+    *((-2, 0), (0, 2), (2, 0), (0, -2)),
+    *((-2, -1), (-2, 1), (-1, 2), (1, 2), (2, 1), (2, -1), (1, -2), (-1, -2)),
+)
 RING = ((-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1))
 
 
@@ -148,10 +154,13 @@ def spikes(tables: list[Table], codes: Array, counts: Array, levels: float) -> A
     if levels <= FLAT:
         return out
     total = counts.sum()
-    alone = np.bincount(codes[_alone(codes)], minlength=len(counts))
+    lone = _alone(codes)
+    alone = np.bincount(codes[lone], minlength=len(counts))
     alone = alone / np.maximum(total - counts, 1)
     for code in np.argsort(-counts)[:SPIKES].tolist():
         share = min(table.least(code) for table in tables)
+        if share > PEAK:
+            share = min(share, _least_anywhere(codes == code, lone))
         if alone[code] < CROWDED:  # impulses at a share p are alone p (1 − p)⁸ times
             most = alone[code]
             for _ in range(9):
@@ -160,6 +169,23 @@ def spikes(tables: list[Table], codes: Array, counts: Array, levels: float) -> A
         if PEAK < share < 1:
             out[code] = share
     return out
+
+
+def _least_anywhere(mine: Array, lone: Array) -> float:
+    """Return the least share, by an upper bound, of one value alone in any place.
+
+    Dots of a dither are thick in one place and thin in another; impulses are not.
+    """
+    near = maximum_filter(mine, (3, 3, 1))
+    open_, dots = ~near | (mine & lone), mine & lone
+    least = 1.0
+    for rows in np.array_split(np.arange(len(mine)), PLACES):
+        for columns in np.array_split(np.arange(mine.shape[1]), PLACES):
+            place = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
+            room, count = int(open_[place].sum()), int(dots[place].sum())
+            if room >= OFTEN:
+                least = min(least, (count + 2 * count**0.5 + 3) / room)
+    return least
 
 
 def _alone(codes: Array) -> Array:
@@ -187,6 +213,11 @@ def contexts(codes: Array, values: int) -> Iterator[Array]:
         yield _hash([ring[(turn + k) % 8] for k in range(5)])
     for turn in range(0, 8, 2):
         yield _hash([ring[(turn + k) % 8] for k in range(-1, 2)])
+    if channels == 1:
+        far = np.pad(codes, ((2, 2), (2, 2), (0, 0)), constant_values=values)
+        wide = [far[2 + i : 2 + i + rows, 2 + j : 2 + j + columns] for i, j in WIDE]
+        yield _hash([*ring, *wide[:4]])
+        yield _hash([*ring, *wide])
     if channels > 1:
         steps = (1,) if channels == 2 else (1, -1)
         colour = [np.roll(codes, step, axis=2) for step in steps]

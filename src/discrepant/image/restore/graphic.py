@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.ndimage import uniform_filter
 
+from discrepant.image.restore.clusters import crowded
 from discrepant.image.restore.contexts import Corruption, Table, contexts, spikes
 from discrepant.linalg import Array
 
@@ -139,6 +140,8 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
         odds = corruption.rate(codes.ravel()) / ((1 - share) * chance)
         settled = there & (firm > SETTLED / max(share, USUAL))
         wrong = settled & (odds > WRONG / (1 - WRONG)) & (share > LEAST)
+        spared = crowded(wrong.reshape(y.shape), share).ravel()
+        wrong &= ~spared
         mended = np.where(wrong | ~there, guess, codes.ravel()).reshape(y.shape)
         if not wrong.any() and there.all():
             break
