@@ -23,15 +23,32 @@ class Tuning:
     ----------
     windows : tuple of int
         Rows and columns of the windows: a few strokes, a letter, a word.
+    shun : float
+        Dots that touch less often than this share of what chance has are regular.
     chance : float
         Of taking impulses for a part of the picture anywhere in an image.
     """
 
     windows: tuple[int, ...] = (3, 5, 9)
+    shun: float = 0.5
     chance: float = 0.05
 
 
 TUNING = Tuning()
+
+
+def regular(wrong: Array) -> bool:
+    """Return whether wrong values shun each other, as dots of a dither do.
+
+    Impulses that fall each by itself touch one another as often as chance has it.
+    """
+    pairs, even = 0.0, 0.0
+    for shift in ((1, 0), (0, 1), (1, 1)):
+        here = wrong[: -shift[0] or None, : -shift[1] or None]
+        there = wrong[shift[0] :, shift[1] :]
+        pairs += float((here & there).sum())
+        even += here.size * float(here.mean()) ** 2
+    return bool(pairs < TUNING.shun * even - 2 * even**0.5)
 
 
 def crowded(wrong: Array, share: float) -> Array:

@@ -19,8 +19,9 @@ CLASSES = 1 + 8 * BREAKS
 CAUTION = 0.02  # in shares of corruption: no context is more certain
 SPIKES = 16  # values that may be impulses of their own
 FLAT = 8.0  # levels, or fewer, of which none stands out
-CROWDED = 0.035  # share of lone values beyond which impulses crowd one another
 PEAK = 0.003  # share of the values below which impulses of one value are not told
+DOTTED = 3.0  # times as many dots alone as in the context with fewest: a dither
+COMMON = 0.05  # share of a value that is a part of the picture
 PLACES = 6  # rows and columns of places, in each of which impulses must turn up
 WIDE = (
     *((-2, 0), (0, 2), (2, 0), (0, -2)),
@@ -102,8 +103,13 @@ class Table:
         return rare, weight, kind.astype(int)
 
     def classes(self, corruption: Corruption) -> tuple[Array, Array]:
-        """Return of each class how many values it has, and how many are surprises."""
+        """Return of each class how many values it has, and how many are surprises.
+
+        Values at which corruption stands out are left out of the latter: how often they
+        are surprises is known already.
+        """
         _, weight, kind = self.surprises(corruption)
+        weight = weight * (corruption.spikes[self.code] == 0)
         size = CLASSES + len(self.total)
         members = np.bincount(kind, self.count, size)
         return members, np.bincount(kind, self.count * weight, size)
@@ -117,7 +123,7 @@ class Table:
         rare, _, kind = self.surprises(corruption)
         members, surprises = self.classes(corruption)
         rate = surprises / np.maximum(members, 1)
-        share = corruption.total
+        share = corruption.share
         doubt = np.sqrt(share / np.maximum(members, 1))
         novel = np.maximum(rate - share - doubt, 0) + 1 / (members + 1)
         novel += CAUTION * share
@@ -147,45 +153,47 @@ class Table:
 def spikes(tables: list[Table], codes: Array, counts: Array, levels: float) -> Array:
     """Return the share of values at which corruption stands out.
 
-    Impulses of one value turn up in every context, most of them alone; a dot that
-    belongs to the picture does not turn up everywhere, and areas are not alone.
+    Impulses of one value turn up in every context and in every place, and where none of
+    their own is near them they turn up as often as anywhere. A dot that belongs to the
+    picture does not turn up everywhere, and areas are not alone.
     """
     out = np.zeros(len(counts))
     if levels <= FLAT:
         return out
     total = counts.sum()
     lone = _alone(codes)
-    alone = np.bincount(codes[lone], minlength=len(counts))
-    alone = alone / np.maximum(total - counts, 1)
     for code in np.argsort(-counts)[:SPIKES].tolist():
-        share = min(table.least(code) for table in tables)
+        least = min(table.least(code) for table in tables)
+        if not PEAK < least < 1:
+            continue
+        anywhere, usual = _alone_rates(codes == code, lone)
+        thick = max(anywhere / 2, usual)
+        if thick > DOTTED * least and counts[code] > COMMON * total:
+            return np.zeros(len(counts))  # the picture itself is made of dots
+        share = min([least, *(rate for rate in (anywhere, usual) if rate > 0)])
         if share > PEAK:
-            share = min(share, _least_anywhere(codes == code, lone))
-        if alone[code] < CROWDED:  # impulses at a share p are alone p (1 − p)⁸ times
-            most = alone[code]
-            for _ in range(9):
-                most = min(alone[code] / (1 - most) ** 8, 1 / 9)
-            share = min(share, most)
-        if PEAK < share < 1:
             out[code] = share
     return out
 
 
-def _least_anywhere(mine: Array, lone: Array) -> float:
-    """Return the least share, by an upper bound, of one value alone in any place.
+def _alone_rates(mine: Array, lone: Array) -> tuple[float, float]:
+    """Return how often one value turns up where none of it is near: least, and usual.
 
-    Dots of a dither are thick in one place and thin in another; impulses are not.
+    The least is that of any place, by an upper bound: dots of a dither are thick in one
+    place and thin in another; impulses are not. 0 where it cannot be told.
     """
-    near = maximum_filter(mine, (3, 3, 1))
-    open_, dots = ~near | (mine & lone), mine & lone
+    dots = mine & lone
+    open_ = dots | ~maximum_filter(mine, (3, 3, 1))
     least = 1.0
     for rows in np.array_split(np.arange(len(mine)), PLACES):
         for columns in np.array_split(np.arange(mine.shape[1]), PLACES):
             place = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
             room, count = int(open_[place].sum()), int(dots[place].sum())
             if room >= OFTEN:
-                least = min(least, (count + 2 * count**0.5 + 3) / room)
-    return least
+                least = min(least, (count + 3 * count**0.5 + 5) / room)
+    room = int(open_.sum())
+    usual = float(dots.sum()) / room if room >= OFTEN else 0.0
+    return (least if least < 1 else 0.0), usual
 
 
 def _alone(codes: Array) -> Array:

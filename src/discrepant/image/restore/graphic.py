@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.ndimage import uniform_filter
 
-from discrepant.image.restore.clusters import crowded
+from discrepant.image.restore.clusters import crowded, regular
 from discrepant.image.restore.contexts import Corruption, Table, contexts, spikes
 from discrepant.linalg import Array
 
@@ -26,6 +26,8 @@ AREAS = 0.2  # share of values in such areas, in a graphic
 FEW = 8  # values, or fewer, of which a graphic may consist without areas
 NEARLY_ALL = 0.93
 GROUND = 0.5  # share of one value, more than impulses of one value would have
+PAIRS = 100  # neighbours that tell whether values have to do with one another
+UNRELATED = 0.8  # steps between them, over those of random values
 SMALLEST = 40  # times that neighbours are the same, to make an area
 PASSES = 3
 USUAL = 0.01  # the share of corruption that must be told, if there seems to be none
@@ -33,10 +35,12 @@ AROUND = 9
 PHOTOGRAPH = 1000  # values, or more
 POOL = 0.1  # share of the values from which the share of corruption is told
 NOTHING = 0.9995  # share of one value in what shows nothing
-INDEPENDENT = 0.8  # share of impulses that is none, but a picture of noise
+INDEPENDENT = 0.45  # share of impulses that is none, but a picture of noise
 LEAST = 1e-3  # share of corruption below which a graphic is left alone
 FEWEST = 8  # corrupted values in contexts that settle them, or none are believed
 SETTLED = 2.0  # weight of contexts from which on they are believed
+TOO_MANY = 1.5  # times as many impulses of one value as there can be
+NEXT_TO_NONE = 1e-6  # share of corruption that is as good as none
 WRONG = 0.7  # probability from which on a value is replaced
 
 
@@ -82,6 +86,9 @@ def is_graphic(codes: Array, values: int, where: Array) -> bool:
     most = np.sort(counts)[-FEW:]
     if most.sum() >= NEARLY_ALL * total or most[-1] >= GROUND * total:
         return True
+    few = np.isin(codes, np.argsort(counts)[-FEW:])
+    if most.sum() >= GROUND * total and _unrelated(codes, where & ~few, values):
+        return True
     same, near, pairs = np.zeros((3, values))
     for axis in (0, 1):
         both = np.delete(where, 0, axis) & np.delete(where, -1, axis)
@@ -95,6 +102,20 @@ def is_graphic(codes: Array, values: int, where: Array) -> bool:
     runs = (agree - chance) / np.maximum(1 - chance, 1e-9)
     areas = (runs > RUNS) & (same > STEEP * near / 2) & (same > SMALLEST)
     return bool(counts[areas].sum() >= AREAS * total)
+
+
+def _unrelated(codes: Array, where: Array, values: int) -> bool:
+    """Return whether neighbours have nothing to do with one another.
+
+    In a photograph, what impulses of a few values have left is smooth.
+    """
+    steps: list[Array] = []
+    for axis in (0, 1):
+        both = np.delete(where, 0, axis) & np.delete(where, -1, axis)
+        steps.append(np.abs(np.diff(codes, axis=axis))[both])
+    step = np.concatenate(steps)
+    # Of values drawn evenly, a third of the range lies between two in the mean.
+    return len(step) >= PAIRS and float(step.mean()) > UNRELATED * values / 3
 
 
 def look(y: Array, known: Array, levels: float) -> Graphic | None:
@@ -113,13 +134,12 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
     codes = codes.reshape(y.shape).astype(np.int64)
     if not is_graphic(codes, len(values), known):
         return None
-    mended, there, corruption = codes, known.ravel(), None
-    untold = False
-    for _ in range(PASSES):
+    mended, there = codes, known.ravel()
+    for number in range(PASSES):
         # What is wrong spoils the contexts of what is near, until it is mended.
         kinds = contexts(mended, len(values))
         tables = [Table.of(key, codes, there, len(values)) for key in kinds]
-        if corruption is None:  # told once: mended contexts are made to agree
+        if not number:  # told once: mended contexts are made to agree
             counts = np.bincount(codes[known], minlength=len(values))
             found = Corruption(levels, spikes(tables, codes, counts, levels))
             corruption, untold = _measured(found, tables, y.size)
@@ -140,6 +160,8 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
         odds = corruption.rate(codes.ravel()) / ((1 - share) * chance)
         settled = there & (firm > SETTLED / max(share, USUAL))
         wrong = settled & (odds > WRONG / (1 - WRONG)) & (share > LEAST)
+        if regular(wrong.reshape(y.shape)):
+            wrong[:] = False
         spared = crowded(wrong.reshape(y.shape), share).ravel()
         wrong &= ~spared
         mended = np.where(wrong | ~there, guess, codes.ravel()).reshape(y.shape)
@@ -147,7 +169,7 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
             break
     # Without its dots, there would be no picture: then the dots are the picture.
     empty = np.bincount(mended[known]).max() > NOTHING * known.sum()
-    if untold or (empty and wrong.any()):
+    if untold or (empty and wrong.any()) or _too_many(codes, mended, corruption):
         wrong, odds, untold = np.zeros_like(wrong), np.zeros_like(odds), True
         mended = np.where(there, codes.ravel(), mended.ravel()).reshape(y.shape)
     settled = settled.reshape(y.shape)
@@ -186,12 +208,29 @@ def _measured(
         order = np.argsort(np.where(members > enough, bound, np.inf))
         chosen = order[: np.searchsorted(np.cumsum(members[order]), POOL * size) + 1]
         if members[order[0]] <= enough or surprises[chosen].sum() < FEWEST:
+            if members[order[0]] > enough and peaks > 0:
+                return replace(found, share=NEXT_TO_NONE), False
             return none, bool(members[order[0]] <= enough)
         share = float(surprises[chosen].sum() / members[chosen].sum())
-        before, found = found, replace(found, share=max(share - peaks, 1e-6))
+        before, found = found, replace(found, share=max(share, NEXT_TO_NONE))
         if abs(found.share - before.share) < 1e-3 * before.share:
             break
     return found, False
+
+
+def _too_many(codes: Array, mended: Array, corruption: Corruption) -> bool:
+    """Return whether more impulses of one value were found than there can be.
+
+    They fall on values of their own, too, and are not seen there: a picture of dots
+    that are taken for impulses has more of them.
+    """
+    for code in np.flatnonzero(corruption.spikes).tolist():
+        found = float(((codes == code) & (mended != code)).sum())
+        others = float((mended != code).sum())
+        most = TOO_MANY * others * float(corruption.rate(np.array(code)))
+        if found > most + 4 * most**0.5:
+            return True
+    return False
 
 
 def _photograph(codes: Array, values: int, open_: Array) -> Array:

@@ -8,11 +8,12 @@ patches that look alike predict one another (`patches`).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from discrepant.image.restore.borders import separate
+from discrepant.image.restore.clusters import crowded
 from discrepant.image.restore.detect import detect
 from discrepant.image.restore.graphic import Graphic, look
 from discrepant.image.restore.judge import Belief, Judge
@@ -73,16 +74,16 @@ def _photograph(y: Array, known: Array, search: Search, rounds: Rounds) -> Tile:
     """Restore a photograph, and by itself each border that is none of it."""
     rows, columns, known = separate(y, known)
     inside = (rows, columns)
-    guess, weight, replace = y.copy(), np.zeros_like(y), np.zeros(y.shape, bool)
+    guess, weight, wrong = y.copy(), np.zeros_like(y), np.zeros(y.shape, bool)
     picture, belief = _restore_picture(y[inside], known[inside], search, rounds)
     guess[inside], weight[inside] = picture.guess, picture.weight
-    replace[inside] = picture.replace
+    wrong[inside] = picture.replace
     for line in _outside(y.shape, rows, columns):
         # What corruption looks like is the same there, and known from the picture.
         judge = Judge(y[line], known[line], belief=belief)
         guess[line], weight[line] = detect(y[line], known[line], judge, _always)
-        replace[line] = weight[line] < PATCHES.trusted
-    return Tile(guess, weight, replace)
+        wrong[line] = weight[line] < PATCHES.trusted
+    return Tile(guess, weight, wrong)
 
 
 def _graphic(
@@ -99,6 +100,10 @@ def _graphic(
         return tile
     sure, open_ = ~lost & ~found.photograph, found.photograph
     picture, _ = _restore_picture(guess, ~lost, search, rounds, sure)
+    if found.share > 0:
+        # As much is corrupted there as in the graphic: what is more is the picture.
+        spared = known & crowded(picture.replace & open_, found.share)
+        picture = replace(picture, replace=picture.replace & ~spared)
     return Tile(
         np.where(sure, guess, picture.guess),
         np.where(open_, picture.weight, tile.weight),
