@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from discrepant import restore
+from discrepant.image.restore.clusters import crowded, regular
 from discrepant.image.restore.graphic import is_graphic
 
 rng = np.random.default_rng(0)
@@ -69,6 +70,61 @@ def test_flat_ground_is_not_judged_corrupt():
     found = restore(given, quality="fast")
     assert found.mask[given == image].mean() < 0.01
     assert np.mean(found.image != image) < 0.01
+
+
+@pytest.mark.parametrize("make", [code, grid, labels])
+def test_salt_and_pepper_on_a_graphic_are_found(make):
+    image = make()
+    ends = np.where(rng.random(image.shape) < 0.5, image.min(), image.max())
+    given = np.where(rng.random(image.shape) < 0.1, ends, image).astype(image.dtype)
+    found = restore(given, quality="fast")
+    wrong = given != image
+    assert found.mask[wrong].mean() >= 0.8
+    assert found.mask[~wrong].mean() <= 0.01
+
+
+def test_a_dither_is_mended_however_many_values_are_random():
+    image = (255 * dither()).astype(np.uint8)
+    hit = rng.random(image.shape) < 0.3
+    given = np.where(hit, rng.integers(0, 256, image.shape), image).astype(np.uint8)
+    found = restore(given, quality="fast")
+    assert found.mask[given == image].mean() < 0.01
+    assert np.mean(found.image != image) < 0.1
+
+
+def test_a_letter_that_occurs_once_is_kept():
+    image = square()
+    letter = np.hypot(*np.mgrid[-6:7, -6:7]) * 20
+    image[5:18, 60:73] = np.minimum(letter, 255)
+    hit = rng.random(image.shape) < 0.05
+    given = np.where(hit, rng.integers(0, 256, image.shape), image).astype(np.uint8)
+    found = restore(given, quality="fast")
+    part = np.s_[8:15, 63:70]
+    assert found.mask[part][~hit[part]].mean() < 0.1
+    assert found.mask[given != image].mean() > 0.9
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8])
+def test_random_cells_come_back_with_a_warning(dtype):
+    image = (rng.random((100, 100)) < 0.5).astype(dtype)
+    with pytest.warns(UserWarning, match="left as it is"):
+        found = restore(image, quality="fast")
+    assert np.array_equal(found.image, image)
+
+
+def test_impulses_are_not_crowded_and_not_regular():
+    wrong = rng.random((200, 200, 3)) < 0.1
+    assert not crowded(wrong, 0.1).any()
+    assert not regular(wrong)
+
+
+def test_what_hangs_together_is_crowded_and_what_shuns_each_other_is_regular():
+    wrong = rng.random((200, 200, 1)) < 0.05
+    wrong[50:56, 50:56] = True
+    assert crowded(wrong, 0.05)[50:56, 50:56].all()
+    dots = np.zeros((200, 200, 1), bool)
+    dots[::4, ::4] = True
+    assert regular(dots)
 
 
 def test_dots_on_nothing_are_the_picture():

@@ -152,10 +152,11 @@ def restore(
     chance[colours] = found.probability
     wide = np.int32 if given.dtype.itemsize <= 2 else np.float64
     signed = given.dtype if given.dtype.kind == "f" else np.dtype(wide)
-    taken = np.where(replaced, given.astype(signed) - out.astype(signed), 0)
+    taken = np.zeros(given.shape, signed)
+    np.subtract(given, out, out=taken, where=replaced, dtype=signed, casting="unsafe")
     return Restoration(
         stack.shaped(out),
-        stack.shaped(taken.astype(signed)),
+        stack.shaped(taken),
         stack.shaped(replaced),
         stack.shaped(chance),
         found.history,

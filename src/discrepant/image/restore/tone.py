@@ -67,7 +67,10 @@ class Tone:
     def of(cls, values: Array, bad: Array) -> "Tone":
         """Return the map for an image of which some values are known to be bad."""
         channels = range(values.shape[-1])
-        good = [_wide(values[..., c][~bad[..., c]]) for c in channels]
+        # Small integers as they are: a large image need not be held eight times over.
+        exact = values.dtype.kind in "ui" and values.dtype.itemsize <= 2
+        good = [values[..., c][~bad[..., c]] for c in channels]
+        good = good if exact else [_wide(g) for g in good]
         found = [_measures(g) if g.size else (0.0, 1.0, 0.0, np.inf) for g in good]
         spans = np.array([_span(g) for g in good if g.size])
         if spans.max() <= TUNING.alike * spans.min():
