@@ -12,17 +12,50 @@ from scipy.ndimage import maximum_filter
 
 from discrepant.linalg import Array
 
-RECURS = 4  # times that a context must recur to say anything
-OFTEN = 256  # times from which on a context is its own class
-BREAKS = 4  # surprises in a context, below which they tell its class
-CLASSES = 1 + 8 * BREAKS
-CAUTION = 0.02  # in shares of corruption: no context is more certain
-SPIKES = 16  # values that may be impulses of their own
-FLAT = 8.0  # levels, or fewer, of which none stands out
-PEAK = 0.003  # share of the values below which impulses of one value are not told
-DOTTED = 3.0  # times as many dots alone as in the context with fewest: a dither
-COMMON = 0.05  # share of a value that is a part of the picture
-PLACES = 6  # rows and columns of places, in each of which impulses must turn up
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was chosen by trial; `python benchmarks/graphics.py` shows what it does.
+
+    Attributes
+    ----------
+    recurs : int
+        Times that a context must recur to say anything.
+    often : int
+        Times from which on a context is its own class.
+    breaks : int
+        Surprises in a context, below which they tell its class.
+    caution : float
+        In shares of corruption: no context is more certain.
+    values : int
+        The commonest values, which may be impulses of their own.
+    flat : float
+        Levels, or fewer, of which none stands out.
+    peak : float
+        Share of the values below which impulses of one value are not told.
+    dotted : float
+        Times as many dots alone as in the context with fewest: a dither.
+    common : float
+        Share of a value that is a part of the picture.
+    places : int
+        Rows and columns of places, in each of which impulses must turn up.
+    """
+
+    recurs: int = 4
+    often: int = 256
+    breaks: int = 4
+    caution: float = 0.02
+    values: int = 16
+    flat: float = 8.0
+    peak: float = 0.003
+    dotted: float = 3.0
+    common: float = 0.05
+    places: int = 6
+
+
+TUNING = Tuning()
+CLASSES = 1 + 8 * TUNING.breaks  # of contexts, by how often they recur and are broken
+# Neighbours: those that touch, and those two steps away.
 WIDE = (
     *((-2, 0), (0, 2), (2, 0), (0, -2)),
     *((-2, -1), (-2, 1), (-1, 2), (1, 2), (2, 1), (2, -1), (1, -2), (-1, -2)),
@@ -95,9 +128,9 @@ class Table:
         broken = np.bincount(self.context, self.count * rare, len(self.total))
         others, breaks = total - 1, broken[self.context] - rare
         size = np.log2(np.maximum(others, 1)).astype(int)
-        kind = np.where(breaks < BREAKS, 1 + size * BREAKS + breaks, 0)
-        kind[others < RECURS] = 0
-        large = others >= OFTEN
+        kind = np.where(breaks < TUNING.breaks, 1 + size * TUNING.breaks + breaks, 0)
+        kind[others < TUNING.recurs] = 0
+        large = others >= TUNING.often
         kind[large] = CLASSES + self.context[large]
         kind[often > levels / 2] = 0  # where anything goes, nothing is a surprise
         return rare, weight, kind.astype(int)
@@ -126,7 +159,7 @@ class Table:
         share = corruption.share
         doubt = np.sqrt(share / np.maximum(members, 1))
         novel = np.maximum(rate - share - doubt, 0) + 1 / (members + 1)
-        novel += CAUTION * share
+        novel += TUNING.caution * share
         novel[0] = 1
         novel = np.minimum(novel, 1)[kind]
         stray = self.total[self.context] * corruption.rate(self.code)
@@ -141,7 +174,7 @@ class Table:
 
     def least(self, code: int) -> float:
         """Return the least share, by an upper bound, of a value where it is a guest."""
-        guest = (self.total >= OFTEN) & (self.top != code)
+        guest = (self.total >= TUNING.often) & (self.top != code)
         if not guest.any():
             return 1.0
         mine = self.code == code
@@ -158,20 +191,20 @@ def spikes(tables: list[Table], codes: Array, counts: Array, levels: float) -> A
     picture does not turn up everywhere, and areas are not alone.
     """
     out = np.zeros(len(counts))
-    if levels <= FLAT:
+    if levels <= TUNING.flat:
         return out
     total = counts.sum()
     lone = _alone(codes)
-    for code in np.argsort(-counts)[:SPIKES].tolist():
+    for code in np.argsort(-counts)[: TUNING.values].tolist():
         least = min(table.least(code) for table in tables)
-        if not PEAK < least < 1:
+        if not TUNING.peak < least < 1:
             continue
         anywhere, usual = _alone_rates(codes == code, lone)
         thick = max(anywhere / 2, usual)
-        if thick > DOTTED * least and counts[code] > COMMON * total:
+        if thick > TUNING.dotted * least and counts[code] > TUNING.common * total:
             return np.zeros(len(counts))  # the picture itself is made of dots
         share = min([least, *(rate for rate in (anywhere, usual) if rate > 0)])
-        if share > PEAK:
+        if share > TUNING.peak:
             out[code] = share
     return out
 
@@ -185,14 +218,14 @@ def _alone_rates(mine: Array, lone: Array) -> tuple[float, float]:
     dots = mine & lone
     open_ = dots | ~maximum_filter(mine, (3, 3, 1))
     least = 1.0
-    for rows in np.array_split(np.arange(len(mine)), PLACES):
-        for columns in np.array_split(np.arange(mine.shape[1]), PLACES):
+    for rows in np.array_split(np.arange(len(mine)), TUNING.places):
+        for columns in np.array_split(np.arange(mine.shape[1]), TUNING.places):
             place = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
             room, count = int(open_[place].sum()), int(dots[place].sum())
-            if room >= OFTEN:
+            if room >= TUNING.often:
                 least = min(least, (count + 3 * count**0.5 + 5) / room)
     room = int(open_.sum())
-    usual = float(dots.sum()) / room if room >= OFTEN else 0.0
+    usual = float(dots.sum()) / room if room >= TUNING.often else 0.0
     return (least if least < 1 else 0.0), usual
 
 

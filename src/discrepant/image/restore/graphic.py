@@ -19,29 +19,80 @@ from discrepant.image.restore.clusters import crowded, regular
 from discrepant.image.restore.contexts import Corruption, Table, contexts, spikes
 from discrepant.linalg import Array
 
-TINY = 64  # pixels, of which nothing can be told
-RUNS = 0.2  # correlation of "has this value" between neighbours, of values in areas
-STEEP = 20.0  # how much more often neighbours are the same than one step apart
-AREAS = 0.2  # share of values in such areas, in a graphic
-FEW = 8  # values, or fewer, of which a graphic may consist without areas
-NEARLY_ALL = 0.93
-GROUND = 0.5  # share of one value, more than impulses of one value would have
-PAIRS = 100  # neighbours that tell whether values have to do with one another
-UNRELATED = 0.8  # steps between them, over those of random values
-SMALLEST = 40  # times that neighbours are the same, to make an area
-PASSES = 3
-USUAL = 0.01  # the share of corruption that must be told, if there seems to be none
-AROUND = 9
-PHOTOGRAPH = 1000  # values, or more
-POOL = 0.1  # share of the values from which the share of corruption is told
-NOTHING = 0.9995  # share of one value in what shows nothing
-INDEPENDENT = 0.45  # share of impulses that is none, but a picture of noise
-LEAST = 1e-3  # share of corruption below which a graphic is left alone
-FEWEST = 8  # corrupted values in contexts that settle them, or none are believed
-SETTLED = 2.0  # weight of contexts from which on they are believed
-TOO_MANY = 1.5  # times as many impulses of one value as there can be
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was chosen by trial; `python benchmarks/graphics.py` shows what it does.
+
+    Attributes
+    ----------
+    tiny : int
+        Pixels, below which nothing can be told.
+    runs : float
+        Correlation of "has this value" between neighbours, of values in areas.
+    steep : float
+        How much more often neighbours in areas are the same than one step apart.
+    smallest : int
+        Times that neighbours are the same, to make an area.
+    areas : float
+        Share of values in areas, in a graphic.
+    few, nearly_all : int, float
+        So many values make up this share of a graphic that may be without areas.
+    ground : float
+        Share of one value, more than impulses of one value would have.
+    pairs, unrelated : int, float
+        Neighbours that tell whether values have to do with one another; their mean
+        step, over that of random values, from which on they have not.
+    passes : int
+        How often contexts are counted: what is mended, mends the contexts around it.
+    usual : float
+        The share of corruption that must be told, if there seems to be none.
+    around, photograph : int
+        Window, and least number of values, of a photograph among graphics.
+    pool : float
+        Share of the values from which the share of corruption is told.
+    nothing : float
+        Share of one value in what shows nothing.
+    independent : float
+        Share of impulses that is none, but a picture of noise.
+    least : float
+        Share of corruption below which a graphic is left alone.
+    fewest : int
+        Corrupted values in contexts that settle them, or none are believed.
+    settled : float
+        Weight of contexts, over one in a share of corruption, to be believed.
+    too_many : float
+        Times as many impulses of one value as there can be: they are the picture.
+    wrong : float
+        Probability from which on a value is replaced: a value kept is no loss.
+    """
+
+    tiny: int = 64
+    runs: float = 0.2
+    steep: float = 20.0
+    smallest: int = 40
+    areas: float = 0.2
+    few: int = 8
+    nearly_all: float = 0.93
+    ground: float = 0.5
+    pairs: int = 100
+    unrelated: float = 0.8
+    passes: int = 3
+    usual: float = 0.01
+    around: int = 9
+    photograph: int = 1000
+    pool: float = 0.1
+    nothing: float = 0.9995
+    independent: float = 0.45
+    least: float = 1e-3
+    fewest: int = 8
+    settled: float = 2.0
+    too_many: float = 1.5
+    wrong: float = 0.7
+
+
+TUNING = Tuning()
 NEXT_TO_NONE = 1e-6  # share of corruption that is as good as none
-WRONG = 0.7  # probability from which on a value is replaced
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +134,11 @@ def is_graphic(codes: Array, values: int, where: Array) -> bool:
     """
     counts = np.bincount(codes[where], minlength=values).astype(float)
     total = max(counts.sum(), 1)
-    most = np.sort(counts)[-FEW:]
-    if most.sum() >= NEARLY_ALL * total or most[-1] >= GROUND * total:
+    most = np.sort(counts)[-TUNING.few :]
+    if most.sum() >= TUNING.nearly_all * total or most[-1] >= TUNING.ground * total:
         return True
-    few = np.isin(codes, np.argsort(counts)[-FEW:])
-    if most.sum() >= GROUND * total and _unrelated(codes, where & ~few, values):
+    few = np.isin(codes, np.argsort(counts)[-TUNING.few :])
+    if most.sum() >= TUNING.ground * total and _unrelated(codes, where & ~few, values):
         return True
     same, near, pairs = np.zeros((3, values))
     for axis in (0, 1):
@@ -100,8 +151,12 @@ def is_graphic(codes: Array, values: int, where: Array) -> bool:
     chance = counts / total
     agree = same / np.maximum(pairs, 1)
     runs = (agree - chance) / np.maximum(1 - chance, 1e-9)
-    areas = (runs > RUNS) & (same > STEEP * near / 2) & (same > SMALLEST)
-    return bool(counts[areas].sum() >= AREAS * total)
+    areas = (
+        (runs > TUNING.runs)
+        & (same > TUNING.steep * near / 2)
+        & (same > TUNING.smallest)
+    )
+    return bool(counts[areas].sum() >= TUNING.areas * total)
 
 
 def _unrelated(codes: Array, where: Array, values: int) -> bool:
@@ -115,7 +170,9 @@ def _unrelated(codes: Array, where: Array, values: int) -> bool:
         steps.append(np.abs(np.diff(codes, axis=axis))[both])
     step = np.concatenate(steps)
     # Of values drawn evenly, a third of the range lies between two in the mean.
-    return len(step) >= PAIRS and float(step.mean()) > UNRELATED * values / 3
+    return (
+        len(step) >= TUNING.pairs and float(step.mean()) > TUNING.unrelated * values / 3
+    )
 
 
 def look(y: Array, known: Array, levels: float) -> Graphic | None:
@@ -128,14 +185,14 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
     levels : float
         How many values there might be: 256 for 8 bits.
     """
-    if y.shape[0] * y.shape[1] < TINY:
+    if y.shape[0] * y.shape[1] < TUNING.tiny:
         return None
     values, codes = np.unique(np.where(known, y, np.nan), return_inverse=True)
     codes = codes.reshape(y.shape).astype(np.int64)
     if not is_graphic(codes, len(values), known):
         return None
     mended, there = codes, known.ravel()
-    for number in range(PASSES):
+    for number in range(TUNING.passes):
         # What is wrong spoils the contexts of what is near, until it is mended.
         kinds = contexts(mended, len(values))
         tables = [Table.of(key, codes, there, len(values)) for key in kinds]
@@ -158,17 +215,22 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
         novelty = np.where(told > 0, told / np.maximum(firm, 1e-9), 1)
         chance = seen / np.maximum(weight, 1e-9) + novelty / levels
         odds = corruption.rate(codes.ravel()) / ((1 - share) * chance)
-        settled = there & (firm > SETTLED / max(share, USUAL))
-        wrong = settled & (odds > WRONG / (1 - WRONG)) & (share > LEAST)
+        settled = there & (firm > TUNING.settled / max(share, TUNING.usual))
+        wrong = (
+            settled
+            & (odds > TUNING.wrong / (1 - TUNING.wrong))
+            & (share > TUNING.least)
+        )
         if regular(wrong.reshape(y.shape)):
             wrong[:] = False
         spared = crowded(wrong.reshape(y.shape), share).ravel()
         wrong &= ~spared
+        odds[spared] = np.minimum(odds[spared], 1)  # it may as well be the picture
         mended = np.where(wrong | ~there, guess, codes.ravel()).reshape(y.shape)
         if not wrong.any() and there.all():
             break
     # Without its dots, there would be no picture: then the dots are the picture.
-    empty = np.bincount(mended[known]).max() > NOTHING * known.sum()
+    empty = np.bincount(mended[known]).max() > TUNING.nothing * known.sum()
     if untold or (empty and wrong.any()) or _too_many(codes, mended, corruption):
         wrong, odds, untold = np.zeros_like(wrong), np.zeros_like(odds), True
         mended = np.where(there, codes.ravel(), mended.ravel()).reshape(y.shape)
@@ -194,7 +256,7 @@ def _measured(
     """
     none = Corruption(found.levels, np.zeros_like(found.spikes), 0.0)
     peaks = float(found.spikes.sum())
-    if peaks > INDEPENDENT:
+    if peaks > TUNING.independent:
         return none, True  # values have nothing to do with one another
     for _ in range(10):
         pairs = [table.classes(found) for table in tables]
@@ -204,10 +266,12 @@ def _measured(
         )
         # By an upper bound, lest those be taken that luck left clean.
         bound = (surprises + 4 * np.sqrt(surprises) + 16) / np.maximum(members, 1)
-        enough = POOL * size / 20
+        enough = TUNING.pool * size / 20
         order = np.argsort(np.where(members > enough, bound, np.inf))
-        chosen = order[: np.searchsorted(np.cumsum(members[order]), POOL * size) + 1]
-        if members[order[0]] <= enough or surprises[chosen].sum() < FEWEST:
+        chosen = order[
+            : np.searchsorted(np.cumsum(members[order]), TUNING.pool * size) + 1
+        ]
+        if members[order[0]] <= enough or surprises[chosen].sum() < TUNING.fewest:
             if members[order[0]] > enough and peaks > 0:
                 return replace(found, share=NEXT_TO_NONE), False
             return none, bool(members[order[0]] <= enough)
@@ -227,7 +291,7 @@ def _too_many(codes: Array, mended: Array, corruption: Corruption) -> bool:
     for code in np.flatnonzero(corruption.spikes).tolist():
         found = float(((codes == code) & (mended != code)).sum())
         others = float((mended != code).sum())
-        most = TOO_MANY * others * float(corruption.rate(np.array(code)))
+        most = TUNING.too_many * others * float(corruption.rate(np.array(code)))
         if found > most + 4 * most**0.5:
             return True
     return False
@@ -235,8 +299,11 @@ def _too_many(codes: Array, mended: Array, corruption: Corruption) -> bool:
 
 def _photograph(codes: Array, values: int, open_: Array) -> Array:
     """Return where, of what contexts leave open, a photograph is."""
-    thick = uniform_filter(open_.astype(np.float32), (AROUND, AROUND, 1)) > 0.5
+    thick = (
+        uniform_filter(open_.astype(np.float32), (TUNING.around, TUNING.around, 1))
+        > 0.5
+    )
     where: Array = open_ & thick
-    if where.sum() < PHOTOGRAPH or is_graphic(codes, values, where):
+    if where.sum() < TUNING.photograph or is_graphic(codes, values, where):
         return np.zeros(codes.shape, bool)
     return where
