@@ -23,6 +23,10 @@ class Tuning:
     ----------
     windows : tuple of int
         Rows and columns of the windows: a few strokes, a letter, a word.
+    around : int
+        Rows and columns of the window in which novelty is told.
+    luck : float
+        Standard deviations that wrong values may exceed their share by chance.
     shun : float
         Dots that touch less often than this share of what chance has are regular.
     chance : float
@@ -30,11 +34,29 @@ class Tuning:
     """
 
     windows: tuple[int, ...] = (3, 5, 9)
+    around: int = 7
+    luck: float = 2.0
     shun: float = 0.5
     chance: float = 0.05
 
 
 TUNING = Tuning()
+
+
+def novelty(wrong: Array, share: float) -> Array:
+    """Return how often, around each value, the picture itself is a surprise.
+
+    It is what wrong values around exceed the share of corruption by, beyond what chance
+    may; nothing where a wrong value stands alone.
+    """
+    side = TUNING.around
+    others = side**2 - 1
+    seen = wrong.astype(np.float32)
+    count = side**2 * uniform_filter(seen, (side, side, 1)) - seen
+    luck = TUNING.luck * (share * (1 - share) / others) ** 0.5
+    excess = np.maximum(count / others - share - luck, 0)
+    touched = 9 * uniform_filter(seen, (3, 3, 1)) - seen > 0.5
+    return np.where(touched, excess, 0)
 
 
 def regular(wrong: Array) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.ndimage import uniform_filter
 
-from discrepant.image.restore.clusters import crowded, regular
+from discrepant.image.restore.clusters import crowded, novelty, regular
 from discrepant.image.restore.contexts import Corruption, Table, contexts, spikes
 from discrepant.linalg import Array
 
@@ -212,9 +212,11 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
             seen += trust * often
             better = sure > best
             best[better], guess[better] = sure[better], top[better]
-        novelty = np.where(told > 0, told / np.maximum(firm, 1e-9), 1)
-        chance = seen / np.maximum(weight, 1e-9) + novelty / levels
+        usual = np.where(told > 0, told / np.maximum(firm, 1e-9), 1)
+        chance = seen / np.maximum(weight, 1e-9) + usual / levels
         odds = corruption.rate(codes.ravel()) / ((1 - share) * chance)
+        new = novelty((odds > 1).reshape(y.shape), share).ravel()
+        odds = corruption.rate(codes.ravel()) / ((1 - share) * (chance + new / levels))
         settled = there & (firm > TUNING.settled / max(share, TUNING.usual))
         wrong = (
             settled
