@@ -35,6 +35,8 @@ class Tuning:
         Share of the values below which impulses of one value are not told.
     dotted : float
         Times as many dots alone as in the context with fewest: a dither.
+    noise : float
+        Share of a value in every context, from which on the contexts mean nothing.
     common : float
         Share of a value that is a part of the picture.
     places : int
@@ -49,6 +51,7 @@ class Tuning:
     flat: float = 8.0
     peak: float = 0.003
     dotted: float = 3.0
+    noise: float = 0.45
     common: float = 0.05
     places: int = 6
 
@@ -200,6 +203,8 @@ def spikes(tables: list[Table], codes: Array, counts: Array, levels: float) -> A
         if not TUNING.peak < least < 1:
             continue
         anywhere, usual = _alone_rates(codes == code, lone)
+        if not usual and least < TUNING.noise:
+            continue  # it is never alone, or never away from its own
         thick = max(anywhere / 2, usual)
         if thick > TUNING.dotted * least and counts[code] > TUNING.common * total:
             return np.zeros(len(counts))  # the picture itself is made of dots
