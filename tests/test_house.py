@@ -34,8 +34,8 @@ ORDER = {
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",
     "image.restore": """
-        kernels smooth likelihood lines judge mode detect borders tone patches tiles
-        front
+        kernels patch_kernels smooth likelihood lines judge mode detect screen borders
+        tone patches contexts clusters graphic rounds tile tiles front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit

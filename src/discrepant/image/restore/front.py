@@ -138,6 +138,12 @@ def restore(
             "determine a picture, and the result is a guess.",
             stacklevel=2,
         )
+    if found.untold:
+        warnings.warn(
+            "This image is no photograph, and does not repeat itself enough to tell "
+            "what is corrupted: it was left as it is.",
+            stacklevel=2,
+        )
     # Transparency, where there is some, goes back as it came.
     given = stack.values
     out, chance = given.copy(), np.zeros(given.shape, np.float32)
@@ -146,10 +152,11 @@ def restore(
     chance[colours] = found.probability
     wide = np.int32 if given.dtype.itemsize <= 2 else np.float64
     signed = given.dtype if given.dtype.kind == "f" else np.dtype(wide)
-    taken = np.where(replaced, given.astype(signed) - out.astype(signed), 0)
+    taken = np.zeros(given.shape, signed)
+    np.subtract(given, out, out=taken, where=replaced, dtype=signed, casting="unsafe")
     return Restoration(
         stack.shaped(out),
-        stack.shaped(taken.astype(signed)),
+        stack.shaped(taken),
         stack.shaped(replaced),
         stack.shaped(chance),
         found.history,

@@ -34,6 +34,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+ANYTHING = 2.0**20  # values of a float: so many that chance hits none of them twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +67,22 @@ class Tone:
     def of(cls, values: Array, bad: Array) -> "Tone":
         """Return the map for an image of which some values are known to be bad."""
         channels = range(values.shape[-1])
-        good = [_wide(values[..., c][~bad[..., c]]) for c in channels]
+        # Small integers as they are: a large image need not be held eight times over.
+        exact = values.dtype.kind in "ui" and values.dtype.itemsize <= 2
+        good = [values[..., c][~bad[..., c]] for c in channels]
+        good = good if exact else [_wide(g) for g in good]
         found = [_measures(g) if g.size else (0.0, 1.0, 0.0, np.inf) for g in good]
         spans = np.array([_span(g) for g in good if g.size])
         if spans.max() <= TUNING.alike * spans.min():
             found = [_measures(np.concatenate(good))] * len(good)
         return cls(values.dtype, *np.array(found).T)
+
+    @property
+    def levels(self) -> float:
+        """How many values there may be; a float may be anything."""
+        if self.dtype.kind == "f":
+            return ANYTHING
+        return float(max(2, np.max(self.highest - self.lowest) + 1))
 
     def _bend(self, v: Array) -> Array:
         """Return values under the inverse hyperbolic sine, where it is asked for."""
