@@ -31,7 +31,7 @@ ORDER = {
     "image.files": "picture pillow tiff formats",
     "image.restore": """
         kernels smooth likelihood lines judge mode detect borders tone patches tiles
-        front
+        comb spread ringing compressed front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit

@@ -15,6 +15,7 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.image.arrays import Stack
+from discrepant.image.restore.compressed import again_if_compressed
 from discrepant.image.restore.patches import Search
 from discrepant.image.restore.tiles import mend
 from discrepant.linalg import Array
@@ -44,7 +45,8 @@ class Restoration:
     corruption : ndarray
         Input minus restored image, zero where ``mask`` is False; signed.
     mask : ndarray of bool
-        The values judged corrupted, or marked as bad.
+        The values judged corrupted, or marked as bad. Of an image that was spoiled
+        before it was saved as JPEG these are whole blocks.
     probability : ndarray
         The probability of each value being corrupted.
     history : History
@@ -131,7 +133,10 @@ def restore(
             time_limit=time_limit,
             report=report,
         )
-    share = float(found.mask.mean())
+        found = again_if_compressed(
+            found, stack.values[colours], stack.bad[colours], QUALITIES[quality], report
+        )
+    share = float((found.probability > 0.5).mean())
     if share > LITTLE_LEFT:
         warnings.warn(
             f"{share:.0%} of the values were judged corrupted; what is left does not "
