@@ -30,8 +30,9 @@ ORDER = {
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",
     "image.restore": """
-        kernels smooth likelihood lines judge mode detect borders tone patches tiles
-        comb spread ringing compressed front
+        kernels patch_kernels smooth likelihood lines judge mode detect screen borders
+        tone patches contexts clusters graphic rounds tile tiles comb
+        spread ringing compressed front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit

@@ -143,6 +143,12 @@ def restore(
             "determine a picture, and the result is a guess.",
             stacklevel=2,
         )
+    if found.untold:
+        warnings.warn(
+            "This image is no photograph, and does not repeat itself enough to tell "
+            "what is corrupted: it was left as it is.",
+            stacklevel=2,
+        )
     # Transparency, where there is some, goes back as it came.
     given = stack.values
     out, chance = given.copy(), np.zeros(given.shape, np.float32)

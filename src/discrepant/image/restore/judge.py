@@ -22,6 +22,7 @@ from discrepant.image.restore.lines import (
 )
 from discrepant.linalg import Array
 
+SURE = np.float32(1e4)  # odds of a value that is clean beyond doubt
 BINS = 256  # of values: those of the commonest kind of image
 
 
@@ -103,6 +104,8 @@ class Judge:
         The values that may be looked at; the others are corrupted.
     counted : ndarray of bool, optional
         The values among which common ones are looked for; by default the known ones.
+    sure : ndarray of bool, optional
+        The values that are clean beyond doubt, and teach nothing.
     belief : Belief, optional
         What to begin with, for instance what was learned from another part of the same
         picture; by default, that values which turn up everywhere are suspect.
@@ -121,10 +124,13 @@ class Judge:
         known: Array,
         *,
         counted: Array | None = None,
+        sure: Array | None = None,
         belief: Belief | None = None,
     ) -> None:
-        counted = known if counted is None else counted
         self.known = known
+        self._sure = np.zeros_like(known) if sure is None else known & sure
+        self._open = known & ~self._sure
+        counted = self._open if counted is None else counted
         self.dead = np.zeros((*y.shape[:2], 1), bool)
         self._y = y
         self._bin = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
@@ -150,6 +156,7 @@ class Judge:
     def clean_odds(self) -> Array:
         """Return the clean-to-corrupt odds of each value, but for its likelihood."""
         odds = (1 / self.belief.odds).astype(np.float32)[self._bin]
+        odds[self._sure] = SURE
         odds[~self.known | self.dead] = 0
         return odds
 
@@ -169,14 +176,22 @@ class Judge:
         )
         self.dead = rows | columns
         for _ in range(TUNING.rounds if rounds is None else rounds):
-            weight: Array = likelihood * self.clean_odds()
-            weight /= 1 + weight
+            weight = self._posterior(likelihood)
             self.belief = self._learned(weight)
+        return weight
+
+    def weighed(self, error: Array, scale: Array) -> Array:
+        """Return the same, and learn nothing."""
+        return self._posterior(density(error, scale))
+
+    def _posterior(self, likelihood: Array) -> Array:
+        weight: Array = likelihood * self.clean_odds()
+        weight /= 1 + weight
         return weight
 
     def _learned(self, weight: Array) -> Belief:
         """Return what follows from how likely each value is to be clean."""
-        wrong = np.where(self.known & ~self.dead, 1 - weight, 0)
+        wrong = np.where(self._open & ~self.dead, 1 - weight, 0)
         counts = np.bincount(self._bin.ravel(), wrong.ravel(), BINS)
         total = max(float(self._counts.sum()), 1)
         share = counts.sum() / total

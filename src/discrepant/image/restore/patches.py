@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import joblib
 import numpy as np
+from scipy.ndimage import maximum_filter
 
 from discrepant.image.restore.detect import Proceed
 from discrepant.image.restore.judge import Judge
@@ -46,6 +47,14 @@ class Tuning:
         Student's scale over the root mean square of errors, as in `detect`.
     floor : float
         No scale is finer than half a step of 8-bit values.
+    doubt : float
+        Where corruption is rare, a value with this chance of being corrupted is worth
+        a look.
+    unlikely : float
+        And one with this chance, in shares of corruption, if there is some.
+    moved, swayed : float
+        Changes of a value, an eighth of a grey level, and of a weight, of which the
+        next pass takes notice; what moves less is not predicted anew.
     settled : float
         Root mean square change of the image, a quarter of a grey level, below which
         another pass is not worth its time.
@@ -57,6 +66,10 @@ class Tuning:
     clip: float = 25.0
     scale_ratio: float = 0.8
     floor: float = 0.5 / 255
+    doubt: float = 0.002
+    unlikely: float = 0.15
+    moved: float = 0.0005
+    swayed: float = 0.01
     settled: float = 1e-3
 
 
@@ -85,7 +98,9 @@ class Search:
     passes: int = 2
 
 
-def predict(x: Array, y: Array, noise: Array, search: Search) -> tuple[Array, Array]:
+def predict(
+    x: Array, y: Array, noise: Array, search: Search, where: Array | None = None
+) -> tuple[Array, Array]:
     """Return each value's prediction from the others, and its variance.
 
     Parameters
@@ -96,31 +111,39 @@ def predict(x: Array, y: Array, noise: Array, search: Search) -> tuple[Array, Ar
         The observation and its variance, negative where it is not to be trusted.
     search : Search
         How thoroughly.
+    where : ndarray of bool, optional
+        The values of interest: patches without one are left out, and what no patch
+        holds is NaN. By default all.
     """
     channels = x.shape[2]
     if channels > MOST_CHANNELS:
         groups = np.array_split(np.arange(channels), -(-channels // MOST_CHANNELS))
-        parts = [predict(x[..., g], y[..., g], noise[..., g], search) for g in groups]
+        parts = [
+            predict(x[..., g], y[..., g], noise[..., g], search, where) for g in groups
+        ]
         mean, variance = (
             np.concatenate(part, axis=2) for part in zip(*parts, strict=True)
         )
         return mean, variance
-    from discrepant.image.restore.kernels import leave_one_out
+    from discrepant.image.restore.patch_kernels import leave_one_out
 
     x, y, noise = (np.ascontiguousarray(a, np.float32) for a in (x, y, noise))
     rows, columns, _ = x.shape
     size = min(SIZES[channels], rows, columns)
     stride = min(search.stride, size)
-    tops, lefts = _corners(rows - size, stride), _corners(columns - size, stride)
-    bands = [tops[k : k + BAND] for k in range(0, len(tops), BAND)]
+    down, across = _corners(rows - size, stride), _corners(columns - size, stride)
+    corners = _holding(down, across, size, where)
+    cuts = np.searchsorted(corners[0], down[BAND::BAND])
+    bands = [band for band in np.split(corners, cuts, axis=1) if band.size]
 
     def run(band: Array) -> tuple[int, Array]:
-        first = int(band[0])
-        shape = (3, int(band[-1]) + size - first, columns, channels)
+        first = int(band[0, 0])
+        shape = (3, int(band[0, -1]) + size - first, columns, channels)
         sums = np.zeros(shape, np.float32)
+        tops, lefts = np.ascontiguousarray(band)
         leave_one_out(
             *(x, y, noise),
-            *(band, lefts, first),
+            *(tops, lefts, first),
             *(size, search.reach, search.count),
             *(TUNING.ridge, TUNING.least),
             *sums,
@@ -131,7 +154,22 @@ def predict(x: Array, y: Array, noise: Array, search: Search) -> tuple[Array, Ar
     with ThreadPoolExecutor(joblib.cpu_count()) as pool:
         for first, part in pool.map(run, bands):
             sums[:, first : first + part.shape[1]] += part
-    return total / precision, times / precision
+    with np.errstate(invalid="ignore"):
+        return total / precision, times / precision
+
+
+def _holding(tops: Array, lefts: Array, size: int, where: Array | None) -> Array:
+    """Return the corners (2, n) of patches that hold a value of interest, by rows."""
+    corners = np.stack([a.ravel() for a in np.meshgrid(tops, lefts, indexing="ij")])
+    if where is None:
+        return corners
+    count = np.pad(where.any(axis=2), ((1, 0), (1, 0))).astype(np.int64)
+    count = count.cumsum(0).cumsum(1)
+    top, left = corners
+    inside = count[top + size, left + size] - count[top, left + size]
+    inside += count[top, left] - count[top + size, left]
+    holding: Array = corners[:, inside > 0]
+    return holding
 
 
 def _corners(last: int, stride: int) -> Array:
@@ -146,6 +184,7 @@ def refine(
     judge: Judge,
     search: Search,
     proceed: Proceed,
+    rare: bool = False,
 ) -> tuple[Array, Array, Array]:
     """Predict values from patches and judge them by it, in turn.
 
@@ -154,13 +193,15 @@ def refine(
     y, known : ndarray of shape (rows, columns, channels)
         The image on [0, 1] in single precision, and which values may be looked at.
     start : (x, weight)
-        What `detect` found.
+        What `detect` or `screen` found.
     judge : Judge
         Goes on learning.
     search : Search
         How thoroughly.
     proceed : callable
         Told the weights after each pass; says whether to go on.
+    rare : bool
+        Whether corruption is rare, so that only what is in doubt is looked at.
 
     Returns
     -------
@@ -169,23 +210,48 @@ def refine(
         replaced: those whose expected squared error if kept exceeds that of the guess.
     """
     guess, weight = start
-    replace = weight < TUNING.trusted
+    variance = np.full_like(guess, TUNING.least)
+    replace = ~known | (weight < TUNING.trusted)
     out = np.where(replace, guess, y)
     floor = np.float32(TUNING.floor**2)
     ratio = np.float32(TUNING.scale_ratio**2)
+    where = np.ones(y.shape, bool)
     for _ in range(search.passes):
+        if rare:
+            where = _in_doubt(known, weight, judge)
+        if not where.any():
+            break
         error = y - guess
         noise = np.where(weight > TUNING.trusted, (1 - weight) * error**2, -1)
         blend = np.where(known, weight * y + (1 - weight) * guess, guess)
-        guess, variance = predict(blend, y, noise, search)
-        error = y - guess
+        found, spread = predict(blend, y, noise, search, where)
+        # Around what is in doubt all is looked at; else, only what still moves.
+        seen = np.isfinite(found) if rare else where
+        guess, variance = np.where(seen, found, guess), np.where(seen, spread, variance)
+        error = np.where(seen, y - guess, 0) if rare else y - guess
         # How the squared errors compare with the variances that were predicted.
-        fit = local_mean(np.minimum(error**2 / variance, TUNING.clip), weight)
+        square = np.minimum(error**2 / variance, TUNING.clip)
+        fit = local_mean(square, weight * seen if rare else weight)
         scale = np.sqrt(ratio * fit * variance + floor)
-        weight = judge.weigh(error, scale)
+        last, weight = weight, judge.weigh(error, scale)
+        if rare:
+            weight = np.where(seen, weight, last)
         replace = ~known | ((1 - weight) * error**2 > weight * scale**2)
         before, out = out, np.where(replace, guess, y)
-        settled = float(np.mean((out - before) ** 2)) < TUNING.settled**2
+        step = np.abs(out - before)
+        settled = float(np.mean(step**2)) < TUNING.settled**2
         if not proceed(weight) or settled:
             break
+        moved = (step > TUNING.moved) | (np.abs(weight - last) > TUNING.swayed)
+        near = maximum_filter(moved.any(axis=2), 3)
+        where = np.repeat(near[..., None], y.shape[2], axis=2)
     return guess, weight, replace
+
+
+def _in_doubt(known: Array, weight: Array, judge: Judge) -> Array:
+    """Return what is worth a look where corruption is rare."""
+    share, doubt = judge.belief.share, TUNING.doubt
+    if share > doubt / 4:
+        doubt = min(doubt, TUNING.unlikely * share)
+    found: Array = ~known | (weight < 1 - doubt)
+    return found

@@ -94,28 +94,14 @@ def leverage(density: Array, stiffness: float, P: Array) -> Array:
     bending = (laplacian**2 + TUNING.tension * laplacian).ravel()
     values, vectors = np.linalg.eigh(P.astype(float))
     densities = np.linspace(0.02, 1, 50)
-    table = np.array(
-        [
-            [np.mean(1 / (level + stiffness * bending * value)) for value in values]
-            for level in densities
-        ]
-    )
-    table = table @ (vectors**2).T
+    pulls = densities[:, None, None] + stiffness * values[:, None] * bending
+    table = np.mean(1 / pulls, axis=2) @ (vectors**2).T
     out = np.empty_like(density)
     for channel in range(density.shape[2]):
         out[..., channel] = np.interp(
             density[..., channel], densities, table[:, channel]
         )
     return out
-
-
-def _bending(x: Array, P: Array) -> Array:
-    """Return ``Q x P``."""
-    from discrepant.image.restore.kernels import bend
-
-    out = np.empty_like(x)
-    bend(x, TUNING.tension, out)
-    return out if len(P) == 1 else out @ P
 
 
 def _conjugate(
@@ -128,32 +114,35 @@ def _conjugate(
     steps: int,
 ) -> Array:
     """Solve ``weight∘x + stiffness · Q x P = b``, preconditioned by the diagonal."""
+    from discrepant.image.restore.kernels import bend, descend, mix, pull, turn
 
-    def apply(v: Array) -> Array:
-        out = _bending(v, P)
-        out *= stiffness
-        out += weight * v
-        return out
+    shape, rows, channels = b.shape, len(b), b.shape[2]
+    b, weight, diagonal = (
+        np.ascontiguousarray(a, np.float32).reshape(rows, -1)
+        for a in (b, weight, diagonal)
+    )
+    x = np.array(start, np.float32, order="C").reshape(rows, -1)
+    Ap = np.empty_like(x)
 
-    x = start.copy()
-    r = b - apply(x)
-    z = r / diagonal
-    p = z.copy()
-    old = first = float(np.vdot(r, z))
+    def apply(v: Array) -> float:
+        """Write ``A v`` to Ap, and return ``⟨v, A v⟩``."""
+        bend(v.reshape(shape), np.float32(TUNING.tension), Ap.reshape(shape))
+        if channels > 1:
+            mix(Ap.reshape(-1, channels), P)
+        return float(pull(Ap, weight, v, stiffness))
+
+    apply(x)
+    r = b - Ap
+    p = r / diagonal
+    old = first = float(np.vdot(r, p))
     for _ in range(steps):
-        Ap = apply(p)
-        curvature = float(np.vdot(p, Ap))
+        curvature = apply(p)
         if old <= TUNING.settled * first or curvature <= 1e-30:  # no division by zero
             break
-        step = np.float32(old / curvature)
-        x += step * p
-        r -= step * Ap
-        z = r / diagonal
-        new = float(np.vdot(r, z))
-        p *= np.float32(new / old)
-        p += z
+        new = float(descend(x, r, p, Ap, diagonal, np.float32(old / curvature)))
+        turn(r, p, diagonal, np.float32(new / old))
         old = new
-    return x
+    return x.reshape(shape)
 
 
 def filled(y: Array, clean: Array) -> Array:

@@ -1,25 +1,20 @@
 """Tile by tile: an image of any size in bounded memory, within a time limit.
 
 Each tile sees a strip of its neighbours, decides on its own part alone, and learns what
-corruption looks like by itself. In a tile, border lines that are no part of the picture
-are taken off (`borders`); then a smooth image is fitted to the values that can be
-believed (`detect`), and patches that look alike predict one another (`patches`).
+corruption looks like by itself. What is done to one is told in `tile`.
 """
 
 import math
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from discrepant.image.restore.borders import separate
 from discrepant.image.restore.detect import TUNING as DETECTION
-from discrepant.image.restore.detect import detect
-from discrepant.image.restore.judge import Belief, Judge
-from discrepant.image.restore.patches import TUNING as PATCHES
-from discrepant.image.restore.patches import Search, refine
+from discrepant.image.restore.patches import Search
+from discrepant.image.restore.rounds import Rounds
+from discrepant.image.restore.tile import restore_tile
 from discrepant.image.restore.tone import Tone
 from discrepant.linalg import Array
 from discrepant.progress import Report
@@ -71,30 +66,12 @@ class Window:
 
 
 @dataclass(frozen=True, eq=False)
-class Tile:
-    """What was made of one tile, on [0, 1].
-
-    Attributes
-    ----------
-    guess : ndarray of shape (rows, columns, channels)
-        What each value should be.
-    weight : ndarray
-        The probability of each value to be clean.
-    replace : ndarray of bool
-        The values that are better replaced by the guess.
-    """
-
-    guess: Array
-    weight: Array
-    replace: Array
-
-
-@dataclass(frozen=True, eq=False)
 class Mended:
     """What was made of all tiles, in the image's own dtype and range.
 
-    ``values`` is the image with the values of ``mask`` replaced; the other attributes
-    are those of `Restoration`.
+    ``values`` is the image with the values of ``mask`` replaced; ``untold``, whether a
+    part was left as it is because nothing could be told of it; the other attributes are
+    those of `Restoration`.
     """
 
     values: Array
@@ -102,77 +79,7 @@ class Mended:
     probability: Array
     history: History
     complete: bool
-
-
-@dataclass
-class Rounds:
-    """Notes the rounds of a restoration, and says after each whether to go on.
-
-    Attributes
-    ----------
-    report : callable
-        Told the share of the work that is done; answers whether to go on.
-    tiles, most : int
-        How many tiles there are, and how many rounds each takes at most.
-    time_limit : float or None
-        Seconds for all of them.
-    stopped : bool
-        Whether the report asked to stop.
-    going : bool
-        The last answer.
-    complete : bool
-        Whether every answer was to go on.
-    """
-
-    report: Report
-    tiles: int
-    most: int
-    time_limit: float | None
-    stopped: bool = False
-    going: bool = True
-    complete: bool = True
-    _started: float = field(default_factory=time.perf_counter)
-    _rows: list[tuple[float, int, float]] = field(default_factory=list)
-    _tile: int = 0
-    _round: int = 0
-    _until: float = math.inf  # seconds at which this tile's time is over
-
-    def begin(self, tile: int) -> bool:
-        """Begin a tile; return whether there is time for it.
-
-        It has an even share of the time that is left. The first always begins: there
-        is a result however short the time.
-        """
-        self._tile, self._round = tile, 0
-        seconds = self._seconds()
-        if self.time_limit is not None:
-            left = max(self.time_limit - seconds, 0)
-            self._until = seconds + left / (self.tiles - tile)
-        self.going = not self.stopped and (tile == 0 or seconds < self._until)
-        self.complete = self.complete and self.going
-        return self.going
-
-    def proceed(self, weight: Array) -> bool:
-        """Note a round, and say whether to go on."""
-        seconds, share = self._seconds(), float(1 - weight.mean())
-        self._rows.append((seconds, self._tile, share))
-        self._round += 1
-        done = (self._tile + self._round / self.most) / self.tiles
-        self.stopped = not self.report(min(done, 1.0), f"{share:.0%} corrupted")
-        self.going = seconds < self._until and not self.stopped
-        self.complete = self.complete and self.going
-        return self.going
-
-    def history(self) -> History:
-        """Return one row a round."""
-        seconds, tile, share = np.array(self._rows, float).reshape(-1, 3).T
-        steps = np.arange(1, len(self._rows) + 1)
-        return History(
-            {"step": steps, "seconds": seconds, "tile": tile, "corrupted": share}
-        )
-
-    def _seconds(self) -> float:
-        return time.perf_counter() - self._started
+    untold: bool
 
 
 def windows(rows: int, columns: int, channels: int) -> Iterator[Window]:
@@ -222,11 +129,14 @@ def mend(
     probability = np.zeros(values.shape, np.float32)
     most = len(DETECTION.stiffness) + search.passes
     rounds = Rounds(report, len(places), most, time_limit)
+    untold = False
     for number, place in enumerate(places):
         own, known_bad = place.own, bad[place.own]
         if rounds.begin(number):
             seen = tone.forward(values[place.seen])
-            tile = restore_tile(seen, ~bad[place.seen], search, rounds)
+            levels = tone.levels
+            tile = restore_tile(seen, ~bad[place.seen], levels, search, rounds)
+            untold = untold or tile.untold
             mended = tone.backward(tile.guess[place.within])
             mask[own] = tile.replace[place.within]
             clean = tile.weight[place.within]
@@ -236,54 +146,4 @@ def mend(
             mask[own] = probability[own] = known_bad
         out[own] = np.where(mask[own], mended, out[own])
     report(1.0, f"{mask.mean():.0%} corrupted")
-    return Mended(out, mask, probability, rounds.history(), rounds.complete)
-
-
-def restore_tile(y: Array, known: Array, search: Search, rounds: Rounds) -> Tile:
-    """Restore one tile: the picture, and by itself each border that is none of it."""
-    rows, columns, known = separate(y, known)
-    inside = (rows, columns)
-    guess, weight, replace = y.copy(), np.zeros_like(y), np.zeros(y.shape, bool)
-    picture, belief = _restore_picture(y[inside], known[inside], search, rounds)
-    guess[inside], weight[inside] = picture.guess, picture.weight
-    replace[inside] = picture.replace
-    for line in _outside(y.shape, rows, columns):
-        # What corruption looks like is the same there, and known from the picture.
-        judge = Judge(y[line], known[line], belief=belief)
-        guess[line], weight[line] = detect(y[line], known[line], judge, _always)
-        replace[line] = weight[line] < PATCHES.trusted
-    return Tile(guess, weight, replace)
-
-
-def _restore_picture(
-    y: Array, known: Array, search: Search, rounds: Rounds
-) -> tuple[Tile, Belief]:
-    """Restore what belongs together; returns what was learned of the corruption too."""
-    judge = Judge(y, known)
-    x, weight = detect(y, known, judge, rounds.proceed)
-    tile = Tile(x, weight, weight < PATCHES.trusted)
-    if rounds.going:
-        found = refine(y, known, (x, weight), judge, search, rounds.proceed)
-        tile = Tile(*found)
-    return tile, judge.belief
-
-
-def _always(weight: Array) -> bool:
-    return True
-
-
-def _outside(shape: tuple[int, ...], rows: slice, columns: slice) -> Iterator[Place]:
-    """Yield the border lines that are not in the given rows and columns."""
-    whole = slice(None)
-    for edge in _ends(rows, shape[0]):
-        yield edge, whole
-    for edge in _ends(columns, shape[1]):
-        yield whole, edge
-
-
-def _ends(inner: slice, length: int) -> Iterator[slice]:
-    """Yield what lies before and after a slice, where there is something."""
-    start, stop, _ = inner.indices(length)
-    for edge in (slice(0, start), slice(stop, length)):
-        if edge.start < edge.stop:
-            yield edge
+    return Mended(out, mask, probability, rounds.history(), rounds.complete, untold)

@@ -34,6 +34,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+ANYTHING = 2.0**20  # values of a float: so many that chance hits none of them twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,13 @@ class Tone:
         if spans.max() <= TUNING.alike * spans.min():
             found = [_measures(np.concatenate(good))] * len(good)
         return cls(values.dtype, *np.array(found).T)
+
+    @property
+    def levels(self) -> float:
+        """How many values there may be; a float may be anything."""
+        if self.dtype.kind == "f":
+            return ANYTHING
+        return float(max(2, np.max(self.highest - self.lowest) + 1))
 
     def _bend(self, v: Array) -> Array:
         """Return values under the inverse hyperbolic sine, where it is asked for."""
