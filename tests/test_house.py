@@ -32,7 +32,7 @@ ORDER = {
     "image.restore": """
         kernels patch_kernels smooth likelihood lines judge mode detect screen borders
         tone patches contexts clusters graphic rounds tile tiles comb
-        spread ringing compressed front
+        spread ringing compressed outliers standing front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit
