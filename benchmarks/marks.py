@@ -42,8 +42,8 @@ def photographs(kept, size):
             "flower": load_sample_image("flower.jpg"),
             "grace_hopper": portrait,
             "motorcycle": data.stereo_motorcycle()[0],
-            "retina": data.retina(),
             "ihc": data.immunohistochemistry(),
+            "ihc, left": data.immunohistochemistry()[:, :300],
             "china, roof": load_sample_image("china.jpg")[:, 300:],
             "flower, left": load_sample_image("flower.jpg")[:, :300],
             "motorcycle, left": data.stereo_motorcycle()[0][:, :300],
@@ -55,6 +55,7 @@ def photographs(kept, size):
             "chelsea": data.chelsea(),
             "coffee": data.coffee(),
             "rocket": data.rocket(),
+            "retina": data.retina(),
         }
     return {name: middle(image[..., :3], size) for name, image in found.items()}
 

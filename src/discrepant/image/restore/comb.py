@@ -52,6 +52,18 @@ class Tuning:
     share : float
         Of the frequencies that must show it. Spoiled and saved, at least 19% did
         (per-channel salt-and-pepper at 30%, quality 90), saved and spoiled at most 7%.
+    finest : int
+        Frequencies ``u + v ≥ finest`` are the finest: an impulse has as much of them
+        as of the slow ones, ``u + v ≤ slow``, and a picture does not.
+    slow : int
+        See ``finest``.
+    least_energy, least_ratio : float
+        A block holds impulses if the mean square of its finest coefficients exceeds
+        the first, in grey levels squared, and that of its slow ones times the second.
+    impulsive_share, impulsive_ratio : float
+        Of the blocks that must hold some, and the least median of the ratio. Of 18
+        photographs saved at quality 75 to 98 the largest were 0.48 and 0.14; of the
+        same with 5% of each channel spoiled before, the least were 0.67 and 0.20.
     most_blocks : int
         Blocks looked at, evenly taken: more would not change the answer.
     """
@@ -61,6 +73,12 @@ class Tuning:
     fewest: int = 20
     surprise: float = 6.0
     share: float = 0.1
+    finest: int = 9
+    slow: int = 4
+    least_energy: float = 9.0
+    least_ratio: float = 0.1
+    impulsive_share: float = 0.55
+    impulsive_ratio: float = 0.17
     most_blocks: int = 16384
 
 
@@ -73,6 +91,25 @@ def luma(values: Array) -> Array:
         return values[..., 0].astype(np.float32)
     plane: Array = (values @ LUMA).astype(np.float32)
     return plane
+
+
+def impulsive(values: Array) -> Array | None:
+    """Return the pixels of the blocks that hold impulses; None if most hold none."""
+    plane = luma(values)
+    square = dctn(_blocks(plane), axes=(1, 2), norm="ortho") ** 2
+    order = np.add.outer(np.arange(BLOCK), np.arange(BLOCK))
+    fine = square[:, order >= TUNING.finest].mean(axis=1)
+    slow = square[:, (order > 0) & (order <= TUNING.slow)].mean(axis=1)
+    hold = (fine > TUNING.least_energy) & (fine > TUNING.least_ratio * slow)
+    if not len(hold) or hold.mean() < TUNING.impulsive_share:
+        return None
+    if np.median(fine / (slow + 1)) < TUNING.impulsive_ratio:
+        return None
+    rows, columns = (n // BLOCK for n in plane.shape)
+    out = np.zeros((*plane.shape, 1), bool)
+    pixels = hold.reshape(rows, columns).repeat(BLOCK, 0).repeat(BLOCK, 1)
+    out[: rows * BLOCK, : columns * BLOCK, 0] = pixels
+    return out
 
 
 def rounding(values: Array, mask: Array) -> float | None:

@@ -51,6 +51,16 @@ class Tuning:
         How often values that were cut to the range are made anew.
     cut_step : float
         And how far each time: beyond 1 it converges faster, at 2 not at all.
+    means : tuple of float
+        Windows of the means that are tried on flat ground, in pixels.
+    judged : float
+        The window over which guesses are compared by their errors: wide, since noise
+        is in all of them.
+    favour : float
+        A mean is preferred if its squared errors are at most so many times those of
+        the patches: these predict some of the ringing too, which is no merit.
+    least_doubt : float
+        Variance of a mean, at least, as a share of that of a value.
     window : float
         Of the Gaussian mean that colour starts from, in its own pixels.
     cell : int
@@ -71,6 +81,10 @@ class Tuning:
     kinds: tuple[float, ...] = (2.0, 4.0, 8.0)
     cut_rounds: int = 10
     cut_step: float = 1.8
+    means: tuple[float, ...] = (2.0, 4.0)
+    judged: float = 8.0
+    favour: float = 1.4
+    least_doubt: float = 0.02
     window: float = 2.0
     cell: int = 16
     held: float = 0.5
@@ -233,14 +247,49 @@ def _brightness(
     for last in range(passes, -1, -1):
         spread = Spread.of(y[..., 0] - guess[..., 0], doubt[..., 0], finest, kind)
         precision = np.where(known, spread.precision[..., None], 1e-6)
-        own = precision * doubt / (1 + precision * doubt)
-        picture = own * y + (1 - own) * guess
+        best, sure = guess, doubt
+        if not last:
+            best, sure = _simplest(y, precision, guess, doubt, finest)
+        own = precision * sure / (1 + precision * sure)
+        picture = own * y + (1 - own) * best
         if last:
             guess, doubt = predict(picture, y, 1 / precision, search)
             doubt *= np.float32(TUNING.doubt_ratio)
     gross = spread.variances > TUNING.gross**2 * finest
     wrong = spread.belongs[gross].sum(axis=0)[..., None]
     return Plane(picture, guess, doubt, np.where(known, wrong, 1))
+
+
+def _simplest(
+    y: Array, precision: Array, guess: Array, doubt: Array, finest: float
+) -> tuple[Array, Array]:
+    """Return the guess, or a mean of what is around where that predicts better.
+
+    On flat ground nothing is better than a mean over many values. All are judged alike:
+    by their errors at values that they were not told.
+    """
+    weight = np.minimum(precision * np.float32(finest), 1)
+    whole = np.maximum(blur(weight, TUNING.judged), 1e-6)
+    least = blur(weight * (y - guess) ** 2, TUNING.judged) / whole
+    for window in TUNING.means:
+        centre = blur(_point(), window).max()  # a value is not told itself
+        total = np.maximum(blur(weight, window) - centre * weight, 1e-6)
+        mean = (blur(weight * y, window) - centre * weight * y) / total
+        strayed = blur(weight * (y - mean) ** 2, TUNING.judged) / whole
+        better = strayed < np.float32(TUNING.favour) * least
+        least = np.where(better, strayed / np.float32(TUNING.favour), least)
+        guess = np.where(better, mean, guess)
+        left = np.maximum(strayed - finest, TUNING.least_doubt * finest)
+        doubt = np.where(better, left, doubt)
+    return guess, doubt.astype(np.float32)
+
+
+def _point() -> Array:
+    """Return an image of one value, in the middle of zeros."""
+    side = 8 * int(max(TUNING.means))
+    point = np.zeros((2 * side + 1, 2 * side + 1, 1), np.float32)
+    point[side, side] = 1
+    return point
 
 
 def _kept(y: Array, picture: Array) -> float:
