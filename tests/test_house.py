@@ -31,8 +31,8 @@ ORDER = {
     "image.files": "picture pillow tiff formats",
     "image.restore": """
         kernels patch_kernels smooth likelihood lines judge mode detect screen borders
-        tone patches contexts clusters graphic rounds tile tiles comb
-        spread ringing compressed outliers standing front
+        tone patches contexts clusters graphic rounds tile tiles planes
+        comb spread ringing compressed outliers standing front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit

