@@ -65,7 +65,8 @@ class Tuning:
         photographs saved at quality 75 to 98 the largest were 0.48 and 0.14; of the
         same with 5% of each channel spoiled before, the least were 0.67 and 0.20.
     side : int
-        Rows and columns in the middle that are looked at: 16,384 blocks.
+        Rows and columns in the middle that are looked at: 2,304 blocks tell enough, and
+        all would cost more than the rest of a quick restoration.
     """
 
     fastest: int = 6
@@ -79,7 +80,7 @@ class Tuning:
     least_ratio: float = 0.1
     impulsive_share: float = 0.55
     impulsive_ratio: float = 0.17
-    side: int = 1024
+    side: int = 384
 
 
 TUNING = Tuning()
