@@ -58,7 +58,7 @@ TUNING = Tuning()
 
 
 def detect(
-    y: Array, known: Array, judge: Judge, proceed: Proceed
+    y: Array, known: Array, judge: Judge, proceed: Proceed, noise: float = 0.0
 ) -> tuple[Array, Array]:
     """Find the corrupted values, and a smooth image through the others.
 
@@ -70,6 +70,8 @@ def detect(
         Learns the share and the values of the corruption.
     proceed : callable
         Told the weights after each round; says whether to go on.
+    noise : float
+        Variance that every clean value is known to have.
 
     Returns
     -------
@@ -96,7 +98,10 @@ def detect(
             square = np.minimum(error**2, most)
             mean = float((weight * square).sum() / max(float(weight.sum()), 1e-6))
             square = np.full(y.shape, mean, np.float32)
-        ratio, floor = np.float32(TUNING.scale_ratio), np.float32(TUNING.floor**2)
+        ratio, floor = (
+            np.float32(TUNING.scale_ratio),
+            np.float32(TUNING.floor**2 + noise),
+        )
         scale = ratio * np.sqrt(square + floor)
         weight = judge.weigh(error, scale)
         x = smooth(y, weight, next_, P, x)

@@ -15,7 +15,9 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.image.arrays import Stack
+from discrepant.image.restore.compressed import again_if_compressed
 from discrepant.image.restore.patches import Search
+from discrepant.image.restore.standing import with_outliers
 from discrepant.image.restore.tiles import mend
 from discrepant.linalg import Array
 from discrepant.progress import Progress, reporting
@@ -44,7 +46,8 @@ class Restoration:
     corruption : ndarray
         Input minus restored image, zero where ``mask`` is False; signed.
     mask : ndarray of bool
-        The values judged corrupted, or marked as bad.
+        The values judged corrupted, or marked as bad. Of an image that was spoiled
+        before it was saved as JPEG these are whole blocks.
     probability : ndarray
         The probability of each value being corrupted.
     history : History
@@ -72,6 +75,9 @@ def restore(
     mask: Any = None,
     channel_axis: int | None = -1,
     time_limit: float | None = None,
+    sensitivity: float = 1.0,
+    gain: float | None = None,
+    read_noise: float = 0.0,
     progress: bool | Progress | None = None,
 ) -> Restoration:
     """Remove gross corruption of unknown kind and amount from one image.
@@ -97,6 +103,12 @@ def restore(
     time_limit : float, optional
         Seconds after which the best result so far is handed back; parts of a large
         image that were not reached stay as they were.
+    sensitivity : float
+        Values that stand out of the noise of a smooth ground, such as weak hot pixels,
+        are flagged at a false discovery rate of 1% times this.
+    gain, read_noise : float, optional
+        A detector's electrons a unit, and its noise in the dark in electrons, where
+        known; without a gain the noise of a smooth ground is measured.
     progress : bool or callable, optional
         True shows a bar; a callable is told ``(share done, note)``, and ends the work
         with the best so far if it returns False.
@@ -119,6 +131,14 @@ def restore(
         raise InputError(f'quality must be "best" or "fast", got {quality!r}.')
     if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
         raise InputError(f"time_limit must be a positive number, got {time_limit!r}.")
+    if not (isinstance(sensitivity, Real) and 0 < sensitivity <= 50):
+        raise InputError(
+            f"sensitivity must be a number above 0, up to 50, got {sensitivity!r}."
+        )
+    if gain is not None and not (isinstance(gain, Real) and gain > 0):
+        raise InputError(f"gain must be a positive number, got {gain!r}.")
+    if not (isinstance(read_noise, Real) and read_noise >= 0):
+        raise InputError(f"read_noise must be 0 or more, got {read_noise!r}.")
     stack = Stack.of(image, mask, channel_axis)
     colours = np.s_[..., : stack.colours]
     if stack.bad[colours].all():
@@ -131,7 +151,14 @@ def restore(
             time_limit=time_limit,
             report=report,
         )
-    share = float(found.mask.mean())
+        found = again_if_compressed(
+            found, stack.values[colours], stack.bad[colours], QUALITIES[quality], report
+        )
+    found = with_outliers(
+        *(found, stack.values[colours], stack.bad[colours]),
+        *(float(sensitivity), gain, float(read_noise)),
+    )
+    share = float((found.probability > 0.5).mean())
     if share > LITTLE_LEFT:
         warnings.warn(
             f"{share:.0%} of the values were judged corrupted; what is left does not "

@@ -1,0 +1,339 @@
+"""Images that were spoiled first and saved as JPEG second.
+
+JPEG keeps brightness in full and colour at half the rows and columns, and rounds both:
+an impulse in one channel becomes one of brightness, ringing in its block, and a stain
+of colour over sixteen pixels. So brightness and colour are restored each by itself:
+a smooth start, then patches that predict one another from what each value tells of the
+picture (`spread`). Brightness, once restored, guides the colour. In blocks that hold
+corruption nothing was spared, and all of their values are replaced; the others stay.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from discrepant.image.restore.detect import detect
+from discrepant.image.restore.judge import Judge
+from discrepant.image.restore.likelihood import blur
+from discrepant.image.restore.patches import Search, predict
+from discrepant.image.restore.planes import (
+    TO_COLOURS,
+    TO_PLANES,
+    doubled,
+    halved,
+    sampled,
+    unclipped,
+)
+from discrepant.image.restore.spread import Spread
+from discrepant.image.restore.tiles import Place
+from discrepant.linalg import Array
+from discrepant.progress import Report
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was chosen by trial; `python benchmarks/marks.py --only jpeg` measures it.
+
+    Attributes
+    ----------
+    start_doubt : float
+        Variance of the smooth start, that of 8 grey levels.
+    doubt_ratio : float
+        True over predicted variance of what patches predict from one another.
+    passes : int
+        How often patches predict all anew, at most.
+    colour_passes : int
+        The same for colour, each time.
+    colour_deviation : float
+        The least by which a clean colour strays: stains ring too, and patches would
+        follow them.
+    kinds : tuple of float
+        Bounds of how far a value strays, in standard deviations.
+    means : tuple of float
+        Windows of the means that are tried on flat ground, in pixels.
+    judged : float
+        The window over which guesses are compared by their errors: wide, since noise
+        is in all of them.
+    favour : float
+        A mean is preferred if its squared errors are at most so many times those of
+        the patches: these predict some of the ringing too, which is no merit.
+    least_doubt : float
+        Variance of a mean, at least, as a share of that of a value.
+    window : float
+        Of the Gaussian mean that colour starts from, in its own pixels.
+    cell : int
+        Pixels of a cell that is replaced as a whole: a block of colour.
+    held : float
+        A cell is replaced if so many of its values, in the mean, are impulses.
+    gross : float
+        An impulse strays by more than so many standard deviations of a clean value.
+    side, overlap : int
+        Pixels of a tile and what it sees beyond; multiples of a cell.
+    """
+
+    start_doubt: float = (8 / 255) ** 2
+    doubt_ratio: float = 1.5
+    passes: int = 4
+    colour_passes: int = 2
+    colour_deviation: float = 8 / 255
+    kinds: tuple[float, ...] = (2.0, 4.0, 8.0)
+    means: tuple[float, ...] = (2.0, 4.0)
+    judged: float = 8.0
+    favour: float = 1.4
+    least_doubt: float = 0.02
+    window: float = 2.0
+    cell: int = 16
+    held: float = 0.5
+    gross: float = 3.0
+    side: int = 512
+    overlap: int = 32
+
+
+TUNING = Tuning()
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """One plane restored.
+
+    Attributes
+    ----------
+    picture : ndarray of shape (rows, columns, 1)
+        What each value should be, itself considered.
+    guess, doubt : ndarray
+        What the others say it should be, and the variance of that.
+    wrong : ndarray
+        How likely each value is an impulse.
+    """
+
+    picture: Array
+    guess: Array
+    doubt: Array
+    wrong: Array
+
+
+def unring(
+    values: Array, bad: Array, deviation: float, search: Search, report: Report
+) -> tuple[Array, Array, Array] | None:
+    """Restore an image that was spoiled before JPEG; None if the report said to stop.
+
+    Parameters
+    ----------
+    values, bad : ndarray of shape (rows, columns, channels)
+        The image, of 8 bits and one or three channels, and what is known to be wrong.
+    deviation : float
+        That of JPEG's rounding, in grey levels (`comb.rounding`).
+    search : Search
+        How thoroughly.
+    report : callable
+        Told ``(share done, note)``; answers whether to go on.
+
+    Returns
+    -------
+    values, mask, probability : ndarray
+        The image restored, which values were replaced, and how likely each value is
+        to have been an impulse.
+    """
+    unit = values.astype(np.float32) / 255
+    out, mask = values.copy(), np.zeros(values.shape, bool)
+    probability = np.zeros(values.shape, np.float32)
+    tiles = list(_tiles(*values.shape[:2]))
+    for number, (own, seen, within) in enumerate(tiles):
+        if not report(number / len(tiles), "spoiled before JPEG"):
+            return None
+        picture, wrong = _tile(unit[seen], ~bad[seen], deviation / 255, search)
+        held = _cells(wrong) | bad[seen].any(axis=2, keepdims=True)
+        rounded = np.rint(255 * np.clip(picture, 0, 1)).astype(values.dtype)[within]
+        mask[own] = held[within]
+        out[own] = np.where(mask[own], rounded, values[own])
+        probability[own] = np.where(bad[own], 1, wrong[within])
+    return out, mask, probability
+
+
+def _tile(
+    y: Array, known: Array, deviation: float, search: Search
+) -> tuple[Array, Array]:
+    """Return a tile's picture and the probability of its values to be wrong."""
+    finest = deviation**2
+    passes = min(search.passes, TUNING.passes)
+    whole: Array = np.min(known, axis=2, keepdims=True)
+    if y.shape[2] == 1:
+        start = _start(y, whole, finest)
+        bright = _brightness(y, whole, start, finest, search, passes)
+        return bright.picture, bright.wrong
+    rows, columns, _ = y.shape
+    pad = ((0, rows % 2), (0, columns % 2), (0, 0))
+    y, whole = np.pad(y, pad, "edge"), np.pad(whole, pad, "edge")
+    planes = (unclipped(y) @ TO_PLANES.T).astype(np.float32)
+    light, tint = planes[..., :1], sampled(planes[..., 1:])
+    seen = halved(whole.astype(np.float32)) > 0.99
+    bright = _brightness(light, whole, _start(light, whole, finest), finest, search, 2)
+    kept = _kept(light, bright.picture)
+    hue, kind = None, None
+    for _ in range(2 if passes > 2 else 1):
+        # Where brightness strays colour does, and the other way round: an impulse is
+        # in both. How much the one tells of the other is learned kind by kind.
+        strays = np.abs(light - bright.picture) / deviation
+        kind = _kinds(_largest(strays))
+        hue = _colour(tint, seen, bright.picture, kept, finest, kind, search)
+        strays = np.abs(tint - hue).max(axis=2, keepdims=True) / deviation
+        kind = _kinds(strays).repeat(2, 0).repeat(2, 1)
+        so_far = bright.guess, bright.doubt
+        bright = _brightness(light, whole, so_far, finest, search, passes // 2, kind)
+    assert hue is not None
+    mended = np.concatenate([bright.picture, doubled(hue)], axis=2) @ TO_COLOURS.T
+    wrong = np.repeat(bright.wrong, 3, axis=2)
+    return mended[:rows, :columns], wrong[:rows, :columns]
+
+
+def _kinds(strays: Array) -> Array:
+    """Return how far values stray, in a few classes."""
+    kinds: Array = np.digitize(strays[..., 0], TUNING.kinds)
+    return kinds
+
+
+def _largest(a: Array) -> Array:
+    """Return the largest of 2×2 pixels."""
+    rows = np.maximum(a[::2], a[1::2])
+    largest: Array = np.maximum(rows[:, ::2], rows[:, 1::2])
+    return largest
+
+
+def _start(y: Array, known: Array, finest: float) -> tuple[Array, Array]:
+    """Return a smooth picture to begin with, and its variance."""
+    guess, _ = detect(y, known, Judge(y, known), lambda weight: True, noise=finest)
+    return guess, np.full(y.shape, TUNING.start_doubt, np.float32)
+
+
+def _brightness(
+    y: Array,
+    known: Array,
+    start: tuple[Array, Array],
+    finest: float,
+    search: Search,
+    passes: int,
+    kind: Array | None = None,
+) -> Plane:
+    """Restore one plane by itself, from a guess and its variance on."""
+    guess, doubt = start
+    for last in range(passes, -1, -1):
+        spread = Spread.of(y[..., 0] - guess[..., 0], doubt[..., 0], finest, kind)
+        precision = np.where(known, spread.precision[..., None], 1e-6)
+        best, sure = guess, doubt
+        if not last:
+            best, sure = _simplest(y, precision, guess, doubt, finest)
+        own = precision * sure / (1 + precision * sure)
+        picture = own * y + (1 - own) * best
+        if last:
+            guess, doubt = predict(picture, y, 1 / precision, search)
+            doubt *= np.float32(TUNING.doubt_ratio)
+    gross = spread.variances > TUNING.gross**2 * finest
+    wrong = spread.belongs[gross].sum(axis=0)[..., None]
+    return Plane(picture, guess, doubt, np.where(known, wrong, 1))
+
+
+def _simplest(
+    y: Array, precision: Array, guess: Array, doubt: Array, finest: float
+) -> tuple[Array, Array]:
+    """Return the guess, or a mean of what is around where that predicts better.
+
+    On flat ground nothing is better than a mean over many values. All are judged alike:
+    by their errors at values that they were not told.
+    """
+    weight = np.minimum(precision * np.float32(finest), 1)
+    whole = np.maximum(blur(weight, TUNING.judged), 1e-6)
+    least = blur(weight * (y - guess) ** 2, TUNING.judged) / whole
+    for window in TUNING.means:
+        centre = blur(_point(), window).max()  # a value is not told itself
+        total = np.maximum(blur(weight, window) - centre * weight, 1e-6)
+        mean = (blur(weight * y, window) - centre * weight * y) / total
+        strayed = blur(weight * (y - mean) ** 2, TUNING.judged) / whole
+        better = strayed < np.float32(TUNING.favour) * least
+        least = np.where(better, strayed / np.float32(TUNING.favour), least)
+        guess = np.where(better, mean, guess)
+        left = np.maximum(strayed - finest, TUNING.least_doubt * finest)
+        doubt = np.where(better, left, doubt)
+    return guess, doubt.astype(np.float32)
+
+
+def _point() -> Array:
+    """Return an image of one value, in the middle of zeros."""
+    side = 8 * int(max(TUNING.means))
+    point = np.zeros((2 * side + 1, 2 * side + 1, 1), np.float32)
+    point[side, side] = 1
+    return point
+
+
+def _kept(y: Array, picture: Array) -> float:
+    """Return the share of brightness that impulses left, in the mean.
+
+    With a share p of values replaced by others that know nothing of the picture, the
+    mean of what is seen is ``(1 − p) x`` plus a constant: a regression finds 1 − p.
+    """
+    x = picture - picture.mean()
+    slope = float((x * y).sum() / max(float((x * x).sum()), 1e-9))
+    return float(np.clip(slope, 0.2, 1))
+
+
+def _colour(
+    y: Array,
+    seen: Array,
+    bright: Array,
+    kept: float,
+    finest: float,
+    kind: Array,
+    search: Search,
+) -> Array:
+    """Restore the colour differences, at half size."""
+    finest = max(finest, TUNING.colour_deviation**2)
+    guide = halved(bright)
+    weight = seen.astype(np.float32)
+    total = np.maximum(blur(weight, TUNING.window), 1e-3)
+    guess = blur(weight * y, TUNING.window) / total / np.float32(kept)
+    doubt = np.full(y.shape, TUNING.start_doubt, np.float32)
+    for last in range(TUNING.colour_passes, -1, -1):
+        noise, told = np.empty_like(y), np.empty_like(y)
+        for c in range(2):
+            spread = Spread.of(y[..., c] - guess[..., c], doubt[..., c], finest, kind)
+            # Impulses draw colours to grey: all do so by 1 − kept in the mean, clean
+            # ones not at all, so the others by the more.
+            drawn = min((1 - kept) / max(1 - float(spread.shares[0]), 1e-3), 0.8)
+            sure = spread.clean / (finest * spread.precision)
+            told[..., c] = y[..., c] * (sure + (1 - sure) / (1 - drawn))
+            noise[..., c] = 1 / np.where(seen[..., 0], spread.precision, 1e-6)
+        own = doubt / (noise + doubt)
+        picture: Array = own * told + (1 - own) * guess
+        if last:
+            joint, both = (np.concatenate([guide, a], axis=2) for a in (picture, told))
+            trust = np.concatenate([np.full_like(guide, finest), noise], axis=2)
+            found, doubts = predict(joint, both, trust, search)
+            guess = found[..., 1:]
+            doubt = doubts[..., 1:] * np.float32(TUNING.doubt_ratio)
+    return picture
+
+
+def _cells(wrong: Array) -> Array:
+    """Return which values lie in a cell that holds corruption."""
+    rows, columns = wrong.shape[:2]
+    side = TUNING.cell if wrong.shape[2] > 1 else TUNING.cell // 2
+    down, across = np.arange(0, rows, side), np.arange(0, columns, side)
+    most = np.add.reduceat(np.add.reduceat(wrong.max(axis=2), down, 0), across, 1)
+    held = (most > TUNING.held).repeat(side, 0).repeat(side, 1)[:rows, :columns]
+    found: Array = np.broadcast_to(held[..., None], wrong.shape)
+    return found
+
+
+def _tiles(rows: int, columns: int) -> Iterator[tuple[Place, Place, Place]]:
+    """Yield a tile's own part, what it sees, and where its own part lies in that."""
+    for down in _parts(rows):
+        for across in _parts(columns):
+            own, seen, within = zip(down, across, strict=True)
+            yield own, seen, within
+
+
+def _parts(length: int) -> Iterator[tuple[slice, slice, slice]]:
+    for start in range(0, length, TUNING.side):
+        stop = min(start + TUNING.side, length)
+        low, high = max(start - TUNING.overlap, 0), min(stop + TUNING.overlap, length)
+        yield slice(start, stop), slice(low, high), slice(start - low, stop - low)

@@ -1,0 +1,118 @@
+"""Images that went through JPEG after they were spoiled, and weak hot pixels."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.ndimage import gaussian_filter, median_filter
+
+from discrepant import restore
+from discrepant.errors import InputError
+from discrepant.image.noise import salt_and_pepper
+from discrepant.image.restore.comb import impulsive, rounding
+from discrepant.image.restore.spread import Spread
+
+
+def picture(channels):
+    """Return smooth shapes with edges and stripes, 96×96, of 8 bits."""
+    rng = np.random.default_rng(5)
+    ground = gaussian_filter(rng.normal(size=(96, 96, channels)), (9, 9, 0))
+    ground = 128 + 60 * ground / np.abs(ground).max()
+    ground[30:60, 20:70] += 45
+    ground[:, 48:] += 12 * np.sin(np.arange(48))[:, None]
+    return np.rint(np.clip(ground, 0, 255)).astype(np.uint8)
+
+
+def spoiled(image, share):
+    return np.rint(255 * salt_and_pepper(image / 255, share, random_state=1)[0]).astype(
+        np.uint8
+    )
+
+
+def saved(image, quality):
+    file = io.BytesIO()
+    Image.fromarray(image.squeeze()).save(file, "JPEG", quality=quality)
+    return np.asarray(Image.open(file)).reshape(image.shape)
+
+
+def error(image, truth):
+    return float(np.mean((image.astype(float) - truth) ** 2))
+
+
+@pytest.mark.parametrize("quality", [90, 75])
+@pytest.mark.parametrize(("channels", "share"), [(1, 0.05), (3, 0.05), (3, 0.3)])
+def test_no_median_is_as_good_after_jpeg(channels, share, quality):
+    truth = picture(channels)
+    given = saved(spoiled(truth, share), quality)
+    medians = [error(median_filter(given, (k, k, 1)), truth) for k in (3, 5, 7)]
+    assert error(restore(given, quality="fast").image, truth) < 0.9 * min(medians)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_an_image_that_was_only_saved_comes_back_as_it_was(channels):
+    given = saved(picture(channels), 75)
+    assert impulsive(given) is None
+    np.testing.assert_array_equal(restore(given, quality="fast").image, given)
+
+
+def test_the_comb_is_in_the_spoiled_blocks_only_if_they_were_saved():
+    truth = picture(1)
+    everywhere = np.ones(truth.shape, bool)
+    deviation = rounding(saved(spoiled(truth, 0.1), 75), everywhere)
+    # The standard's steps at quality 75, half of those at 50: rms of q / √12.
+    assert deviation == pytest.approx(9.7, rel=0.1)
+    before = saved(truth, 75)
+    after = spoiled(before, 0.1)
+    assert rounding(after, after != before) is None
+
+
+def test_the_shares_of_a_mixture_of_scales_are_learned():
+    rng = np.random.default_rng(0)
+    far = rng.random((200, 200)) < 0.2
+    drawn = rng.normal(size=far.shape) * np.where(far, 0.32, 0.01)
+    doubt = np.full(far.shape, 1e-6)
+    spread = Spread.of(drawn, doubt, 0.01**2)
+    assert spread.shares[0] == pytest.approx(0.8, abs=0.05)
+    assert spread.clean[~far].mean() > 0.9 > 0.1 > spread.clean[far].mean()
+    by_kind = Spread.of(drawn, doubt, 0.01**2, kind=far.astype(int))
+    assert by_kind.clean[far].mean() < spread.clean[far].mean()
+
+
+def hot(share, seed=0):
+    """Return a smooth ground with Poisson noise and hot pixels of 8 deviations."""
+    rng = np.random.default_rng(seed)
+    ground = 200 * (1 + np.sin(3 * np.mgrid[:192, :192][0] / 192) / 2)
+    mask = rng.random(ground.shape) < share
+    given = rng.poisson(ground) + np.where(mask, 8 * np.sqrt(ground), 0)
+    return np.rint(given).astype(np.uint16), mask
+
+
+def test_weak_hot_pixels_are_found_at_a_false_discovery_rate():
+    given, mask = hot(0.01)
+    found = restore(given, quality="fast")
+    assert found.mask[mask].mean() >= 0.9
+    assert (found.mask & ~mask).sum() <= 0.02 * found.mask.sum()
+    assert found.probability[mask].mean() > 0.9
+    assert found.probability[~mask].mean() < 0.01
+
+
+def test_noise_alone_is_neither_flagged_nor_removed():
+    given, _ = hot(0.0, seed=3)
+    np.testing.assert_array_equal(restore(given, quality="fast").image, given)
+
+
+def test_a_detector_that_is_known_needs_no_measuring():
+    given, mask = hot(0.01)
+    found = restore(given, quality="fast", gain=1.0, read_noise=0.5)
+    assert found.mask[mask].mean() >= 0.9
+    few = restore(given, quality="fast", gain=0.05)  # noise would be 4.5 times larger
+    assert few.mask[mask].mean() < 0.1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"sensitivity": 0}, {"gain": -1.0}, {"read_noise": -1.0}]
+)
+def test_words_that_mean_nothing_are_refused(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        restore(np.zeros((8, 8)), **wrong)
