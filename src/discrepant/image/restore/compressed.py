@@ -23,10 +23,11 @@ def again_if_compressed(
 
     Only images of 8 bits, grey or of three colours, are JPEG's; and only where the
     first attempt found some corruption, or nearly all blocks have the spectrum of
-    impulses, is there anything to look at, so that a clean image stays as it was.
+    impulses, is there anything to look at, so that a clean image stays as it was. A
+    graphic is exact, and so was not JPEG's.
     """
     jpegs_own = values.dtype == np.uint8 and values.shape[2] in (1, 3)
-    if not (jpegs_own and found.complete):
+    if not (jpegs_own and found.complete) or found.graphic:
         return found
     deviation = rounding(values, found.mask & ~bad) if found.mask.any() else None
     if deviation is None:

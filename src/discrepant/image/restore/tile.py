@@ -40,12 +40,15 @@ class Tile:
         The values that are better replaced by the guess.
     untold : bool
         Whether nothing could be told of it, so that it was left as it is.
+    graphic : bool
+        Whether it was judged as a graphic.
     """
 
     guess: Array
     weight: Array
     replace: Array
     untold: bool = False
+    graphic: bool = False
 
 
 def restore_tile(
@@ -92,7 +95,8 @@ def _graphic(
     """Restore a graphic, and the photographs in it."""
     lost = np.isnan(found.mended)
     guess = np.where(lost, y, found.mended)
-    tile = Tile(guess, 1 - found.probability, found.wrong | ~known, found.untold)
+    wrong = found.wrong | ~known
+    tile = Tile(guess, 1 - found.probability, wrong, found.untold, graphic=True)
     # Corruption falls everywhere alike: none in the graphic, none in the photograph.
     settled = found.share == 0 and found.settled.mean() > 0.5
     if not lost.any() and (settled or not found.photograph.any()):
@@ -109,6 +113,7 @@ def _graphic(
         np.where(open_, picture.weight, tile.weight),
         np.where(open_, picture.replace, tile.replace),
         found.untold,
+        graphic=True,
     )
 
 

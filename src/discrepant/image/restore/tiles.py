@@ -70,8 +70,8 @@ class Mended:
     """What was made of all tiles, in the image's own dtype and range.
 
     ``values`` is the image with the values of ``mask`` replaced; ``untold``, whether a
-    part was left as it is because nothing could be told of it; the other attributes are
-    those of `Restoration`.
+    part was left as it is because nothing could be told of it; ``graphic``, whether a
+    part was judged as a graphic; the other attributes are those of `Restoration`.
     """
 
     values: Array
@@ -80,6 +80,7 @@ class Mended:
     history: History
     complete: bool
     untold: bool
+    graphic: bool
 
 
 def windows(rows: int, columns: int, channels: int) -> Iterator[Window]:
@@ -129,14 +130,14 @@ def mend(
     probability = np.zeros(values.shape, np.float32)
     most = len(DETECTION.stiffness) + search.passes
     rounds = Rounds(report, len(places), most, time_limit)
-    untold = False
+    untold = graphic = False
     for number, place in enumerate(places):
         own, known_bad = place.own, bad[place.own]
         if rounds.begin(number):
             seen = tone.forward(values[place.seen])
             levels = tone.levels
             tile = restore_tile(seen, ~bad[place.seen], levels, search, rounds)
-            untold = untold or tile.untold
+            untold, graphic = untold or tile.untold, graphic or tile.graphic
             mended = tone.backward(tile.guess[place.within])
             mask[own] = tile.replace[place.within]
             clean = tile.weight[place.within]
@@ -146,4 +147,5 @@ def mend(
             mask[own] = probability[own] = known_bad
         out[own] = np.where(mask[own], mended, out[own])
     report(1.0, f"{mask.mean():.0%} corrupted")
-    return Mended(out, mask, probability, rounds.history(), rounds.complete, untold)
+    history, complete = rounds.history(), rounds.complete
+    return Mended(out, mask, probability, history, complete, untold, graphic)
