@@ -253,10 +253,10 @@ class _Integration:
             # is weighed against the dual one.
             wanted = 0.4 / max(found.noise, 1e-9)
             self.bias = float(np.clip(wanted, TUNING.bias, 400.0))
-            if np.isfinite(self.looks):
-                self.looks = 0
         if not found.exact:
             self.looks += found.rounding  # a few lines were left behind: it is exact
+            if found.settled and np.isfinite(self.looks):
+                self.looks = 0
             return False
         U, V, s = product(found.A, found.B)
         primal = s.sum() + stepper.program.lam * found.beyond

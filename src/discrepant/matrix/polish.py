@@ -45,8 +45,8 @@ class Polished:
 
     ``exact`` says that the clean entries fit to rounding and that every row and column
     has its share of them; ``rounding`` that they fit, though lines may be left behind.
-    ``noise`` is what is left on the clean entries, relative to
-    ‖Y‖, where the fit settled above rounding, and zero otherwise.
+    ``settled`` says that the fit came to rest above that, and ``noise`` is then what is
+    left on the clean entries, relative to ‖Y‖, if every line has its share of them.
     """
 
     A: Array
@@ -55,6 +55,7 @@ class Polished:
     beyond: float  # Σ|Y − A Bᵀ| over the entries that are not clean
     exact: bool
     rounding: bool = False
+    settled: bool = False  # came to rest above rounding
     noise: float = 0.0
 
 
@@ -133,7 +134,7 @@ def polish(
         slow += ratio > TUNING.slow
         if not first and (slow >= TUNING.most_slow or ratio > 2):
             noise = relative if covers(program, A, B, zeta) else 0.0
-            return Polished(A, B, zeta, beyond, exact=False, noise=noise)
+            return Polished(A, B, zeta, beyond, False, settled=True, noise=noise)
         if not first:
             # The contraction t of the plain step, had there been no momentum.
             t = min(max(ratio - beta + beta / ratio, 0.02), 0.95)

@@ -88,7 +88,7 @@ def solve(
     exact = integrate(
         first.program,
         tol=tol,
-        careful=not found.status.converged,
+        careful=found.rounding or not found.status.converged,
         looks=6,
         rng=rng,
         warm=first,

@@ -148,6 +148,7 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
         status=Status(done, sentence),
         history=fit.log.history(),
         settled=done and not fit.small(last),
+        rounding=fit.rounding(last),
         program=program,
         cells=cells,
     )

@@ -38,6 +38,7 @@ class NoisySplit(Parts):
     noise: Array  # σ of each column, in the unit of the data
     mixture: Mixture
     settled: bool  # whether the fit stands, and the noise is not in doubt
+    rounding: bool  # whether nothing but rounding is left
     cells: Cells = field(repr=False)
 
     def coordinates(self, rows: Array) -> Array:
