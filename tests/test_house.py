@@ -46,7 +46,7 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
-    "app": "interrupt restore clean demo pca reproduce options cli",
+    "app": "interrupt summary restore clean demo pca reproduce options cli",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

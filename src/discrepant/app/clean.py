@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from discrepant import __version__
+from discrepant.app.summary import summary_of
 from discrepant.errors import InputError
 from discrepant.outputs import staged, write_json
 from discrepant.progress import Progress, Report, StoppedError, reporting
@@ -54,9 +54,7 @@ class CleanReport:
     @property
     def summary(self) -> dict[str, Any]:
         """What stands in ``summary.json``."""
-        apart = ("folder", "files", "no_picture")
-        held = {key: value for key, value in asdict(self).items() if key not in apart}
-        return {**held, "version": __version__}
+        return summary_of(self)
 
     def __str__(self) -> str:
         worst = sorted(self.columns, key=lambda column: -column["flagged"])[:3]

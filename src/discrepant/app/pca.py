@@ -2,13 +2,13 @@
 
 import time
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from discrepant import __version__
+from discrepant.app.summary import summary_of
 from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.matrix.estimator import RobustPCA
@@ -55,9 +55,7 @@ class PCAReport:
     @property
     def summary(self) -> dict[str, Any]:
         """What stands in ``summary.json``."""
-        apart = ("folder", "files", "no_picture")
-        held = {key: value for key, value in asdict(self).items() if key not in apart}
-        return {**held, "version": __version__}
+        return summary_of(self)
 
     def __str__(self) -> str:
         return (

@@ -69,7 +69,6 @@ def _exactly(first: Split, fit: NoisyFit, last: Pass) -> Split | None:
     _, _, sums = rows.sweep("data", scalars=(program.unit,))
     norm = float(np.sqrt(sums.sum()))
     observed = program.scale.observed
-    sigma = float(np.median(fit.model.sigma)) * last.tau
 
     def note(relative: float, support: float) -> bool:
         log.note(Step("polish", relative, np.nan, len(C.T), np.nan, support))
@@ -81,7 +80,7 @@ def _exactly(first: Split, fit: NoisyFit, last: Pass) -> Split | None:
         C,
         active=float(last.outside[0].sum()),
         norm_Y=norm,
-        residual=10 * sigma * np.sqrt(observed) / norm,
+        residual=10 * fit.noise_level(last) * np.sqrt(observed) / norm,
         note=note,
     )
     if not found.exact:
