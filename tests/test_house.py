@@ -16,16 +16,20 @@ ORDER = {
         paper matrix table image experiments app __main__
     """,
     "paper": """
-        kernels operators observation alpha parameters subspace stopping certificate
+        kernels operators sensing observation alpha parameters subspace stopping
+        certificate
         recovery
         descent matrices problems baselines
     """,
     "matrix": """
         sweep once log program parts spectra polish steps dual split integrator noise
-        solve door caveats estimator
+        solve caveats linear whole door estimator
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
+    "matrix.linear": """
+        measuring tangent squares log pursuit flow dual certify noise split solve
+    """,
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
         rules learning judging numbers sheet rewrite result verdict door cleaner view

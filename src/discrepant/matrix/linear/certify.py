@@ -74,8 +74,7 @@ def _improved(
         rng = np.random.default_rng(0)
         moving = flow(A, at.kind, lam, kappa, rng, (at, nu), y)
         for _ in range(ROUNDS):
-            for now in islice(moving, STEPS):
-                pass
+            *_, now = islice(moving, STEPS)
             value = bound_from(A, y, now.nu, lam, kappa, at.kind)
             if follow:
                 at, e, primal = now.at, now.e, primal_of(now.at, now.e, lam, kappa)

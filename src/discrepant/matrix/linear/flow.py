@@ -2,10 +2,11 @@
 
     min ‖X‖_* + λ‖s‖₁ + (κ/2)‖y − A(X) − s‖²      (κ = ∞: A(X) + s = y)
 
-The flow of the paper is Ṁ = y − A(X) − s with A*(M) ∈ ∂‖X‖_*, M ∈ ∂λ‖s‖₁. A step that is
-implicit on both sides, and linearised in A as far as it must be so that no system is
-solved, is a primal-dual step (Chambolle and Pock): shrink the singular values of X +
-τA*(ν), then move ν by the new residual and clip it at λ. Two applications a step.
+The flow of the paper is Ṁ = y − A(X) − s with A*(M) ∈ ∂‖X‖_* and M ∈ ∂λ‖s‖₁. A step
+that is implicit on both sides, and linearised in A as far as it must be so that no
+system is solved, is a primal-dual step (Chambolle and Pock): shrink the singular values
+of X + τA*(ν), then move ν by the new residual and clip it at λ. Two applications a
+step.
 
 The ratio of the two step sizes is steered to the ratio of the sizes of ν and X.
 """

@@ -74,8 +74,8 @@ class Measuring:
     def signs(self, rng: np.random.Generator) -> Array:
         """Return random signs, or phases where the data are complex."""
         if self.complex_data:
-            return np.exp(2j * np.pi * rng.random(self.y.size))
-        return rng.choice((-1.0, 1.0), size=self.y.size)
+            return np.asarray(np.exp(2j * np.pi * rng.random(self.y.size)))
+        return np.asarray(rng.choice((-1.0, 1.0), size=self.y.size))
 
     def _as_data(self, seen: Array) -> Array:
         flat = np.asarray(seen).reshape(-1)

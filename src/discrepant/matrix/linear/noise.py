@@ -41,7 +41,8 @@ class Noisy:
         """What `held_out` should be, if the fit and its noise are right."""
         numbers = 2 if np.iscomplexobj(self.e) else 1
         right = numbers * float(np.sum(~self.wrong)) * (1 - HELD_OUT)
-        return self.sigma / np.sqrt(max(1 - self.at.freedom / max(right, 1), 0.1))
+        taken = self.at.freedom / max(right, 1)
+        return float(self.sigma / np.sqrt(max(1 - taken, 0.1)))
 
 
 def fit_noise(

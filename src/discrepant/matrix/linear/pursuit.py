@@ -8,13 +8,13 @@ operator. First weights are Huber's, which forgive a bad start; then they redesc
 that wrong measurements lose all influence and an exact fit falls to rounding.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from discrepant.linalg import Array, norm
 from discrepant.matrix.linear.log import Log
-from discrepant.matrix.linear.measuring import Measuring, product
+from discrepant.matrix.linear.measuring import Measuring, clipped, product
 from discrepant.matrix.linear.squares import fit
 from discrepant.matrix.linear.tangent import (
     AT_ONCE,
@@ -31,8 +31,10 @@ class Tuning:
     """Constants of the pursuit."""
 
     huber: float = 1.345  # scales up to which a residual counts in full: 95% efficient
-    cauchy: float = 3.0  # scales at which a redescending weight has fallen to one half
-    gradients: int = 4  # steps of conjugate gradients a round; they gain a digit or so
+    reach: float = 4.0  # scales at which a redescending weight has fallen to a quarter
+    late: float = 4.0  # the same where the fit is exact, see `_weights`
+    # Steps of conjugate gradients a round: few while the weights change, more later.
+    gradients: tuple[int, int] = (4, 8)
     slow: float = 0.8  # a scale that falls by less than this in a round has stalled
     # Random signs that are tried at first, and later, each time a component is looked
     # for; all that were seen count.
@@ -46,6 +48,12 @@ class Tuning:
     most: int = 80  # rounds in all
     room: float = 0.9  # of the measurements may be taken by the freedom of X
     clean: float = 1e-8  # of the first scale: residuals below it fit exactly
+    chance: float = 4.0  # standard deviations that chance alone does not reach
+    # Of the first scale: how far residuals are believed when all are reconsidered, how
+    # much less each time, and how often.
+    widest: float = 1.0
+    narrower: float = 0.3
+    narrowings: int = 6
     surplus: float = 1.05  # clean measurements for each degree of freedom, at the least
 
 
@@ -114,6 +122,7 @@ def pursue(
     rng: np.random.Generator,
     log: Log,
     sigma: float | None = None,
+    bold: int = 0,
 ) -> Fit:
     """Follow the residuals down until they are exact or at rest.
 
@@ -129,6 +138,9 @@ def pursue(
         Told of each round.
     sigma : float, optional
         The scale of the noise where it is known: residuals are not followed below it.
+    bold : int
+        Components to try, at rest, though nothing says that they are there: if the fit
+        is exact in the end, it proves them right.
     """
     before, stalled = np.inf, 0
     for turn in range(TUNING.most):
@@ -144,8 +156,12 @@ def pursue(
             elif slow:
                 stalled += 1 if found.scale < TUNING.rest * before else 4
         if stalled > TUNING.patience:
-            break
-        found.at = fit(A, found.at, weights, found.e, TUNING.gradients, 1e-3)
+            if not bold or not grow(A, found, weights, rng, at_least=1):
+                break
+            bold, stalled = bold - 1, 0
+            found.redescending, weights = False, _weights(found, sigma)
+        steps = TUNING.gradients[found.redescending]
+        found.at = fit(A, found.at, weights, found.e, steps, 1e-3)
         found.e = A.y - A.forward(*found.at.factors)
         before = found.scale
         found.scale = scale_of(found.e, found.at.freedom / A.count)
@@ -156,23 +172,75 @@ def pursue(
 
 
 def _weights(found: Fit, sigma: float | None, redescending: bool = False) -> Array:
+    """Return how far each residual is believed.
+
+    Through an operator that sees X line by line some lines converge late, and their
+    residuals are not errors. So the reach of the redescending weights falls as the
+    scale to the power 2/3 only, which leaves them ever more room; the few errors within
+    it matter ever less.
+    """
     size, scale = np.abs(found.e), max(found.scale, sigma or 0.0)
     if redescending or found.redescending:
-        return np.asarray(1 / (1 + (size / (TUNING.cauchy * scale)) ** 2))
+        late = found.first ** (1 / 3) * scale ** (2 / 3)
+        reach = max(TUNING.reach * scale, TUNING.late * late)
+        return _redescending(size, reach)
     most = TUNING.huber * scale
     return np.asarray(np.minimum(1.0, most / np.maximum(size, most)))
 
 
-def grow(A: Measuring, found: Fit, weights: Array, rng: np.random.Generator) -> bool:
+def _redescending(size: Array, reach: float) -> Array:
+    return np.asarray(1 / (1 + (size / reach) ** 2) ** 2)
+
+
+def left_behind(A: Measuring, found: Fit, rng: np.random.Generator) -> bool:
+    """Whether X could explain some of the measurements that an exact fit calls wrong.
+
+    A line of X that came out wrong makes its measurements look like errors, but like
+    errors that a change of X accounts for, more than under random signs.
+    """
+    wrong, at = ~found.clean, found.at
+    if not wrong.any():
+        return False
+    pull = clipped(found.e, float(np.median(np.abs(found.e[wrong])))) * wrong
+    explained = norm(at.project(A.adjoint(pull)))
+    by_chance = np.mean(
+        [norm(at.project(A.adjoint(pull * A.signs(rng)))) for _ in range(2)]
+    )
+    return bool(explained > (1 + TUNING.chance / np.sqrt(2 * at.freedom)) * by_chance)
+
+
+def reconsidered(A: Measuring, found: Fit, rng: np.random.Generator, log: Log) -> Fit:
+    """Return an exact fit after believing all measurements once more, step by step."""
+    again = replace(found, redescending=True)
+    reach = TUNING.widest * found.first
+    for _ in range(TUNING.narrowings):
+        weights = _redescending(np.abs(again.e), reach)
+        again.at = fit(A, again.at, weights, again.e, TUNING.gradients[1], 1e-3)
+        again.e = A.y - A.forward(*again.at.factors)
+        again.scale = scale_of(again.e, again.at.freedom / A.count)
+        reach *= TUNING.narrower
+        if not log.note("reconsidered", again.at, again.e, A):
+            return found
+    again = pursue(A, again, rng, log)
+    better = again.exact and again.clean.sum() >= found.clean.sum()
+    return again if better else found
+
+
+def grow(
+    A: Measuring,
+    found: Fit,
+    weights: Array,
+    rng: np.random.Generator,
+    at_least: int = 0,
+) -> bool:
     """Make room for components that stand out; at the very start for one anyway."""
     at, pull = found.at, weights * found.e
-    if at.rank and found.scale > 0.9 * found.looked_at:
+    if at.rank and not at_least and found.scale > 0.9 * found.looked_at:
         return False  # these residuals were looked at before
     U, d, V = components(at.beside(A.adjoint(pull)), at.kind, AT_ONCE)
     count = int(np.sum(np.abs(d) > edge_of(A, found, pull, rng)))
     found.stood_out |= count > 0
-    if not count and not at.rank:
-        count = min(1, len(d))
+    count = max(count, min(at_least or int(not at.rank), len(d)))
     while count and (
         at.rank + count > min(A.shape)
         or freedom(A.shape, at.rank + count, at.kind, at.real) > TUNING.room * A.count
@@ -184,9 +252,7 @@ def grow(A: Measuring, found: Fit, weights: Array, rng: np.random.Generator) -> 
     return count > 0
 
 
-def edge_of(
-    A: Measuring, found: Fit, pull: Array, rng: np.random.Generator
-) -> float:
+def edge_of(A: Measuring, found: Fit, pull: Array, rng: np.random.Generator) -> float:
     """Return the largest value that a component of noise can have, under such pulls."""
     size = norm(pull)
     for _ in range(TUNING.flips[bool(found.edges)]):
@@ -194,12 +260,10 @@ def edge_of(
         found.edges.append(dual_norm(back, found.at.kind) / (size or 1.0))
     usual = float(np.mean(found.edges))
     above = 1 + TUNING.stands_out * min(A.shape) ** (-2 / 3)
-    return size * max(above * usual, max(found.edges))
+    return float(size * max(above * usual, max(found.edges)))
 
 
-def pruned(
-    A: Measuring, found: Fit, weights: Array, rng: np.random.Generator
-) -> Point:
+def pruned(A: Measuring, found: Fit, weights: Array, rng: np.random.Generator) -> Point:
     """Return a fit without components that noise alone could have given."""
     at = found.at
     edge = edge_of(A, found, weights * found.e, rng)

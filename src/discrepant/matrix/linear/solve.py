@@ -10,7 +10,7 @@ the noise has to predict measurements that were held out.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,11 +21,18 @@ from discrepant.matrix.linear.flow import Moving, flow
 from discrepant.matrix.linear.log import Log
 from discrepant.matrix.linear.measuring import Measuring
 from discrepant.matrix.linear.noise import Noisy, fit_noise, predicts
-from discrepant.matrix.linear.pursuit import Fit, pursue, start
+from discrepant.matrix.linear.pursuit import (
+    Fit,
+    left_behind,
+    pursue,
+    reconsidered,
+    start,
+)
 from discrepant.matrix.linear.split import LinearSplit
 from discrepant.matrix.linear.squares import normal
 from discrepant.matrix.linear.tangent import Kind, Point, dual_norm
 from discrepant.paper.alpha import natural_alpha
+from discrepant.paper.operators import Operator
 from discrepant.progress import Report
 from discrepant.result import Status
 
@@ -37,6 +44,7 @@ class Tuning:
     # Scale of a pursuit at rest, in units of the data's, below which it stands for the
     # noise without a second opinion.
     small: float = 0.1
+    bold: int = 2  # components that are tried though nothing says that they are there
     attempts: tuple[int, ...] = (30, 80, 150)  # steps of the flow before a pursuit
     look: int = 20  # steps of the flow between looks at its gap
     certified: float = 1e-4  # gap up to which an exact fit is the convex optimum
@@ -83,7 +91,9 @@ class Solver:
             return float(self.asked.alpha)
         # Where X is symmetric only that part of A*(±1) can pass for signal.
         kind: Kind = "general" if self.asked.kind == "general" else "symmetric"
-        found = natural_alpha(self.A, lambda Z: dual_norm(Z, kind), self.rng)
+        found = natural_alpha(
+            cast(Operator, self.A), lambda Z: dual_norm(Z, kind), self.rng
+        )
         return found or 1.0
 
     @property
@@ -92,10 +102,10 @@ class Solver:
         noise = self.asked.noise
         return None if isinstance(noise, str) else float(noise)
 
-    def pursuit(self, at: Point | None) -> Fit:
+    def pursuit(self, at: Point | None, bold: int = 0) -> Fit:
         """Follow the residuals down, from a point or from zero."""
         found = start(self.A, at, self.asked.kind)
-        return pursue(self.A, found, self.rng, self.log, self.sigma)
+        return pursue(self.A, found, self.rng, self.log, self.sigma, bold)
 
     def convex(self, most: float, polish: bool) -> Fit | None:
         """Follow the convex program, so many steps at the most, towards its optimum.
@@ -123,9 +133,7 @@ class Solver:
 
     def _gap_of(self, now: Moving) -> float:
         primal = primal_of(now.at, now.e, self.lam, math.inf)
-        dual = bound_from(
-            self.A, self.A.y, now.nu, self.lam, math.inf, self.asked.kind
-        )
+        dual = bound_from(self.A, self.A.y, now.nu, self.lam, math.inf, self.asked.kind)
         return (primal - dual) / (primal or 1.0)
 
     def with_noise(self, found: Fit) -> tuple[Noisy, list[str]]:
@@ -192,7 +200,9 @@ def solve(
         noisy, doubts = solver.with_noise(found)
         if not doubts:
             return _as_noise(solver, noisy)
-    again = solver.convex(TUNING.attempts[-1] if untold else math.inf, polish=True)
+    again: Fit | None = solver.pursuit(found.at, TUNING.bold)
+    if again is None or not again.exact:
+        again = solver.convex(TUNING.attempts[-1] if untold else math.inf, polish=True)
     if again is not None:
         answer = _as_exact(solver, again)
         if not told or answer.certificate.gap <= TUNING.certified:
@@ -218,8 +228,13 @@ def _second_opinion(solver: Solver, first: Fit) -> LinearSplit:
 
 def _as_exact(solver: Solver, found: Fit) -> LinearSplit:
     """Hand back an exact fit."""
-    clean, caveats = found.clean, []
-    if not solver.determined(found.at, clean):
+    A, rng, caveats = solver.A, solver.rng, []
+    sure = solver.determined(found.at, found.clean)
+    if not sure or left_behind(A, found, rng):
+        found = reconsidered(A, found, rng, solver.log)
+        sure = solver.determined(found.at, found.clean)
+    clean = found.clean
+    if not sure:
         caveats.append(
             "The measurements do not determine X: a part of it could change without "
             "any of those that fit taking notice, and is arbitrary. More measurements, "
@@ -236,16 +251,16 @@ def _as_noise(
     """Hand back a fit at the level of the noise."""
     caveats = [f"{doubt}: it need not be the truth." for doubt in doubts or []]
     if not noisy.settled and not solver.log.stopped:
-        caveats.append("The fit with noise went on changing its flags; they are less "
-                       "sure than they say.")
+        caveats.append(
+            "The fit with noise went on changing its flags; they are less "
+            "sure than they say."
+        )
     sentence = f"noise of {noisy.sigma:.2g} on every measurement"
     # λ/κ is 2σ, and 1/κ then the size of the noise that passes for signal (`alpha`).
     kappa = solver.lam / (2 * noisy.sigma) if noisy.sigma else math.inf
     proof = Proof(noisy.e, noisy.wrong, solver.lam, kappa)
     converged = noisy.settled and not solver.log.stopped
-    return _split(
-        solver, noisy.at, proof, sentence, converged, caveats, noisy
-    )
+    return _split(solver, noisy.at, proof, sentence, converged, caveats, noisy)
 
 
 def _as_convex(solver: Solver, doubts: list[str]) -> LinearSplit:

@@ -1,17 +1,18 @@
 """What a solve of ``y = A(X) + s`` by the fast solver hands back."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.matrix.linear.certify import Proof, certificate_and_dual
 from discrepant.matrix.linear.measuring import Measuring
 from discrepant.matrix.linear.tangent import Point
 from discrepant.paper.observation import with_gaps
-from discrepant.paper.operators import Operator
+from discrepant.paper.operators import Mask, Operator
 from discrepant.paper.subspace import coordinates
 from discrepant.result import Certificate, History, Status
 
@@ -64,7 +65,7 @@ class LinearSplit:
     @cached_property
     def corruption(self) -> Array:
         """The sparse part s: y − A(X) on the wrong measurements, and zero elsewhere."""
-        e = self.proof.e.reshape(self.y.shape)
+        e = self._laid_out(self.proof.e)
         return np.where(self.outliers, e, 0).astype(self.y.dtype)
 
     @property
@@ -80,7 +81,7 @@ class LinearSplit:
     @property
     def residual(self) -> Array:
         """What is left of the data when both parts are taken; NaN where missing."""
-        e = self.proof.e.reshape(self.y.shape)
+        e = self._laid_out(self.proof.e)
         left = np.where(self.outliers, 0, e).astype(self.y.dtype)
         return with_gaps(left, self.operator)
 
@@ -111,10 +112,12 @@ class LinearSplit:
     @property
     def components(self) -> Array:
         """Orthonormal rows that span the row space of X."""
-        return self.point.V.conj().T.astype(self._dtype)
+        return np.asarray(self.point.V.conj().T, self._dtype)
 
     def coordinates(self, rows: Array) -> Array:
         """Return where new rows lie in the row space of X."""
+        if not self.point.real:
+            raise InputError("Coordinates are for real rows; these X and rows are not.")
         return coordinates(rows, self.components)
 
     def block(self, rows: slice, columns: slice) -> Array:
@@ -140,7 +143,7 @@ class LinearSplit:
     @property
     def dual(self) -> Array:
         """The dual ν of ``A(X) + s = y``, of the shape of the data."""
-        return self._proved[1].reshape(self.y.shape)
+        return self._laid_out(self._proved[1])
 
     @property
     def certificate(self) -> Certificate:
@@ -150,6 +153,23 @@ class LinearSplit:
         the noise, of which the result is the refit without shrinkage.
         """
         return self._proved[0]
+
+    def seen_through(self, operator: Operator, y: Array) -> "LinearSplit":
+        """Return the same for a mask, of which only what it shows was solved."""
+        observed: Array = operator.observed  # type: ignore[attr-defined]
+        outliers, probability = np.zeros(y.shape, bool), np.zeros(y.shape)
+        outliers[observed], probability[observed] = self.outliers, self.probability
+        return replace(
+            self, operator=operator, y=y, outliers=outliers, probability=probability
+        )
+
+    def _laid_out(self, flat: Array) -> Array:
+        """Return measurements in the shape of the data."""
+        if not isinstance(self.operator, Mask) or flat.size == self.y.size:
+            return flat.reshape(self.y.shape)
+        whole = np.zeros(self.y.shape, flat.dtype)
+        whole[self.operator.observed] = flat
+        return whole
 
     @cached_property
     def _proved(self) -> tuple[Certificate, Array]:
