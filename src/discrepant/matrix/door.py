@@ -183,6 +183,7 @@ def recover(
                 alpha, psd, noise, fdr, tol, max_iter or PASSES, True, random_state
             )
             Y = with_gaps(data, A)
+            Y = Y.astype(np.float32) if Y.dtype.itemsize < 4 else Y
             split = solve(open_rows(Y), settings_of_matrix, None, report)
             found = Whole(split, data, A, psd)
             said = list(caveats(Y, split))

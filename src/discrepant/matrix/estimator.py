@@ -331,6 +331,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Fit by the paper's descent."""
         return recover(
             Y,
+            solver="descent",
             alpha=self.alpha,
             step=self.step,
             init_scale=self.init_scale,

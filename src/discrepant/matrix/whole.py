@@ -21,12 +21,12 @@ class Whole:
     @property
     def low_rank(self) -> Array:
         """The low-rank matrix X; also called ``signal``."""
-        return self.split.low_rank
+        return self.split.low_rank.astype(self.y.dtype, copy=False)
 
     @property
     def sparse(self) -> Array:
         """The sparse corruption s; also called ``corruption``."""
-        return self.split.sparse
+        return self.split.sparse.astype(self.y.dtype, copy=False)
 
     signal, corruption = low_rank, sparse
 

@@ -18,7 +18,7 @@ from discrepant.matrix.linear.tangent import Point
 from discrepant.result import Certificate
 
 GOOD_ENOUGH = 5e-5  # gap at which a dual is not improved further
-ROUNDS, STEPS = 30, 10  # of improvement by the flow; a round ends in a look at the gap
+ROUNDS, STEPS = 60, 5  # of improvement by the flow; a round ends in a look at the gap
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,24 @@ def certificate_and_dual(
     """
     lam, kappa = proof.lam, proof.kappa
     y = clipped(A.y, bound)
+    e = proof.e + (y - A.y)
     if np.isfinite(kappa):
         nu = clipped(kappa * proof.e, lam)
-        return _improved(A, at, y, nu, lam, kappa, follow=True)
+        return _improved(A, at, y, e, nu, lam, kappa, follow=True)
     if proof.nu is not None:
         nu = proof.nu
     elif at.rank:
         nu = dual_of_exact(A, at, proof.e, proof.wrong, lam)
     else:
         nu = lam * direction(proof.e)
-    return _improved(A, at, y, nu, lam, kappa, follow=False)
+    return _improved(A, at, y, e, nu, lam, kappa, follow=False)
 
 
 def _improved(
     A: Measuring,
     at: Point,
     y: Array,
+    e: Array,
     nu: Array,
     lam: float,
     kappa: float,
@@ -67,7 +69,6 @@ def _improved(
 
     With `follow` X moves too: it is then the solution of a program next to this one.
     """
-    e = y - A.forward(*at.factors)
     best = bound_from(A, y, nu, lam, kappa, at.kind), nu
     primal = primal_of(at, e, lam, kappa)
     if primal - best[0] > GOOD_ENOUGH * primal:

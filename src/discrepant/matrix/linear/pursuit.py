@@ -32,9 +32,8 @@ class Tuning:
 
     huber: float = 1.345  # scales up to which a residual counts in full: 95% efficient
     reach: float = 4.0  # scales at which a redescending weight has fallen to a quarter
-    late: float = 4.0  # the same where the fit is exact, see `_weights`
-    # Steps of conjugate gradients a round: few while the weights change, more later.
-    gradients: tuple[int, int] = (4, 8)
+    late: float = 3.0  # the same where the fit is exact, see `_weights`
+    gradients: int = 4  # steps of conjugate gradients a round; then weights change
     slow: float = 0.8  # a scale that falls by less than this in a round has stalled
     # Random signs that are tried at first, and later, each time a component is looked
     # for; all that were seen count.
@@ -160,8 +159,7 @@ def pursue(
                 break
             bold, stalled = bold - 1, 0
             found.redescending, weights = False, _weights(found, sigma)
-        steps = TUNING.gradients[found.redescending]
-        found.at = fit(A, found.at, weights, found.e, steps, 1e-3)
+        found.at = fit(A, found.at, weights, found.e, TUNING.gradients, 1e-3)
         found.e = A.y - A.forward(*found.at.factors)
         before = found.scale
         found.scale = scale_of(found.e, found.at.freedom / A.count)
@@ -215,7 +213,7 @@ def reconsidered(A: Measuring, found: Fit, rng: np.random.Generator, log: Log) -
     reach = TUNING.widest * found.first
     for _ in range(TUNING.narrowings):
         weights = _redescending(np.abs(again.e), reach)
-        again.at = fit(A, again.at, weights, again.e, TUNING.gradients[1], 1e-3)
+        again.at = fit(A, again.at, weights, again.e, 2 * TUNING.gradients, 1e-3)
         again.e = A.y - A.forward(*again.at.factors)
         again.scale = scale_of(again.e, again.at.freedom / A.count)
         reach *= TUNING.narrower

@@ -48,7 +48,9 @@ class Tuning:
     attempts: tuple[int, ...] = (30, 80, 150)  # steps of the flow before a pursuit
     look: int = 20  # steps of the flow between looks at its gap
     certified: float = 1e-4  # gap up to which an exact fit is the convex optimum
-    probe: int = 40  # steps of conjugate gradients to see whether X is determined
+    # Steps of conjugate gradients, and their accuracy, to see whether X is determined:
+    # few are enough as a rule, and then it may be badly conditioned only.
+    probes: tuple[tuple[int, float], ...] = ((20, 3e-3), (150, 1e-6))
     undetermined: float = 0.01  # share of a random change that measurements do not see
     # Distance of held-out measurements beyond which a fit with noise predicts nothing:
     # in units of its own noise, and of the data.
@@ -169,8 +171,11 @@ class Solver:
         z = at.project(_random(A, self.rng))
         weights = clean.astype(float)
         g = at.project(A.adjoint(weights * A.forward(*at.expand(z))))
-        solved = normal(A, at, weights, g, TUNING.probe, TUNING.undetermined / 3)
-        return norm(solved.x - z) <= TUNING.undetermined * norm(z)
+        for steps, tol in TUNING.probes:
+            solved = normal(A, at, weights, g, steps, tol)
+            if norm(solved.x - z) <= TUNING.undetermined * norm(z):
+                return True
+        return False
 
 
 def solve(
@@ -271,17 +276,18 @@ def _as_convex(solver: Solver, doubts: list[str]) -> LinearSplit:
     if not math.isfinite(solver.gap):
         solver.gap = solver._gap_of(now)
     certified = solver.gap <= max(solver.asked.tol, TUNING.certified)
-    caveats = [
-        f"{doubt}: what is handed back is the optimum of the convex program, which "
-        "need not be the truth. More measurements are needed, or fewer wrong ones."
-        for doubt in doubts
-    ]
-    right = (~wrong).sum() * A.count / A.y.size
-    if not doubts and right <= now.at.freedom:
+    caveats = []
+    if (~wrong).sum() * A.count / A.y.size <= now.at.freedom:
         caveats.append(
             f"{A.y.size} measurements are too few to tell: X of rank {now.at.rank} "
             f"has {now.at.freedom} degrees of freedom. What is handed back has the "
             "least ‖X‖_* + λ‖s‖₁ of all that fit."
+        )
+    elif doubts:
+        caveats.append(
+            f"{doubts[0]}: what is handed back is the optimum of the convex program, "
+            "which need not be the truth. More measurements are needed, or fewer wrong "
+            "ones."
         )
     if not certified and not solver.log.stopped:
         caveats.append(
@@ -333,7 +339,7 @@ def _split(
         ),
         history=solver.log.history(),
         caveats=tuple(caveats),
-        bound=clip_bound(np.abs(A.y), float(np.abs(A.y).max())),
+        bound=clip_bound(np.abs(A.y), float(np.abs(A.y).max())) or math.inf,
         measuring=A,
         proof=proof,
     )

@@ -107,17 +107,18 @@ class LinearSplit:
     @property
     def singular_values(self) -> Array:
         """The singular values of X, decreasing."""
-        return np.abs(self.point.d)
+        return np.asarray(np.abs(self.point.d))
 
     @property
     def components(self) -> Array:
         """Orthonormal rows that span the row space of X."""
-        return np.asarray(self.point.V.conj().T, self._dtype)
+        rows: Array = self.point.V.conj().T
+        return rows.astype(self._dtype)
 
     def coordinates(self, rows: Array) -> Array:
         """Return where new rows lie in the row space of X."""
         if not self.point.real:
-            raise InputError("Coordinates are for real rows; these X and rows are not.")
+            raise InputError("Coordinates are for real matrices, and X is complex.")
         return coordinates(rows, self.components)
 
     def block(self, rows: slice, columns: slice) -> Array:
@@ -177,7 +178,10 @@ class LinearSplit:
 
     @property
     def _dtype(self) -> Any:
-        single = self.y.dtype.itemsize < (16 if np.iscomplexobj(self.y) else 8)
-        if self.point.real:
+        complex_data = np.iscomplexobj(self.y)
+        single = self.y.dtype.itemsize < (16 if complex_data else 8)
+        if self.point.real and complex_data:
             return np.float32 if single else np.float64
+        if self.point.real:
+            return self.y.dtype
         return np.complex64 if single else np.complex128
