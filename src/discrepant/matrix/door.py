@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,15 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from discrepant.checks import check_choice, check_rates, check_square, real_array
 from discrepant.errors import InputError
 from discrepant.linalg import Array
-from discrepant.matrix.caveats import caveats
 from discrepant.matrix.linear.measuring import Measuring
 from discrepant.matrix.linear.solve import Asked
 from discrepant.matrix.linear.solve import solve as solve_measured
 from discrepant.matrix.linear.split import LinearSplit
 from discrepant.matrix.linear.tangent import Kind, Point
-from discrepant.matrix.solve import Settings, solve
-from discrepant.matrix.sweep import open_rows
-from discrepant.matrix.whole import Whole
 from discrepant.paper.descent import Callback
 from discrepant.paper.matrices import Descent, recover_by_descent
 from discrepant.paper.observation import (
@@ -32,7 +28,10 @@ from discrepant.paper.observation import (
 from discrepant.paper.operators import Entries, Identity, Mask, Operator
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import DEFAULT_STOP, Rule, checked_rules
-from discrepant.progress import Progress, reporting
+from discrepant.progress import Progress, Report, reporting
+
+if TYPE_CHECKING:
+    from discrepant.matrix.whole import Whole
 
 SOLVERS = ("implicit", "descent")
 PASSES = 500  # over a matrix that is seen as it is, at the most
@@ -61,7 +60,7 @@ def recover(
     random_state: Any = None,
     callback: Callback | None = None,
     progress: bool | Progress | None = None,
-) -> Recovery | LinearSplit | Whole:
+) -> "Recovery | LinearSplit | Whole":
     """Split ``y = A(X) + s`` into a low-rank X and a sparse s.
 
     Parameters
@@ -179,21 +178,39 @@ def recover(
     with reporting(progress, "recover") as report:
         found: LinearSplit | Whole
         if plain and kind != "symmetric" and callback is None and start is None:
-            settings_of_matrix = Settings(
-                alpha, psd, noise, fdr, tol, max_iter or PASSES, True, random_state
-            )
-            Y = with_gaps(data, A)
-            Y = Y.astype(np.float32) if Y.dtype.itemsize < 4 else Y
-            split = solve(open_rows(Y), settings_of_matrix, None, report)
-            found = Whole(split, data, A, psd)
-            said = list(caveats(Y, split))
+            found, said = _seen_whole(data, A, asked, max_iter or PASSES, report)
         else:
             found = _measured(data, A, asked, real, check, start, report)
-            kind_of = UserWarning if found.status.converged else ConvergenceWarning
-            said = [(sentence, kind_of) for sentence in found.caveats]
+            category = UserWarning if found.status.converged else ConvergenceWarning
+            said = [(sentence, category) for sentence in found.caveats]
     for sentence, category in said:
         warnings.warn(sentence, category, stacklevel=2)
     return found
+
+
+def _seen_whole(
+    data: Array, A: Operator, asked: Asked, passes: int, report: Report
+) -> "tuple[Whole, list[tuple[str, type[Warning]]]]":
+    """Recover X from itself, with gaps or without; this loads Numba."""
+    from discrepant.matrix.caveats import caveats
+    from discrepant.matrix.solve import Settings, solve
+    from discrepant.matrix.sweep import open_rows
+    from discrepant.matrix.whole import Whole
+
+    psd = asked.kind == "psd"
+    settings = Settings(
+        alpha=asked.alpha,
+        psd=psd,
+        noise=asked.noise,
+        fdr=asked.fdr,
+        tol=asked.tol,
+        max_iter=passes,
+        random_state=asked.random_state,
+    )
+    Y = with_gaps(data, A)
+    Y = Y.astype(np.float32) if Y.dtype.itemsize < 4 else Y
+    split = solve(open_rows(Y), settings, None, report)
+    return Whole(split, data, A, psd), list(caveats(Y, split))
 
 
 def _measured(
@@ -203,7 +220,7 @@ def _measured(
     real: bool | None,
     check: bool,
     start: Any,
-    report: Any,
+    report: Report,
 ) -> LinearSplit:
     """Recover X from measurements of it."""
     given, shown = data, A

@@ -91,7 +91,8 @@ def direction(z: Array) -> Array:
 def clipped(z: Array, most: float) -> Array:
     """Return numbers whose modulus is at most so large, in the same direction."""
     size = np.abs(z)
-    return np.asarray(np.where(size > most, z * (most / np.maximum(size, most)), z))
+    beyond = size > most
+    return np.asarray(np.where(beyond, z * (most / np.where(beyond, size, 1.0)), z))
 
 
 def product(a: Array, b: Array) -> float:

@@ -9,7 +9,7 @@ the fit are repeated until they stand.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm as normal_law
+from scipy.special import erfc
 
 from discrepant.linalg import Array
 from discrepant.matrix.linear.log import Log
@@ -56,7 +56,7 @@ def fit_noise(
     """Refit a pursuit that is at rest, on the measurements that are not wrong."""
     told, e = sigma, found.e
     spread = found.scale if told is None else told
-    wrong = _flags(e, spread, fdr)
+    wrong = flags(e, spread, fdr)
     at = pruned(A, found, (~wrong).astype(float), rng)
     if at.rank < found.at.rank:
         e = A.y - A.forward(*at.factors)
@@ -65,7 +65,7 @@ def fit_noise(
         at = fit(A, at, (~wrong).astype(float), e, STEPS, ACCURATE)
         before, e = e, A.y - A.forward(*at.factors)
         spread = _spread(e, wrong, at) if told is None else told
-        flagged = _flags(e, spread, fdr)
+        flagged = flags(e, spread, fdr)
         moved = float(np.sqrt(np.mean(np.abs(e - before) ** 2)))
         settled = moved <= STANDS * spread
         wrong = flagged
@@ -95,10 +95,10 @@ def _spread(e: Array, wrong: Array, at: Point) -> float:
     return float(np.sqrt(np.sum(np.abs(right) ** 2) / left))
 
 
-def _flags(e: Array, sigma: float, fdr: float) -> Array:
+def flags(e: Array, sigma: float, fdr: float) -> Array:
     """Return the residuals too large for the noise, at a false discovery rate."""
     z = np.abs(e) / (sigma or 1.0)
-    chance = np.exp(-(z**2) / 2) if np.iscomplexobj(e) else 2 * normal_law.sf(z)
+    chance = np.exp(-(z**2) / 2) if np.iscomplexobj(e) else erfc(z / np.sqrt(2))
     ordered = np.sort(chance)
     passed = np.flatnonzero(ordered <= fdr * np.arange(1, z.size + 1) / z.size)
     limit = ordered[passed[-1]] if passed.size else -1.0

@@ -48,11 +48,10 @@ class Tuning:
     room: float = 0.9  # of the measurements may be taken by the freedom of X
     clean: float = 1e-8  # of the first scale: residuals below it fit exactly
     chance: float = 4.0  # standard deviations that chance alone does not reach
-    # Of the first scale: how far residuals are believed when all are reconsidered, how
-    # much less each time, and how often.
-    widest: float = 1.0
-    narrower: float = 0.3
-    narrowings: int = 6
+    # When all measurements are reconsidered they are believed as far as the largest
+    # residual, then less by this each time, down to this part of the first scale.
+    narrower: float = 0.4
+    least: float = 0.01
     surplus: float = 1.05  # clean measurements for each degree of freedom, at the least
 
 
@@ -190,16 +189,17 @@ def _redescending(size: Array, reach: float) -> Array:
     return np.asarray(1 / (1 + (size / reach) ** 2) ** 2)
 
 
-def left_behind(A: Measuring, found: Fit, rng: np.random.Generator) -> bool:
-    """Whether X could explain some of the measurements that an exact fit calls wrong.
+def left_behind(
+    A: Measuring, at: Point, e: Array, wrong: Array, rng: np.random.Generator
+) -> bool:
+    """Whether X could explain some of the measurements that are taken for wrong.
 
     A line of X that came out wrong makes its measurements look like errors, but like
     errors that a change of X accounts for, more than under random signs.
     """
-    wrong, at = ~found.clean, found.at
-    if not wrong.any():
+    if not wrong.any() or not at.rank:
         return False
-    pull = clipped(found.e, float(np.median(np.abs(found.e[wrong])))) * wrong
+    pull = clipped(e, float(np.median(np.abs(e[wrong])))) * wrong
     explained = norm(at.project(A.adjoint(pull)))
     by_chance = np.mean(
         [norm(at.project(A.adjoint(pull * A.signs(rng)))) for _ in range(2)]
@@ -208,20 +208,19 @@ def left_behind(A: Measuring, found: Fit, rng: np.random.Generator) -> bool:
 
 
 def reconsidered(A: Measuring, found: Fit, rng: np.random.Generator, log: Log) -> Fit:
-    """Return an exact fit after believing all measurements once more, step by step."""
-    again = replace(found, redescending=True)
-    reach = TUNING.widest * found.first
-    for _ in range(TUNING.narrowings):
+    """Return a fit after believing all measurements once more, and less and less."""
+    again = replace(found, redescending=True, looked_at=np.inf)
+    reach = float(np.max(np.abs(found.e)))
+    least = TUNING.reach * found.scale + TUNING.least * found.first
+    while reach > least:
         weights = _redescending(np.abs(again.e), reach)
-        again.at = fit(A, again.at, weights, again.e, 2 * TUNING.gradients, 1e-3)
+        again.at = fit(A, again.at, weights, again.e, TUNING.gradients, 1e-3)
         again.e = A.y - A.forward(*again.at.factors)
         again.scale = scale_of(again.e, again.at.freedom / A.count)
         reach *= TUNING.narrower
         if not log.note("reconsidered", again.at, again.e, A):
             return found
-    again = pursue(A, again, rng, log)
-    better = again.exact and again.clean.sum() >= found.clean.sum()
-    return again if better else found
+    return pursue(A, again, rng, log)
 
 
 def grow(

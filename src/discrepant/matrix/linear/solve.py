@@ -20,7 +20,7 @@ from discrepant.matrix.linear.dual import bound_from, primal_of
 from discrepant.matrix.linear.flow import Moving, flow
 from discrepant.matrix.linear.log import Log
 from discrepant.matrix.linear.measuring import Measuring
-from discrepant.matrix.linear.noise import Noisy, fit_noise, predicts
+from discrepant.matrix.linear.noise import Noisy, fit_noise, flags, predicts
 from discrepant.matrix.linear.pursuit import (
     Fit,
     left_behind,
@@ -46,6 +46,7 @@ class Tuning:
     small: float = 0.1
     bold: int = 2  # components that are tried though nothing says that they are there
     attempts: tuple[int, ...] = (30, 80, 150)  # steps of the flow before a pursuit
+    looks: int = 3  # second looks at what a fit takes for wrong, while they help
     look: int = 20  # steps of the flow between looks at its gap
     certified: float = 1e-4  # gap up to which an exact fit is the convex optimum
     # Steps of conjugate gradients, and their accuracy, to see whether X is determined:
@@ -108,6 +109,19 @@ class Solver:
         """Follow the residuals down, from a point or from zero."""
         found = start(self.A, at, self.asked.kind)
         return pursue(self.A, found, self.rng, self.log, self.sigma, bold)
+
+    def reconsidered(self, found: Fit) -> Fit:
+        """Return a fit at rest after a second look at what it takes for wrong."""
+        A, rng, fdr = self.A, self.rng, self.asked.fdr
+        for _ in range(TUNING.looks):
+            wrong = flags(found.e, found.scale, fdr)
+            if found.exact or not left_behind(A, found.at, found.e, wrong, rng):
+                break
+            again = reconsidered(A, found, rng, self.log)
+            if flags(again.e, again.scale, fdr).sum() >= wrong.sum():
+                break
+            found = again
+        return found
 
     def convex(self, most: float, polish: bool) -> Fit | None:
         """Follow the convex program, so many steps at the most, towards its optimum.
@@ -189,6 +203,8 @@ def solve(
     found = solver.pursuit(warm) if warm is not None else None
     if found is None or not found.exact:
         found = solver.pursuit(None)
+    if not found.exact and not solver.log.stopped:
+        found = solver.reconsidered(found)
     if solver.log.stopped:
         return _as_noise(solver, solver.with_noise(found)[0])
     if found.exact:
@@ -222,7 +238,7 @@ def _second_opinion(solver: Solver, first: Fit) -> LinearSplit:
     """Return the better of two fits with noise, if it can be believed at all."""
     fits = [first]
     if solver.moving is not None and _low(leading := _leading(solver.moving.at)):
-        fits.append(solver.pursuit(leading))
+        fits.append(solver.reconsidered(solver.pursuit(leading)))
     judged = [solver.with_noise(found) for found in fits]
     noisy, doubts = min(judged, key=lambda pair: pair[0].held_out)
     if not doubts:
@@ -235,8 +251,10 @@ def _as_exact(solver: Solver, found: Fit) -> LinearSplit:
     """Hand back an exact fit."""
     A, rng, caveats = solver.A, solver.rng, []
     sure = solver.determined(found.at, found.clean)
-    if not sure or left_behind(A, found, rng):
-        found = reconsidered(A, found, rng, solver.log)
+    if not sure or left_behind(A, found.at, found.e, ~found.clean, rng):
+        again = reconsidered(A, found, rng, solver.log)
+        better = again.exact and again.clean.sum() >= found.clean.sum()
+        found = again if better else found
         sure = solver.determined(found.at, found.clean)
     clean = found.clean
     if not sure:
@@ -277,7 +295,7 @@ def _as_convex(solver: Solver, doubts: list[str]) -> LinearSplit:
         solver.gap = solver._gap_of(now)
     certified = solver.gap <= max(solver.asked.tol, TUNING.certified)
     caveats = []
-    if (~wrong).sum() * A.count / A.y.size <= now.at.freedom:
+    if A.count <= now.at.freedom:
         caveats.append(
             f"{A.y.size} measurements are too few to tell: X of rank {now.at.rank} "
             f"has {now.at.freedom} degrees of freedom. What is handed back has the "
