@@ -48,8 +48,8 @@ class Tuning:
     room: float = 0.9  # of the measurements may be taken by the freedom of X
     clean: float = 1e-8  # of the first scale: residuals below it fit exactly
     chance: float = 4.0  # standard deviations that chance alone does not reach
-    # When all measurements are reconsidered they are believed as far as the largest
-    # residual, then less by this each time, down to this part of the first scale.
+    # When measurements are reconsidered they are believed less by this each time, down
+    # to this part of the first scale.
     narrower: float = 0.4
     least: float = 0.01
     surplus: float = 1.05  # clean measurements for each degree of freedom, at the least
@@ -207,10 +207,11 @@ def left_behind(
     return bool(explained > (1 + TUNING.chance / np.sqrt(2 * at.freedom)) * by_chance)
 
 
-def reconsidered(A: Measuring, found: Fit, rng: np.random.Generator, log: Log) -> Fit:
-    """Return a fit after believing all measurements once more, and less and less."""
+def reconsidered(
+    A: Measuring, found: Fit, reach: float, rng: np.random.Generator, log: Log
+) -> Fit:
+    """Return a fit after believing residuals so far once more, and less and less."""
     again = replace(found, redescending=True, looked_at=np.inf)
-    reach = float(np.max(np.abs(found.e)))
     least = TUNING.reach * found.scale + TUNING.least * found.first
     while reach > least:
         weights = _redescending(np.abs(again.e), reach)

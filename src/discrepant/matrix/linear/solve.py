@@ -46,7 +46,7 @@ class Tuning:
     small: float = 0.1
     bold: int = 2  # components that are tried though nothing says that they are there
     attempts: tuple[int, ...] = (30, 80, 150)  # steps of the flow before a pursuit
-    looks: int = 3  # second looks at what a fit takes for wrong, while they help
+    looks: tuple[float, ...] = (1.0, 0.5, 0.1)  # second looks, see `reconsidered`
     look: int = 20  # steps of the flow between looks at its gap
     certified: float = 1e-4  # gap up to which an exact fit is the convex optimum
     # Steps of conjugate gradients, and their accuracy, to see whether X is determined:
@@ -113,14 +113,19 @@ class Solver:
     def reconsidered(self, found: Fit) -> Fit:
         """Return a fit at rest after a second look at what it takes for wrong."""
         A, rng, fdr = self.A, self.rng, self.asked.fdr
-        for _ in range(TUNING.looks):
-            wrong = flags(found.e, found.scale, fdr)
-            if found.exact or not left_behind(A, found.at, found.e, wrong, rng):
+        wrong = flags(found.e, found.scale, fdr)
+        if not left_behind(A, found.at, found.e, wrong, rng):
+            return found
+        # All that is wrong once, then what is so by less: an error that is huge pulls
+        # the line that it is in away from the others.
+        for quantile in TUNING.looks:
+            reach = float(np.quantile(np.abs(found.e[wrong]), quantile))
+            again = reconsidered(A, found, reach, rng, self.log)
+            believed = flags(again.e, again.scale, fdr)
+            if believed.sum() < wrong.sum():
+                found, wrong = again, believed
+            if found.exact or not wrong.any():
                 break
-            again = reconsidered(A, found, rng, self.log)
-            if flags(again.e, again.scale, fdr).sum() >= wrong.sum():
-                break
-            found = again
         return found
 
     def convex(self, most: float, polish: bool) -> Fit | None:
@@ -252,7 +257,8 @@ def _as_exact(solver: Solver, found: Fit) -> LinearSplit:
     A, rng, caveats = solver.A, solver.rng, []
     sure = solver.determined(found.at, found.clean)
     if not sure or left_behind(A, found.at, found.e, ~found.clean, rng):
-        again = reconsidered(A, found, rng, solver.log)
+        reach = float(np.max(np.abs(found.e)))
+        again = reconsidered(A, found, reach, rng, solver.log)
         better = again.exact and again.clean.sum() >= found.clean.sum()
         found = again if better else found
         sure = solver.determined(found.at, found.clean)
