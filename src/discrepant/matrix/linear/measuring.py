@@ -91,8 +91,7 @@ def direction(z: Array) -> Array:
 def clipped(z: Array, most: float) -> Array:
     """Return numbers whose modulus is at most so large, in the same direction."""
     size = np.abs(z)
-    beyond = size > most
-    return np.asarray(np.where(beyond, z * (most / np.where(beyond, size, 1.0)), z))
+    return np.asarray(z * np.minimum(1.0, most / np.where(size > 0, size, 1.0)))
 
 
 def product(a: Array, b: Array) -> float:

@@ -6,7 +6,7 @@ rate (Benjamini and Hochberg), from the size of the noise that the fit leaves; b
 the fit are repeated until they stand.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import erfc
@@ -14,7 +14,7 @@ from scipy.special import erfc
 from discrepant.linalg import Array
 from discrepant.matrix.linear.log import Log
 from discrepant.matrix.linear.measuring import Measuring
-from discrepant.matrix.linear.pursuit import Fit, pruned, scale_of
+from discrepant.matrix.linear.pursuit import Fit, pruned, scale_of, unseen
 from discrepant.matrix.linear.squares import fit
 from discrepant.matrix.linear.tangent import Point
 
@@ -34,6 +34,7 @@ class Noisy:
     wrong: Array  # which measurements are flagged
     probability: Array  # that each is wrong
     settled: bool
+    hidden: float  # share of the largest component below which others are not seen
     held_out: float = np.inf  # the scale of measurements that the fit has not seen
 
     @property
@@ -71,7 +72,9 @@ def fit_noise(
         wrong = flagged
         if not log.note("noise", at, e, A) or settled:
             break
-    return Noisy(at, e, spread, wrong, _probability(e, spread, wrong), settled)
+    hidden = unseen(A, replace(found, at=at, e=e), (~wrong).astype(float), rng)
+    chance = _probability(e, spread, wrong)
+    return Noisy(at, e, spread, wrong, chance, settled, hidden)
 
 
 def predicts(A: Measuring, noisy: Noisy, rng: np.random.Generator) -> float:

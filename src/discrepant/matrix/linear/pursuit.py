@@ -67,7 +67,6 @@ class Fit:
     scale: float  # of the residuals that are not gross
     first: float  # the scale of the data
     rounding: float  # the scale, relative to the first, that rounding leaves
-    stood_out: bool = False  # whether a component was seen above the noise
     redescending: bool = False
     # The largest value that random signs gave, relative to the size of the residuals.
     edges: list[float] = field(default_factory=list)
@@ -111,7 +110,7 @@ def start(A: Measuring, at: Point | None, kind: Kind) -> Fit:
         return Fit(Point.zero(A.shape, kind, A.dtype), A.y, first, first, A.rounding)
     e = A.y - A.forward(*at.factors)
     scale = scale_of(e, at.freedom / A.count)
-    return Fit(at, e, scale, first, A.rounding, stood_out=True, redescending=True)
+    return Fit(at, e, scale, first, A.rounding, redescending=True)
 
 
 def pursue(
@@ -237,7 +236,6 @@ def grow(
         return False  # these residuals were looked at before
     U, d, V = components(at.beside(A.adjoint(pull)), at.kind, AT_ONCE)
     count = int(np.sum(np.abs(d) > edge_of(A, found, pull, rng)))
-    found.stood_out |= count > 0
     count = max(count, min(at_least or int(not at.rank), len(d)))
     while count and (
         at.rank + count > min(A.shape)
@@ -273,3 +271,14 @@ def pruned(A: Measuring, found: Fit, weights: Array, rng: np.random.Generator) -
             break
         keep[k] = False
     return at.kept(keep)
+
+
+def unseen(A: Measuring, found: Fit, weights: Array, rng: np.random.Generator) -> float:
+    """Return how large a component can be, relative to the first, and not be seen."""
+    at = found.at
+    if not at.rank:
+        return 1.0
+    k = int(np.argmax(np.abs(at.d)))
+    one = A.forward(at.U[:, [k]], at.V[:, [k]])
+    edge = edge_of(A, found, weights * found.e, rng)
+    return edge / (product(one, weights * one) * abs(at.d[k]) or 1.0)

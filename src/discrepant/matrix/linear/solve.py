@@ -58,6 +58,10 @@ class Tuning:
     surprise: float = 1.6
     needed: float = 1.2  # measurements for each degree of freedom, with noise
     useless: float = 0.8
+    # Of the largest component: what noise may hide without a word, and when nothing is
+    # left that is not hidden.
+    hidden: float = 0.25
+    nothing: float = 0.6
 
 
 TUNING = Tuning()
@@ -162,7 +166,7 @@ class Solver:
         A = self.A
         noisy = fit_noise(A, found, self.sigma, self.asked.fdr, self.rng, self.log)
         at, right = noisy.at, int(np.sum(~noisy.wrong))
-        if not found.stood_out or not at.rank:
+        if noisy.hidden > TUNING.nothing:
             return noisy, [
                 "No component of X stands out of what measurements of this size give "
                 "by chance"
@@ -222,7 +226,7 @@ def solve(
         noisy, doubts = solver.with_noise(found)
         return _as_noise(solver, noisy, doubts)
     untold = asked.noise == "auto" and not told
-    if untold and found.stood_out and found.scale <= TUNING.small * found.first:
+    if untold and found.scale <= TUNING.small * found.first:
         noisy, doubts = solver.with_noise(found)
         if not doubts:
             return _as_noise(solver, noisy)
@@ -283,6 +287,11 @@ def _as_noise(
         caveats.append(
             "The fit with noise went on changing its flags; they are less "
             "sure than they say."
+        )
+    if noisy.hidden > TUNING.hidden:
+        caveats.append(
+            f"Components of X below {noisy.hidden:.0%} of its largest would not stand "
+            "out of the noise, and may be missing."
         )
     sentence = f"noise of {noisy.sigma:.2g} on every measurement"
     # λ/κ is 2σ, and 1/κ then the size of the noise that passes for signal (`alpha`).
