@@ -3,8 +3,8 @@
 A scanner measures the Fourier transform of each frame, a random half of it, and now and
 then an electric discharge adds a spike to a sample: in the image a spike is a wave all
 over it. Frames are alike, so that pixels × frames is a matrix of low rank; the wrong
-samples are found without being told how many there are. The rival fits the same low
-rank to all samples.
+samples are found without being told how many there are. Rivals, told the rank, fit low
+rank to all samples, and to those that are not far above others of their frequency.
 """
 
 from pathlib import Path
@@ -75,24 +75,31 @@ print(
 )
 
 
-def least_squares(rank, steps=60):
-    """Fit low rank to all samples: gradient steps on X, cut to the rank each time."""
+def least_squares(used, rank, steps=100):
+    """Fit low rank to samples: gradient steps on X, cut to the rank each time."""
     X = np.zeros_like(truth)
     for _ in range(steps):
-        X = X + operator.adjoint(seen - operator.forward(X)).real / 0.6
+        X = X + operator.adjoint(used * (seen - operator.forward(X))).real
         U, s, Vt = np.linalg.svd(X, full_matrices=False)
         X = (U[:, :rank] * s[:rank]) @ Vt[:rank]
     return X
 
 
-plain = least_squares(found.rank)
+frequency = np.hypot(*np.meshgrid(*[np.fft.fftfreq(side, 1 / side)] * 2))
+ring = np.round(np.broadcast_to(frequency, operator.sampled.shape)[operator.sampled])
+usual = np.array([np.median(np.abs(seen[ring == r])) for r in np.unique(ring)])
+small = np.abs(seen) < 5 * usual[np.searchsorted(np.unique(ring), ring)]
+plain = least_squares(np.ones(seen.size), rank=3)
+cut = least_squares(small, rank=3)
 print(f"error: {relative_error(found.low_rank, truth):.4f}")
-print(f"error of least squares, told the rank: {relative_error(plain, truth):.4f}")
+print(f"error of least squares: {relative_error(plain, truth):.4f}")
+print(f"error without samples above five medians: {relative_error(cut, truth):.4f}")
 
 frame = 6
 panels = {
     "half of the samples": operator.adjoint(seen).real,
     "least squares": plain,
+    "five medians": cut,
     "recover": found.low_rank,
     "truth": truth,
 }
