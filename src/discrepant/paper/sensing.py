@@ -4,6 +4,7 @@
 way. `Outer` has matrices of low rank, aᵢ bᵢᴴ, and never forms them.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -100,7 +101,7 @@ class _Blocks:
 
     def forward(self, x: Array) -> Array:
         parts = [
-            _Rows(stack, stack.reshape(len(stack), -1), self.shape).forward(x)
+            _Rows(stack, _flat(stack), self.shape).forward(x)
             for stack in self._checked()
         ]
         return self._whole(np.concatenate(parts))
@@ -109,7 +110,7 @@ class _Blocks:
         total: Any = 0.0
         start = 0
         for stack in self._checked():
-            rows = stack.reshape(len(stack), -1)
+            rows = _flat(stack)
             part = z[start : start + len(rows)]
             self._whole(part, len(rows))
             total = total + _product_from_left(part, rows)
@@ -165,7 +166,12 @@ def _stored(matrices: Any, shape: tuple[int, int] | None) -> Any:
             return _Blocks(matrices, lambda: iter(matrices))
         raise _refusal(np.asarray(matrices))
     stack = _stack(matrices)
-    return _Rows(stack, stack.reshape(len(stack), -1), stack.shape[1:])
+    return _Rows(stack, _flat(stack), stack.shape[1:])
+
+
+def _flat(stack: Array) -> Array:
+    """Return matrices as rows; of none of them too."""
+    return stack.reshape(len(stack), math.prod(stack.shape[1:]))
 
 
 def _stack(matrices: Any) -> Array:
