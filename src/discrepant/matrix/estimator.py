@@ -101,13 +101,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ten are. Zero where it is missing; zero or one where there is no noise.
     residual_ : ndarray or DataFrame of the shape of the data
         The noise: data minus both parts.
-    explained_variance_ratio_ : ndarray of shape (rank_,)
+    explained_variance_ratio_ : ndarray of shape (rank,)
         Share of the squares of the uncorrupted data that each component explains.
     rank_ : int
         Rank of the low-rank part.
-    components_ : ndarray of shape (rank_, n_features)
+    components_ : ndarray of shape (rank, n_features)
         Orthonormal basis of its row space.
-    singular_values_ : ndarray of shape (rank_,)
+    singular_values_ : ndarray of shape (rank,)
         Its singular values.
     certificate_ : Certificate
         How far the result is from a global optimum of the convex program; where there
