@@ -89,7 +89,7 @@ def _numeric(seen: Array, levels: Array, counts: Array, tail: float) -> Column:
     best = Column("numeric", middle=middle, spread=spread)
     straight = _bentness(best, seen, tail)
     lowest = TUNING.worth * straight
-    bends = _candidates(seen) if straight * len(seen) > TUNING.chance else []
+    bends = candidates(seen) if straight * len(seen) > TUNING.chance else []
     for shape, parameter in bends:
         trial = Column("numeric", shape, parameter, middle, spread)
         bentness = _bentness(trial, seen, tail)
@@ -115,7 +115,8 @@ def _step(levels: Array, counts: Array) -> float:
     return float(np.median(steps))
 
 
-def _candidates(seen: Array) -> list[tuple[str, float]]:
+def candidates(seen: Array) -> list[tuple[str, float]]:
+    """Give the bent maps to choose from."""
     found: list[tuple[str, float]] = [("power", power) for power in TUNING.powers]
     low = float(np.quantile(seen, 0.07))
     if low > 0:

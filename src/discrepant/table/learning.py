@@ -7,6 +7,8 @@ import numpy as np
 from discrepant.linalg import Array
 from discrepant.progress import Report, StoppedError
 from discrepant.table import columns as kinds
+from discrepant.table.bends import choose
+SHOW=False
 from discrepant.table.maps import Column
 from discrepant.table.model import Model
 from discrepant.table.model import judge as search
@@ -92,6 +94,12 @@ def learn(
         if rounds == TUNING.rounds[0]:
             split[rules.used] = found.out.mean(axis=0) > TUNING.most
             rules = replace(rules, columns=_describe_again(learnt, rules, found.out))
+            if isinstance(model, Model):
+                gone = found.out | part.missing
+                filled = np.where(gone, part.X - found.away, part.X)
+                if SHOW: print([ (c.shape,c.parameter) for c in rules.columns])
+                rules = replace(rules, columns=tuple(choose(learnt, list(rules.columns), filled, ~gone, rules.used)))
+                if SHOW: print([ (c.shape,c.parameter) for c in rules.columns])
         if report is not None and not report(0.4, "learning"):
             raise StoppedError("stopped while learning what the columns are")
     ranged = list(rules.columns)
