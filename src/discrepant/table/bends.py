@@ -35,28 +35,57 @@ TUNING = Tuning()
 def choose(
     learnt: Array, columns: list[Column], filled: Array, kept: Array, used: list[int]
 ) -> list[Column]:
-    """Choose the maps of the numeric columns, each given the others.
+    """Choose the maps of the numeric columns, each given the others."""
+    straight = list(columns)
+    level = filled.copy()
+    for k, j in enumerate(used):
+        column = columns[j]
+        if column.kind == "numeric" and kept[:, k].sum() >= 20:
+            free = replace(column, low=-np.inf, high=np.inf)
+            values = np.where(kept[:, k], learnt[:, j], free.backward(filled[:, k]))
+            straight[j] = _standard(
+                replace(column, shape="identity", parameter=1.0), learnt[kept[:, k], j]
+            )
+            level[:, k] = straight[j].forward(values)
+    ends = []
+    for start, Z in ((columns, filled), (straight, level)):
+        maps, Z = _ascend(learnt, list(start), Z - Z.mean(axis=0), kept, used)
+        ends.append((_objective(learnt, maps, Z, kept, used), maps))
+    global SHOW
+    if SHOW: print("objective", ends[0][0], ends[1][0], len(learnt))
+    return ends[0][1] if ends[0][0] >= ends[1][0] else ends[1][1]
 
-    Parameters
-    ----------
-    learnt : array (n, k)
-        Values of all columns.
-    columns : list of Column
-        As they are now.
-    filled : array (n, p)
-        The used columns in standard units, what is wrong or missing replaced.
-    kept : bool array (n, p)
-        The cells that were neither.
-    used : list of int
-    """
-    columns, Z = list(columns), filled - filled.mean(axis=0)
+SHOW=False
+
+def _ascend(learnt, columns, Z, kept, used):
     for _ in range(TUNING.sweeps):
         for k, j in enumerate(used):
             rows = kept[:, k]
             if columns[j].kind != "numeric" or rows.sum() < 20:
                 continue
             columns[j], Z[:, k] = _choose_one(learnt[:, j], columns[j], Z, rows, k)
-    return columns
+    return columns, Z
+
+
+def _objective(learnt, columns, Z, kept, used):
+    total = 0.0
+    for k, j in enumerate(used):
+        column, rows = columns[j], kept[:, k]
+        if column.kind != "numeric" or rows.sum() < 20:
+            continue
+        others = Z[:, :k]
+        gram = others.T @ others / len(Z)
+        gram[np.diag_indices_from(gram)] *= 1 + TUNING.ridge
+        gram[np.diag_indices_from(gram)] += 1e-9
+        y = Z[rows, k] - Z[rows,k].mean()
+        away = y - others[rows] @ np.linalg.solve(gram, others[rows].T @ y / len(y))
+        total += _likelihood(away) - np.log(column.scale) + float(column.log_slope(learnt[rows, j]).mean())
+    return total
+
+
+def _standard(column: Column, seen: Array) -> Column:
+    bent = column.bend(seen)
+    return replace(column, centre=float(np.median(bent)), scale=spread_of(bent))
 
 
 def _choose_one(
@@ -81,8 +110,7 @@ def _choose_one(
         value -= least if shape != "identity" else 0.0
         if value > highest:
             best, found, highest = trial, weights, value
-    bent = best.bend(seen)
-    best = replace(best, centre=float(np.median(bent)), scale=spread_of(bent))
+    best = _standard(best, seen)
     z = others @ (found if found is not None else np.zeros(0)) / best.scale
     y = best.forward(seen)
     z[rows] = y - y.mean()
