@@ -1,11 +1,10 @@
 """Which map each column wants, heard beside the others.
 
 A map that makes a column look normal by itself may bend a straight relation: a column
-that switches between two states is not normal, and yet a sum of its causes. So the
-maps are chosen by the likelihood of rows: as det Σ is the variance of one column given
-the others times the determinant of the rest, the choice for one column, the others'
-maps held, is that of the least log deviation around what they say, less the mean log
-slope of the map.
+that switches between two states is not normal, and yet a sum of its causes. So maps are
+chosen by the likelihood of whole rows. As det Σ is the variance of one column given the
+others times the determinant of the rest, the best map of a column, the others' held, is
+the one with the least log deviation around what they say, less its own log slope.
 """
 
 from dataclasses import dataclass, replace
@@ -22,9 +21,11 @@ class Tuning:
     """Chosen on the development tables of ``python benchmarks/tables.py dev``."""
 
     sweeps: int = 2  # over the columns
-    worth: float = 4.0  # log likelihood that a bent map must gain over a straight one
-    ratio: float = 0.02  # and gain a cell
-    freedom: float = 4.0  # of the Student law of residuals: some cells are still wrong
+    rows: int = 1000  # that are looked at
+    least_rows: int = 20
+    gain: float = 4.0  # log likelihood that a bent map must gain over a straight one,
+    gain_cell: float = 0.02  # and by cell
+    freedom: float = 4.0  # of residuals' Student law: some cells are wrong unseen
     steps: int = 8  # of the fixed point for its scale
     ridge: float = 0.01
 
@@ -32,55 +33,68 @@ class Tuning:
 TUNING = Tuning()
 
 
-def choose(
-    learnt: Array, columns: list[Column], filled: Array, kept: Array, used: list[int]
-) -> list[Column]:
-    """Choose the maps of the numeric columns, each given the others."""
+def choose(filled: Array, kept: Array, columns: list[Column]) -> list[Column]:
+    """Choose the maps of the numeric columns, each given the others.
+
+    The ascent starts from the maps as they are and from straight ones, since one column
+    of a sum cannot be straightened alone; the likelier end is taken.
+
+    Parameters
+    ----------
+    filled : array (n, p)
+        Values; what is wrong or missing is as the others say.
+    kept : bool array (n, p)
+        What is neither.
+    columns : list of Column
+        Their maps as they are.
+    """
+    step = -(-len(filled) // TUNING.rows)
+    filled, kept = filled[::step], kept[::step]
+    enough = kept.sum(axis=0) >= TUNING.least_rows
+    free = [k for k, c in enumerate(columns) if c.kind == "numeric" and enough[k]]
     straight = list(columns)
-    level = filled.copy()
-    for k, j in enumerate(used):
-        column = columns[j]
-        if column.kind == "numeric" and kept[:, k].sum() >= 20:
-            free = replace(column, low=-np.inf, high=np.inf)
-            values = np.where(kept[:, k], learnt[:, j], free.backward(filled[:, k]))
-            straight[j] = _standard(
-                replace(column, shape="identity", parameter=1.0), learnt[kept[:, k], j]
-            )
-            level[:, k] = straight[j].forward(values)
-    ends = []
-    for start, Z in ((columns, filled), (straight, level)):
-        maps, Z = _ascend(learnt, list(start), Z - Z.mean(axis=0), kept, used)
-        ends.append((_objective(learnt, maps, Z, kept, used), maps))
-    global SHOW
-    if SHOW: print("objective", ends[0][0], ends[1][0], len(learnt))
-    return ends[0][1] if ends[0][0] >= ends[1][0] else ends[1][1]
+    for k in free:
+        plain = replace(columns[k], shape="identity", parameter=1.0)
+        straight[k] = _standard(plain, filled[kept[:, k], k])
+    ends = [_ascend(filled, kept, start, free) for start in (columns, straight)]
+    return max(ends, key=lambda end: end[0])[1]
 
-SHOW=False
 
-def _ascend(learnt, columns, Z, kept, used):
+def _ascend(
+    filled: Array, kept: Array, columns: list[Column], free: list[int]
+) -> tuple[float, list[Column]]:
+    """Choose one map at a time; give the log likelihood a row and the maps."""
+    columns = list(columns)
+    Z = np.column_stack([c.forward(filled[:, k]) for k, c in enumerate(columns)])
+    Z -= Z.mean(axis=0)
     for _ in range(TUNING.sweeps):
-        for k, j in enumerate(used):
-            rows = kept[:, k]
-            if columns[j].kind != "numeric" or rows.sum() < 20:
-                continue
-            columns[j], Z[:, k] = _choose_one(learnt[:, j], columns[j], Z, rows, k)
-    return columns, Z
-
-
-def _objective(learnt, columns, Z, kept, used):
+        before = list(columns)
+        for k in free:
+            others = np.delete(Z, k, axis=1)
+            columns[k] = _choose_one(filled[:, k], kept[:, k], others, columns[k])
+            Z[:, k] = columns[k].forward(filled[:, k])
+            Z[:, k] -= Z[:, k].mean()
+        if columns == before:
+            break
     total = 0.0
-    for k, j in enumerate(used):
-        column, rows = columns[j], kept[:, k]
-        if column.kind != "numeric" or rows.sum() < 20:
-            continue
-        others = Z[:, :k]
-        gram = others.T @ others / len(Z)
-        gram[np.diag_indices_from(gram)] *= 1 + TUNING.ridge
-        gram[np.diag_indices_from(gram)] += 1e-9
-        y = Z[rows, k] - Z[rows,k].mean()
-        away = y - others[rows] @ np.linalg.solve(gram, others[rows].T @ y / len(y))
-        total += _likelihood(away) - np.log(column.scale) + float(column.log_slope(learnt[rows, j]).mean())
-    return total
+    for k in free:  # the density of a row is that of each cell given those before it
+        rows = kept[:, k]
+        away = _residuals(Z[rows, k, None], Z[:, :k], rows)
+        slope = columns[k].log_slope(filled[rows, k]).mean()
+        total += float(_log_density(away)[0] + slope - np.log(columns[k].scale))
+    return total, columns
+
+
+def _choose_one(values: Array, rows: Array, others: Array, column: Column) -> Column:
+    seen = values[rows]
+    plain = replace(column, shape="identity", parameter=1.0)
+    bends = [replace(plain, shape=s, parameter=q) for s, q in candidates(seen)]
+    trials = [plain, *bends]
+    bent = np.column_stack([trial.bend(seen) for trial in trials])
+    gains = _log_density(_residuals(bent - bent.mean(axis=0), others, rows))
+    gains += [trial.log_slope(seen).mean() for trial in trials]
+    gains[1:] -= max(TUNING.gain / len(seen), TUNING.gain_cell)
+    return _standard(trials[int(np.argmax(gains))], seen)
 
 
 def _standard(column: Column, seen: Array) -> Column:
@@ -88,42 +102,22 @@ def _standard(column: Column, seen: Array) -> Column:
     return replace(column, centre=float(np.median(bent)), scale=spread_of(bent))
 
 
-def _choose_one(
-    values: Array, column: Column, Z: Array, rows: Array, k: int
-) -> tuple[Column, Array]:
-    seen = values[rows]
-    others = np.delete(Z, k, axis=1)
-    gram = others.T @ others / len(Z)
-    gram[np.diag_indices_from(gram)] *= 1 + TUNING.ridge
-    gram[np.diag_indices_from(gram)] += 1e-9
-    solve = np.linalg.solve(gram, others[rows].T) if len(gram) else others[rows].T
-    best, found, highest = column, None, -np.inf
-    least = max(TUNING.worth / len(seen), TUNING.ratio)
-    plain = replace(column, shape="identity", parameter=1.0)
-    for shape, parameter in [("identity", 1.0), *candidates(seen)]:
-        trial = replace(plain, shape=shape, parameter=parameter)
-        y = trial.bend(seen)
-        y = y - y.mean()
-        weights = solve @ y / len(y)
-        away = y - others[rows] @ weights
-        value = _likelihood(away) + float(trial.log_slope(seen).mean())
-        value -= least if shape != "identity" else 0.0
-        if value > highest:
-            best, found, highest = trial, weights, value
-    best = _standard(best, seen)
-    z = others @ (found if found is not None else np.zeros(0)) / best.scale
-    y = best.forward(seen)
-    z[rows] = y - y.mean()
-    return best, z
+def _residuals(Y: Array, others: Array, rows: Array) -> Array:
+    """Give what is left of columns, of some rows, after regression on all others."""
+    if not others.shape[1]:
+        return Y
+    gram = others.T @ others / len(others)
+    gram += np.diag(TUNING.ridge * np.diag(gram) + 1e-9)
+    heard = others[rows]
+    return np.asarray(Y - heard @ np.linalg.solve(gram, heard.T @ Y / len(heard)))
 
 
-def _likelihood(away: Array) -> float:
-    """Mean log density of residuals under a Student law of their own scale."""
-    nu = TUNING.freedom
-    scale = 1.4826 * float(np.median(np.abs(away))) + 1e-12
-    square = away * away
+def _log_density(away: Array) -> Array:
+    """Mean log density of residuals by column, under a Student law of its own scale."""
+    nu, square = TUNING.freedom, away * away
+    scale = np.median(square, axis=0) / 0.455 + 1e-24  # of squares, the median of χ²
     for _ in range(TUNING.steps):
-        weight = (nu + 1) / (nu + square / scale**2)
-        scale = float(np.sqrt(np.mean(weight * square))) + 1e-12
-    tail = np.log1p(square / (nu * scale**2))
-    return -np.log(scale) - 0.5 * (nu + 1) * float(tail.mean())
+        weight = (nu + 1) / (nu + square / scale)
+        scale = np.mean(weight * square, axis=0) + 1e-24
+    tail = np.log1p(square / (nu * scale)).mean(axis=0)
+    return np.asarray(-0.5 * np.log(scale) - 0.5 * (nu + 1) * tail)

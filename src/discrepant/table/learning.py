@@ -8,9 +8,8 @@ from discrepant.linalg import Array
 from discrepant.progress import Report, StoppedError
 from discrepant.table import columns as kinds
 from discrepant.table.bends import choose
-SHOW=False
 from discrepant.table.maps import Column
-from discrepant.table.model import Model
+from discrepant.table.model import Found, Model, Part
 from discrepant.table.model import judge as search
 from discrepant.table.model import learn as learn_model
 from discrepant.table.rules import Common, Rules, prepare
@@ -93,13 +92,7 @@ def learn(
             found = search(part, model, n_jobs)
         if rounds == TUNING.rounds[0]:
             split[rules.used] = found.out.mean(axis=0) > TUNING.most
-            rules = replace(rules, columns=_describe_again(learnt, rules, found.out))
-            if isinstance(model, Model):
-                gone = found.out | part.missing
-                filled = np.where(gone, part.X - found.away, part.X)
-                if SHOW: print([ (c.shape,c.parameter) for c in rules.columns])
-                rules = replace(rules, columns=tuple(choose(learnt, list(rules.columns), filled, ~gone, rules.used)))
-                if SHOW: print([ (c.shape,c.parameter) for c in rules.columns])
+            rules = replace(rules, columns=_describe_again(learnt, rules, part, found))
         if report is not None and not report(0.4, "learning"):
             raise StoppedError("stopped while learning what the columns are")
     ranged = list(rules.columns)
@@ -128,15 +121,27 @@ def _commons(learnt: Array, rules: Rules, split: Array) -> tuple[Common, ...]:
     return tuple(Common.of(learnt[:, j], bool(split[j])) for j in rules.used)
 
 
-def _describe_again(learnt: Array, rules: Rules, out: Array) -> tuple[Column, ...]:
+def _describe_again(
+    learnt: Array, rules: Rules, part: Part, found: Found
+) -> tuple[Column, ...]:
     """Choose the columns' maps again, without the cells judged wrong."""
-    described = list(rules.columns)
-    for k, j in enumerate(rules.used):
+    described, used = list(rules.columns), rules.used
+    filled = learnt[:, used]
+    gone = found.out | part.missing
+    for k, j in enumerate(used):
+        low, high = _reach(learnt[~gone[:, k], j]) if not gone[:, k].all() else (0.0, 0.0)
+        within = replace(described[j], low=low, high=high)
+        expected = part.X[gone[:, k], k] - found.away[gone[:, k], k]
+        filled[gone[:, k], k] = within.backward(expected)
         if described[j].kind == "numeric":
-            kept = np.where(out[:, k], np.nan, learnt[:, j])
+            kept = np.where(found.out[:, k], np.nan, learnt[:, j])
             column = kinds.describe(kept, TUNING.second_tail)
             if column.kind == "numeric":
                 described[j] = column
+    if len(used) <= WIDE.columns:
+        chosen = choose(filled, ~gone, [described[j] for j in used])
+        for j, column in zip(used, chosen, strict=True):
+            described[j] = column
     return tuple(described)
 
 
