@@ -131,7 +131,8 @@ def _ascend(W, x, missing, out, prior, stretch, grain, weights, per_row, work):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _swaps(
-    W, missing, out, prior, stretch, grain, weights, per_row, work, distance, stay, leave
+    W, missing, out, prior, stretch, grain, weights, per_row, work, distance,
+    stay, leave,
 ):  # fmt: skip
     """Compare the set with those that have one of its cells exchanged for another.
 

@@ -129,10 +129,10 @@ def _describe_again(
     filled = learnt[:, used]
     gone = found.out | part.missing
     for k, j in enumerate(used):
-        low, high = _reach(learnt[~gone[:, k], j]) if not gone[:, k].all() else (0.0, 0.0)
+        out = gone[:, k]
+        low, high = _reach(learnt[~out, j] if not out.all() else np.zeros(1))
         within = replace(described[j], low=low, high=high)
-        expected = part.X[gone[:, k], k] - found.away[gone[:, k], k]
-        filled[gone[:, k], k] = within.backward(expected)
+        filled[out, k] = within.backward(part.X[out, k] - found.away[out, k])
         if described[j].kind == "numeric":
             kept = np.where(found.out[:, k], np.nan, learnt[:, j])
             column = kinds.describe(kept, TUNING.second_tail)
