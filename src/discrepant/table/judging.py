@@ -132,7 +132,8 @@ def _judge_block(
         variance = found.variance[rows, k]
         expected[rows, j] = _expect(rules.columns[j], centre, variance)
         ends = _between(rules, reaches[k], k, j, centre, variance)
-        low[rows, j], high[rows, j] = ends
+        low[rows, j] = np.minimum(ends[0], expected[rows, j])
+        high[rows, j] = np.maximum(ends[1], expected[rows, j])
     if every is not None:
         every.score[:], every.expected[:] = score, expected
     cells = np.argwhere(likely)

@@ -118,7 +118,12 @@ def some_rows(values: Array, rng: np.random.Generator) -> Array:
 
 
 def _commons(learnt: Array, rules: Rules, split: Array) -> tuple[Common, ...]:
-    return tuple(Common.of(learnt[:, j], bool(split[j])) for j in rules.used)
+    found = []
+    for j in rules.used:
+        values = learnt[:, j]  # cells at the atom are not judged, and say nothing here
+        rest = values[values != rules.columns[j].atom]
+        found.append(Common.of(rest, bool(split[j])))
+    return tuple(found)
 
 
 def _describe_again(
