@@ -50,14 +50,21 @@ def choose(filled: Array, kept: Array, columns: list[Column]) -> list[Column]:
     """
     step = -(-len(filled) // TUNING.rows)
     filled, kept = filled[::step], kept[::step]
-    enough = kept.sum(axis=0) >= TUNING.least_rows
-    free = [k for k, c in enumerate(columns) if c.kind == "numeric" and enough[k]]
+    free = [
+        k
+        for k, column in enumerate(columns)
+        if column.kind == "numeric" and _varies(filled[kept[:, k], k])
+    ]
     straight = list(columns)
     for k in free:
         plain = replace(columns[k], shape="identity", parameter=1.0)
         straight[k] = _standard(plain, filled[kept[:, k], k])
     ends = [_ascend(filled, kept, start, free) for start in (columns, straight)]
     return max(ends, key=lambda end: end[0])[1]
+
+
+def _varies(seen: Array) -> bool:
+    return len(seen) >= TUNING.least_rows and bool(np.ptp(seen) > 0)
 
 
 def _ascend(
