@@ -288,7 +288,7 @@ def main() -> None:
             measure(table, int(seed), options.cache, pairs)
             for seed in (options.seeds or seeds).split(",")
         ]
-        figures = np.nanmean(every, axis=0)
+        figures = np.mean(every, axis=0)
         flagged = clean(table).mask.to_numpy().sum()
         figures[12] = 100 * flagged / table.notna().to_numpy().sum()
         rows.append(figures)
