@@ -201,6 +201,11 @@ class TestLaws:
         few, many = (self.flags(self.data, fdr=fdr) for fdr in (1e-6, 0.2))
         assert not (few & ~many).any()
 
+    def test_the_rate_goes_beyond_the_sure_cells(self):
+        noisy = self.data + np.random.default_rng(1).normal(size=self.data.shape)
+        few, many = (self.flags(noisy, fdr=fdr).sum() for fdr in (0.01, 0.2))
+        assert few < many
+
     def test_cleaning_twice_finds_little_more(self):
         once = clean(self.data).table
         assert self.flags(once).sum() <= 2

@@ -29,11 +29,12 @@ class Tuning:
     )
     # Sure cells would otherwise pay for coin tosses: without it precision was 0.965
     # on normal data at a false discovery rate of 0.01, with it 0.992.
-    least: float = 0.9
+    # So each cell alone may be right with ten times the rate's chance, half at most.
+    alone: float = 10.0
 
 
 TUNING = Tuning()
-LEAST_ODDS = float(np.log(TUNING.least / (1 - TUNING.least)))
+LEAST_ODDS = 0.0  # below, a cell is likelier right than wrong, and never flagged
 
 
 def probability(score: Array) -> Array:
@@ -46,15 +47,17 @@ def cutoff(score: Array, fdr: float) -> float:
     """Give the log odds from which on cells are flagged.
 
     Most are flagged whose mean chance of being right, by the model's own odds, is at
-    most fdr; each must also be likelier than `least` to be wrong by itself.
+    most fdr; each must also be sure enough by itself (`alone`).
     """
-    likely = score[score >= np.float32(LEAST_ODDS)].astype(np.float64)
+    chance = min(TUNING.alone * fdr, 0.5)
+    least = float(np.log((1 - chance) / chance))
+    likely = score[score >= np.float32(least)].astype(np.float64)
     likely = np.sort(likely)[::-1]
     right = 1 / (1 + np.exp(np.minimum(likely, SURE)))
     mean = np.cumsum(right) / np.arange(1, len(right) + 1)
     count = int(np.sum(mean <= fdr))
     if count == len(likely):
-        return LEAST_ODDS
+        return least
     return float(likely[count - 1]) if count else float(np.inf)
 
 
