@@ -29,7 +29,7 @@ ORDER = {
     "matrix.observed": "kernels entries directions fit split solve",
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
-        rules learning judging numbers sheet rewrite result verdict door cleaner view
+        rules bends learning judging numbers sheet rewrite result verdict door cleaner view
         plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
