@@ -22,7 +22,7 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra polish steps dual split integrator noise
-        solve door caveats estimator
+        solve door asked caveats estimator
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",

@@ -11,6 +11,7 @@ import typer
 
 from discrepant import __version__
 from discrepant.app.options import (
+    Decimal,
     Header,
     Index,
     Key,
@@ -22,6 +23,7 @@ from discrepant.app.options import (
     Seed,
     Solver,
 )
+from discrepant.checks import check_number
 from discrepant.errors import InputError
 
 app = typer.Typer(
@@ -87,6 +89,7 @@ def clean(
     header: Header = None,
     index: Index = None,
     key: Key = None,
+    decimal: Decimal = None,
     sheet: Annotated[
         str | None, typer.Option(help="Excel: the name of the sheet; else the first.")
     ] = None,
@@ -115,6 +118,7 @@ def clean(
             header=header,
             index=index,
             key=key,
+            decimal=decimal,
             sheet=sheet,
             seed=seed,
             overwrite=overwrite,
@@ -157,6 +161,7 @@ def pca(
     header: Header = None,
     index: Index = None,
     key: Key = None,
+    decimal: Decimal = None,
     solver: Annotated[
         Solver, typer.Option(help="The quick integrator, or the paper's own descent.")
     ] = Solver.implicit,
@@ -192,7 +197,8 @@ def pca(
         header=header,
         index=index,
         key=key,
-        memory_limit=None if memory is None else int(memory * 1e9),
+        decimal=decimal,
+        memory_limit=_bytes(memory),
         seed=seed,
         overwrite=overwrite,
         progress=_terminal(),
@@ -324,6 +330,13 @@ def _number_or(name: str, text: str, *words: str) -> float | str:
         raise InputError(
             f"{name} must be a number or {quoted}, got {text!r}."
         ) from None
+
+
+def _bytes(gigabytes: float | None) -> int | None:
+    if gigabytes is None:
+        return None
+    what = "a number of gigabytes, zero or more"
+    return int(1e9 * check_number("memory", gigabytes, what, lambda size: size >= 0))
 
 
 def _names(texts: list[str] | None) -> list[str] | None:

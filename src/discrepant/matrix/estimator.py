@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from discrepant.checks import check_choice, check_rates, real_array, unmasked
+from discrepant.checks import real_array, reason_of, unmasked
 from discrepant.errors import InputError, InputTypeError
-from discrepant.labels import Labels, column_types
+from discrepant.labels import Labels, column_types, kind_of
 from discrepant.linalg import Array
+from discrepant.matrix.asked import check_asked
 from discrepant.matrix.caveats import caveats
 from discrepant.matrix.door import recover
 from discrepant.paper.stopping import Residual, Steps
@@ -192,9 +192,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         y : None
             Ignored.
         """
-        check_choice("solver", self.solver, tuple(DEFAULTS))
-        if not (isinstance(self.fdr, Real) and 0 < self.fdr < 1):
-            raise InputError(f"fdr must lie between 0 and 1, got {self.fdr!r}.")
+        check_asked(self)
         before = getattr(self, "_found", None) if self.warm_start else None
         self._forget()  # an interrupted fit leaves nothing behind
         Y = self._validated(X, reset=True)
@@ -296,10 +294,12 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         C = self.transform(X)
         rows = self._validated(X, reset=False)
-        seen = ~np.isnan(rows)
-        size = float(np.abs(rows).sum(where=seen))
-        missed = float(np.abs(rows - np.asarray(C) @ self.components_).sum(where=seen))
-        return 1 - missed / size if size else 1.0
+        top = float(np.nanmax(np.abs(rows), initial=0.0))
+        if not top:
+            return 1.0
+        near = rows / top  # no sum overflows
+        expected = (np.asarray(C) / top) @ self.components_
+        return 1 - float(np.nansum(np.abs(near - expected)) / np.nansum(np.abs(near)))
 
     def _integrated(
         self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
@@ -310,7 +310,6 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         from discrepant.matrix.split import Split
         from discrepant.matrix.sweep import open_rows
 
-        check_rates(self.alpha, self.step, self.init_scale)
         rows = open_rows(Y, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
         warm = before if isinstance(before, Split | NoisySplit) else None
         if warm is not None and not warm.program.rows.lies_like(rows):
@@ -362,7 +361,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return int(self.rank_)
 
     def _validated(self, X: Any, reset: bool) -> Array:
-        kinds = {getattr(kind, "kind", "") for kind in column_types(X)}
+        kinds = {kind_of(type_) for type_ in column_types(X)}
         if kinds & set("mMV"):
             raise InputError(
                 "The data hold dates, durations or records; numbers are needed (drop "
@@ -378,7 +377,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             )
         except (ValueError, TypeError, RuntimeError) as error:
             kind = InputTypeError if isinstance(error, TypeError) else InputError
-            raise kind(" ".join(str(error).split())) from None
+            raise kind(reason_of(error) + ".") from None
         return checked
 
     def _labelled(self, values: Array) -> Any:

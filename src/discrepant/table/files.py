@@ -77,6 +77,7 @@ def read_table(
     header: bool | None = None,
     index: bool | None = None,
     key: str | None = None,
+    decimal: str | None = None,
 ) -> Table:
     """Read a table of numbers.
 
@@ -89,6 +90,8 @@ def read_table(
         row labels; found out by itself if not said.
     key : str, optional
         Which array of an NPZ file is meant.
+    decimal : {".", ","}, optional
+        What stands before the decimals in a text file; found out by itself if not said.
     """
     suffix = path.suffix.lower()
     with reading(path, FORMATS):
@@ -100,7 +103,7 @@ def read_table(
         elif suffix == ".parquet":
             table = _read_parquet(path)
         else:
-            table = _read_csv(path, suffix, header, index)
+            table = _read_csv(path, suffix, header, index, decimal)
     if table.values.ndim != 2:
         raise InputError(
             f"{path.name} holds a {table.values.ndim}-D array; a table (2-D) is needed."
@@ -184,17 +187,22 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _read_csv(
-    path: Path, suffix: str, header: bool | None, index: bool | None
+    path: Path,
+    suffix: str,
+    header: bool | None,
+    index: bool | None,
+    decimal: str | None,
 ) -> Table:
     import pandas as pd
 
-    laid = layout_of(path, suffix, header, index)
+    laid = layout_of(path, suffix, header, index, decimal=decimal)
     labelled = int(laid.index)
     missing: dict[Any, list[str]] = {i: MISSING for i in range(labelled, laid.width)}
     frame = pd.read_csv(
         path,
         sep=laid.separator,
         decimal=laid.decimal,
+        thousands="," if laid.grouped else None,
         header=None,
         skiprows=laid.before + 1 if laid.header else 0,
         index_col=0 if laid.index else None,

@@ -43,6 +43,7 @@ def read_mixed(
     index: bool | None = None,
     key: str | None = None,
     sheet: str | None = None,
+    decimal: str | None = None,
     progress: Report | None = None,
 ) -> Source:
     """Read a table whose columns may be of any type.
@@ -58,6 +59,8 @@ def read_mixed(
         Which array of an NPZ file is meant.
     sheet : str, optional
         Which sheet of a workbook is meant; the first, if not said.
+    decimal : {".", ","}, optional
+        What stands before the decimals in a text file; found out by itself if not said.
     progress : callable, optional
         Told ``(share, note)`` while a text file is read.
     """
@@ -72,7 +75,7 @@ def read_mixed(
             )
         if suffix == ".xlsx":
             return _workbook(path, sheet, header, index)
-        return _text(path, suffix, header, index, progress)
+        return _text(path, suffix, header, index, decimal, progress)
 
 
 def changed_cells(before: Any, after: Any, column: int) -> Any:
@@ -157,6 +160,7 @@ def _text(
     suffix: str,
     header: bool | None,
     index: bool | None,
+    decimal: str | None,
     progress: Report | None,
 ) -> Source:
     import pandas as pd
@@ -165,7 +169,9 @@ def _text(
     with path.open("rb") as start:
         if encoding != "utf-16" and b"\0" in start.read(1 << 16):
             raise InputError(f"{path} cannot be read: it is not a text file.")
-    laid = layout_of(path, suffix, header, index, mixed=True, encoding=encoding)
+    laid = layout_of(
+        *(path, suffix, header, index), mixed=True, encoding=encoding, decimal=decimal
+    )
     labelled = int(laid.index)
     missing: dict[Any, list[str]] = {i: MISSING for i in range(labelled, laid.width)}
     names = [0] * labelled + coded_columns(path, laid)

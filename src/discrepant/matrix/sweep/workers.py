@@ -1,13 +1,12 @@
 """How many threads work, and that BLAS does not bring more of its own."""
 
 import threading
-from numbers import Integral
 from typing import Any
 
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from discrepant.errors import InputError
+from discrepant.checks import check_whole
 
 
 class OneBlasThread:
@@ -41,9 +40,8 @@ ONE_BLAS_THREAD = OneBlasThread()
 
 def threads(n_jobs: int | None) -> int:
     """Read a number of threads as joblib does, except that none given means all."""
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise InputError(
-            f"n_jobs must be a whole number other than zero, got {n_jobs!r}; −1 is all "
-            "cores."
-        )
-    return int(effective_n_jobs(-1 if n_jobs is None else int(n_jobs)))
+    if n_jobs is None:
+        return int(effective_n_jobs(-1))
+    what = "a whole number other than zero (−1 is all cores)"
+    count = check_whole("n_jobs", n_jobs, what, lambda jobs: jobs != 0)
+    return int(effective_n_jobs(count))
