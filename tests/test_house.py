@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors progress checks linalg labels result outputs plotting
+        errors compiled progress checks linalg labels result outputs plotting
         paper matrix table image experiments app __main__
     """,
     "paper": """
@@ -46,7 +46,7 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
-    "app": "interrupt summary restore clean demo pca reproduce options cli",
+    "app": "interrupt summary restore clean demo pca reproduce options speech cli",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

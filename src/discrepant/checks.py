@@ -126,11 +126,11 @@ def check_callback(name: str, value: Any) -> None:
 
 def check_rates(alpha: float | str, step: float | str, init_scale: float) -> None:
     """Refuse rates that cannot work: all are positive; the first two may be "auto"."""
+    low, high = RATES
     for name, value in (("alpha", alpha), ("step", step), ("init_scale", init_scale)):
         if name != "init_scale" and isinstance(value, str) and value == "auto":
             continue
         or_auto = "" if name == "init_scale" else ' or "auto"'
-        low, high = RATES
         check_number(
             name,
             value,

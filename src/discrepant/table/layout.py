@@ -260,7 +260,7 @@ def _is_numbered(
     shapes = [_shape(cell) for cell in below]
     if not words or 2 * shapes.count(_shape(corner)) < len(shapes):
         return True
-    if any(sign.isdigit() for sign in corner):  # r1 above r2
+    if len(names) == 1 or any(sign.isdigit() for sign in corner):  # r1 above r2
         return False
     rising = _rises(names, decimal)
     rows = [_rises([cell.strip() for cell in line[1:]], decimal) for line in body]
