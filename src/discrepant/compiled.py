@@ -6,14 +6,17 @@ end the work nor change it: each piece is kept with its checksum, and what does 
 match is compiled again. Importing this module loads the compiler.
 """
 
-# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
+# mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
 
 import hashlib
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numba
+from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+__all__ = ["njit"]
 
 DIGEST = hashlib.sha256().digest_size
 
@@ -33,10 +36,11 @@ def _njit(*, cache=True, **options):
     return compiled
 
 
-njit: Any = _njit  # as untyped as Numba's own
+if not TYPE_CHECKING:
+    njit = _njit
 
 
-class _Kept(FunctionCache):  # type: ignore[misc]
+class _Kept(FunctionCache):
     """What was compiled of one function."""
 
     def __init__(self, function):
@@ -54,7 +58,7 @@ class _Kept(FunctionCache):  # type: ignore[misc]
             pass
 
 
-class _Checked(IndexDataCacheFile):  # type: ignore[misc]
+class _Checked(IndexDataCacheFile):
     """The files of a cache: what cannot be read as it was written is not there."""
 
     def _load_index(self):

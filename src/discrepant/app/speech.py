@@ -77,7 +77,7 @@ def in_flags(sentence: str, app: typer.Typer) -> str:
     name = rf"\b({told})"
 
     def as_flag(found: re.Match[str]) -> str:
-        return flags[found[1]]
+        return str(flags[found[1]])
 
     sentence = re.sub(
         rf"pass {name}=False", lambda m: f"leave out {flags[m[1]]}", sentence
