@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors compiled progress checks linalg labels result outputs plotting
+        errors compiled progress checks memory linalg labels result outputs plotting
         paper matrix table image experiments app __main__
     """,
     "paper": """

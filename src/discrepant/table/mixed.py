@@ -2,6 +2,7 @@
 
 import io
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,15 @@ from typing import IO, Any
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.memory import check_memory
 from discrepant.progress import Report, StoppedError
-from discrepant.table.files import read_npz, read_parquet, reading
+from discrepant.table.files import (
+    check_cells,
+    check_members,
+    read_npz,
+    read_parquet,
+    reading,
+)
 from discrepant.table.layout import MISSING, layout_of
 from discrepant.table.verbatim import coded_columns, copy_changed
 
@@ -172,6 +180,7 @@ def _text(
     laid = layout_of(
         *(path, suffix, header, index), mixed=True, encoding=encoding, decimal=decimal
     )
+    check_cells(path, laid)
     labelled = int(laid.index)
     missing: dict[Any, list[str]] = {i: MISSING for i in range(labelled, laid.width)}
     names = [0] * labelled + coded_columns(path, laid)
@@ -246,6 +255,8 @@ def _workbook(
     import pandas as pd
 
     openpyxl = _openpyxl()
+    with zipfile.ZipFile(path) as archive:
+        check_members(path, archive.namelist(), times=10)
     try:
         book = openpyxl.load_workbook(path, data_only=True, read_only=True)
     except KeyError as error:
@@ -256,7 +267,9 @@ def _workbook(
             f"{path.name} has no sheet named {sheet!r}; it has {', '.join(names)}."
         )
     name = sheet or names[0]
-    cells = [list(row) for row in book[name].iter_rows(values_only=True)]
+    page = book[name]
+    page.reset_dimensions()  # which a file may declare as it likes
+    cells = [list(row) for row in page.iter_rows(values_only=True)]
     book.close()
     while cells and not any(_full(cell) for cell in cells[-1]):
         cells.pop()
@@ -265,6 +278,7 @@ def _workbook(
     )
     if not width:
         raise InputError(f"{path.name} is empty.")
+    check_memory(path, 24 * width * len(cells))
     cells = [(row + [None] * width)[:width] for row in cells]
     above = sum(1 for _ in _leading_blanks(cells))
     first = cells[above]

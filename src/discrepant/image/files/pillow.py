@@ -13,6 +13,7 @@ from discrepant.errors import InputError
 from discrepant.image.files.picture import Picture
 from discrepant.image.memory import check_room
 from discrepant.linalg import Array
+from discrepant.memory import DEFLATE, check_honest
 
 # Pillow's names: modes without colours, all modes that are read, and the entries of
 # ``info`` that are handed on.
@@ -21,6 +22,9 @@ MODES = GREY | {"LA", "P", "PA", "RGB", "RGBA"}
 CARRIED = ("icc_profile", "exif", "dpi", "xmp", "comment")
 # Numbers and marks of the EXIF and PNG standards.
 ORIENTATION = 274
+# Values that one byte can stand for: of JPEG, 18 blocks of at least a bit each hold up
+# to 32×32 pixels of three channels.
+MOST_OF_A_BYTE = {"PNG": DEFLATE, "JPEG": 1400}
 EXIF_MARK = b"Exif\0\0"
 PNG_MARK = b"\x89PNG\r\n\x1a\n"
 
@@ -32,6 +36,9 @@ def read_pillow(path: Path, kind: str) -> Picture:
     with _of_any_size(), Image.open(path) as file:
         _check_supported(path, kind, file)
         size = file.width * file.height * len(file.getbands())
+        bits = min(_png_depth(path), 8) if kind == "PNG" else 8
+        if kind in MOST_OF_A_BYTE:  # a byte of WebP may stand for a whole picture
+            check_honest(path, size * bits // 8, MOST_OF_A_BYTE[kind])
         check_room(path, size, size, 2)
         file.load()
         # Of PNG Pillow reads colours of 16 bits as 8 bits, and ignores a grey that is

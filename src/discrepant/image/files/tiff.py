@@ -1,6 +1,11 @@
 """TIFF files: pages, channels, colours and tags, kept as they were."""
 
+import logging
 import math
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +49,7 @@ def read_tiff(path: Path) -> Picture:
     """
     import tifffile
 
-    with tifffile.TiffFile(path) as file:
+    with _listening(path), tifffile.TiffFile(path) as file:
         series = _only_series(path, file)
         page, axes, shape = series.keyframe, series.axes, series.shape
         _check_colours(path, page)
@@ -106,6 +111,32 @@ def write_tiff(path: Path, picture: Picture, values: Array) -> None:
         for number, text in zip(extra["order"], extra["descriptions"], strict=True):
             options["description"] = text.encode() or None
             file.write(pages[number], metadata=None, **options)
+
+
+@contextmanager
+def _listening(path: Path) -> Iterator[None]:
+    """Hear what tifffile only writes to its log: that pages or tags are lost."""
+    here, heard = threading.get_ident(), list[str]()
+
+    def listen(record: logging.LogRecord) -> bool:
+        if record.thread == here:
+            heard.append(record.getMessage() if record.levelno >= logging.ERROR else "")
+        return record.thread != here
+
+    log = logging.getLogger("tifffile")
+    log.addFilter(listen)
+    try:
+        yield
+    finally:
+        log.removeFilter(listen)
+    if any("TiffPages" in sentence for sentence in heard):
+        raise InputError(
+            f"{path} is cut short or damaged: pages that it declares are not there."
+        )
+    if any(heard):
+        warnings.warn(
+            f"{path.name}: some of its tags cannot be read, and are lost.", stacklevel=4
+        )
 
 
 def _only_series(path: Path, file: Any) -> Any:
