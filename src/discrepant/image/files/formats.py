@@ -60,7 +60,9 @@ def read(path: Path) -> Picture:
     except ModuleNotFoundError:
         raise InputError(_MISSING) from None
     except Exception as error:  # readers raise anything on a broken file
-        raise InputError(f"{path} cannot be read as {kind}: {reason_of(error)}.") from None
+        raise InputError(
+            f"{path} cannot be read as {kind}: {reason_of(error)}."
+        ) from None
     native = picture.values.dtype.newbyteorder("=")
     turned = picture.orientation if picture.orientation in range(1, 9) else 1
     values = picture.values.astype(native, copy=False)
