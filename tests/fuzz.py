@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 MEMORY = 3 << 30  # bytes of address space for a child, the compiler's included
-SECONDS = 20  # for one file
+SECONDS = 20  # of work for one file, however busy the machine is
 CORPUS = Path(__file__).parent / "corpus"
 BATCH = 100  # files between two looks at memory
 WELL = ("result", "sentence")
@@ -334,6 +334,9 @@ def child(kind, seed, pipe, folder):
     seeds, ending, _ = KINDS[kind]
     contents = seeds(rng)
     path = Path(folder) / f"file{ending}"
+    for content in contents:  # imports and compiles, and finds the seeds sound
+        path.write_bytes(content)
+        tried(kind, path, heard)
     for number in range(1 << 62):
         content = contents[int(rng.integers(len(contents)))]
         spoil = INSIDE.get(kind, damaged) if rng.random() < 0.5 else damaged
@@ -378,31 +381,40 @@ def run(kind, seconds, seed, keep=True):
 
 def _followed(worker, pipe, end, counts, kind):
     """Count what a child tells until it fails or time is up; return the failure."""
-    first, slow = None, 60  # imports and compiling before the first file
+    first, since = None, None  # sizes; seconds of work when the file was begun
     while time.monotonic() < end:
-        if not pipe.poll(min(slow, max(end - time.monotonic(), 0.1))):
-            if time.monotonic() < end:
+        if not pipe.poll(1.0):
+            if since is not None and _worked(worker.pid) > since + SECONDS:
                 counts["hang"] += 1
                 return "hang"
-            return ""
+            continue
         try:
             told, what = pipe.recv()
         except EOFError:
             worker.join()
             counts["crash"] += 1
             return f"crash {worker.exitcode}"
-        slow = SECONDS
-        if told == "size":
+        if told == "begin":
+            since = _worked(worker.pid)
+        elif told == "size":
             first = first or what
-            grown = what[0] > first[0] + GROWTH or what[1] > first[1] + 5
-            if grown:
+            if what[0] > first[0] + GROWTH or what[1] > first[1] + 5:
                 counts["leak"] += 1
                 return f"leak {first} {what}"
-        elif told != "begin":
+        else:
             counts[told] += 1
             if told not in WELL:
                 print(f"{kind}: {told}: {what.strip()[-600:]}", flush=True)
     return ""
+
+
+def _worked(process):
+    """Return the seconds that a process has worked."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended, and the pipe will tell
+        return 0.0
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _keep(kind, folder, why):
