@@ -356,7 +356,7 @@ def _resident():
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-def run(kind, seconds, seed, keep=True):
+def run(kind, seconds, seed, keep=True, most=1 << 62):
     """Throw damaged files of one kind at its reader; return what was counted."""
     counts = dict.fromkeys(
         ("result", "sentence", "long sentence", "log line", "traceback", "hang"), 0
@@ -364,13 +364,17 @@ def run(kind, seconds, seed, keep=True):
     counts |= {"crash": 0, "leak": 0}
     started = time.monotonic()
     context = multiprocessing.get_context("spawn")
-    while (left := seconds - (time.monotonic() - started)) > 0:
+    while (left := seconds - (time.monotonic() - started)) > 0 and (
+        sum(counts.values()) < most
+    ):
         with tempfile.TemporaryDirectory() as folder:
             ours, theirs = context.Pipe(duplex=False)
             worker = context.Process(target=child, args=(kind, seed, theirs, folder))
             worker.start()
             theirs.close()
-            why = _followed(worker, ours, time.monotonic() + left, counts, kind)
+            why = _followed(
+                *(worker, ours, time.monotonic() + left, counts, kind, most)
+            )
             worker.kill()
             worker.join()
             if keep:
@@ -379,10 +383,10 @@ def run(kind, seconds, seed, keep=True):
     return counts
 
 
-def _followed(worker, pipe, end, counts, kind):
+def _followed(worker, pipe, end, counts, kind, most):
     """Count what a child tells until it fails or time is up; return the failure."""
     first, since = None, None  # sizes; seconds of work when the file was begun
-    while time.monotonic() < end:
+    while time.monotonic() < end and sum(counts.values()) < most:
         if not pipe.poll(1.0):
             if since is not None and _worked(worker.pid) > since + SECONDS:
                 counts["hang"] += 1

@@ -32,7 +32,7 @@ ORDER = {
         plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
-    "image.files": "picture pillow tiff formats",
+    "image.files": "logs picture pillow tiff formats",
     "image.restore": """
         kernels patch_kernels smooth likelihood lines judge mode detect screen borders
         tone patches contexts clusters graphic rounds tile tiles planes

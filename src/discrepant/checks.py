@@ -6,6 +6,7 @@ operator that they came through are checked in `discrepant.paper.observation`.
 """
 
 import math
+import os
 import re
 import reprlib
 from collections.abc import Callable
@@ -51,6 +52,24 @@ def unmasked(values: Any) -> Any:
     if values.dtype.kind in "iub":
         values = values.astype(np.float64)
     return values.filled(np.nan) if values.dtype.kind in "fO" else values.data
+
+
+def check_mapped(values: np.ndarray) -> None:
+    """Refuse a memory map whose file was cut: to read beyond its end is fatal."""
+    held: Any = values
+    mapped = None
+    while held is not None:
+        mapped = held if isinstance(held, np.memmap) else mapped
+        held = getattr(held, "base", None)
+    path = getattr(mapped, "filename", None)
+    if mapped is None or path is None or not os.path.exists(path):
+        return
+    there, needed = os.path.getsize(path), mapped.offset + mapped.nbytes
+    if there < needed:
+        raise InputError(
+            f"{path} was cut short while it was in use; it has {there:,} bytes of "
+            f"{needed:,}."
+        )
 
 
 def shown(value: object) -> str:

@@ -1,5 +1,6 @@
 """PNG, JPEG and WebP files, by Pillow; deep PNG by imagecodecs."""
 
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.image.files.logs import listening
 from discrepant.image.files.picture import Picture
 from discrepant.image.memory import check_room
 from discrepant.linalg import Array
@@ -46,9 +48,7 @@ def read_pillow(path: Path, kind: str) -> Picture:
         keyed = "transparency" in file.info
         coded = kind == "PNG" and file.mode not in ("P", "PA")
         if coded and (keyed or (file.mode not in GREY and _png_depth(path) == 16)):
-            import imagecodecs
-
-            values = imagecodecs.png_decode(path.read_bytes())
+            values = _decoded_png(path)
         elif file.mode in ("P", "PA"):
             clear = keyed or file.mode == "PA"
             values = np.array(file.convert("RGBA" if clear else "RGB"))
@@ -150,6 +150,18 @@ def _of_any_size() -> Iterator[None]:
         yield
     finally:
         Image.MAX_IMAGE_PIXELS = limit
+
+
+def _decoded_png(path: Path) -> Array:
+    """Read a PNG file by imagecodecs, which only logs that pixels are damaged."""
+    import imagecodecs
+
+    with listening("imagecodecs", logging.WARNING) as heard:
+        values: Array = imagecodecs.png_decode(path.read_bytes())
+    damage = next((sentence for sentence in heard if "IDAT" in sentence), None)
+    if damage is not None:
+        raise ValueError(damage)
+    return values
 
 
 def _png_depth(path: Path) -> int:

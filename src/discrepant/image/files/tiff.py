@@ -1,11 +1,7 @@
 """TIFF files: pages, channels, colours and tags, kept as they were."""
 
-import logging
 import math
-import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.image.files.logs import listening
 from discrepant.image.files.picture import Picture
 from discrepant.image.memory import check_room
 from discrepant.linalg import Array
@@ -49,7 +46,7 @@ def read_tiff(path: Path) -> Picture:
     """
     import tifffile
 
-    with _listening(path), tifffile.TiffFile(path) as file:
+    with listening("tifffile") as heard, tifffile.TiffFile(path) as file:
         series = _only_series(path, file)
         page, axes, shape = series.keyframe, series.axes, series.shape
         _check_colours(path, page)
@@ -63,6 +60,7 @@ def read_tiff(path: Path) -> Picture:
         extra = _extra(file, series)
         orientation = page.tags.get(ORIENTATION)
         colours = page.colormap
+    _check_whole(path, heard)
     transparent = False
     if page.photometric == PALETTE:
         values = _coloured(values, colours)
@@ -113,27 +111,13 @@ def write_tiff(path: Path, picture: Picture, values: Array) -> None:
             file.write(pages[number], metadata=None, **options)
 
 
-@contextmanager
-def _listening(path: Path) -> Iterator[None]:
-    """Hear what tifffile only writes to its log: that pages or tags are lost."""
-    here, heard = threading.get_ident(), list[str]()
-
-    def listen(record: logging.LogRecord) -> bool:
-        if record.thread == here:
-            heard.append(record.getMessage() if record.levelno >= logging.ERROR else "")
-        return record.thread != here
-
-    log = logging.getLogger("tifffile")
-    log.addFilter(listen)
-    try:
-        yield
-    finally:
-        log.removeFilter(listen)
+def _check_whole(path: Path, heard: list[str]) -> None:
+    """Refuse a file that lacks pages, and say it of one that lacks tags."""
     if any("TiffPages" in sentence for sentence in heard):
         raise InputError(
             f"{path} is cut short or damaged: pages that it declares are not there."
         )
-    if any(heard):
+    if heard:
         warnings.warn(
             f"{path.name}: some of its tags cannot be read, and are lost.", stacklevel=4
         )

@@ -22,6 +22,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from discrepant.checks import check_mapped
 from discrepant.errors import InputError
 from discrepant.linalg import Array, row_sizes, some_of
 from discrepant.matrix.sweep import kernels, robust
@@ -92,6 +93,7 @@ class Rows:
 
     def __enter__(self) -> Self:
         """Start the workers and hold BLAS at one thread."""
+        check_mapped(self._Z)
         self.lock.acquire()
         ONE_BLAS_THREAD.enter()
         jobs = len(self._shares)
