@@ -10,10 +10,12 @@ import os
 import re
 import reprlib
 from collections.abc import Callable
+from multiprocessing import current_process
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 
 from discrepant.errors import InputError
@@ -124,6 +126,19 @@ def check_rate_of_flags(fdr: Any) -> float:
     return check_number(
         "fdr", fdr, "a number between 0 and 1", lambda rate: 0 < rate < 1
     )
+
+
+def count_threads(n_jobs: Any) -> int:
+    """Read a number of threads as joblib does, except that none given means all.
+
+    In a process of a pool there is one: its siblings have the other cores.
+    """
+    what = "a whole number other than zero (−1 is all cores)"
+    asked = -1 if n_jobs is None else n_jobs
+    count = check_whole("n_jobs", asked, what, lambda jobs: jobs != 0)
+    if count < 0 and current_process().daemon:
+        return 1
+    return int(effective_n_jobs(count))
 
 
 def check_seed(random_state: Any) -> None:

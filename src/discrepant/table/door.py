@@ -7,9 +7,8 @@ The front door: any table is taken apart (`sheet`), its columns of numbers are l
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
-from discrepant.checks import check_flag, check_rate_of_flags, check_seed
+from discrepant.checks import check_flag, check_rate_of_flags, check_seed, count_threads
 from discrepant.errors import InputError
 from discrepant.progress import Progress, Report, reporting
 from discrepant.table.judging import judge
@@ -94,7 +93,7 @@ def learn_sheet(sheet: Sheet, random_state: Any, report: Report | None) -> Rules
 
 def threads() -> int:
     """Give the number of threads that judge rows: one a core."""
-    return int(effective_n_jobs(-1))
+    return count_threads(None)
 
 
 def check_numbers(sheet: Sheet) -> None:

@@ -47,6 +47,8 @@ def read_tiff(path: Path) -> Picture:
     import tifffile
 
     with listening("tifffile") as heard, tifffile.TiffFile(path) as file:
+        len(file.pages)  # looks for all of them, of which some may follow in a circle
+        _check_pages(path, heard)
         series = _only_series(path, file)
         page, axes, shape = series.keyframe, series.axes, series.shape
         _check_colours(path, page)
@@ -60,7 +62,11 @@ def read_tiff(path: Path) -> Picture:
         extra = _extra(file, series)
         orientation = page.tags.get(ORIENTATION)
         colours = page.colormap
-    _check_whole(path, heard)
+    _check_pages(path, heard)
+    if heard:
+        warnings.warn(
+            f"{path.name}: some of its tags cannot be read, and are lost.", stacklevel=3
+        )
     transparent = False
     if page.photometric == PALETTE:
         values = _coloured(values, colours)
@@ -111,15 +117,11 @@ def write_tiff(path: Path, picture: Picture, values: Array) -> None:
             file.write(pages[number], metadata=None, **options)
 
 
-def _check_whole(path: Path, heard: list[str]) -> None:
-    """Refuse a file that lacks pages, and say it of one that lacks tags."""
+def _check_pages(path: Path, heard: list[str]) -> None:
+    """Refuse a file that lacks pages."""
     if any("TiffPages" in sentence for sentence in heard):
         raise InputError(
             f"{path} is cut short or damaged: pages that it declares are not there."
-        )
-    if heard:
-        warnings.warn(
-            f"{path.name}: some of its tags cannot be read, and are lost.", stacklevel=4
         )
 
 

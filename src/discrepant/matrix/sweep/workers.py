@@ -3,10 +3,7 @@
 import threading
 from typing import Any
 
-from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
-
-from discrepant.checks import check_whole
 
 
 class OneBlasThread:
@@ -36,12 +33,3 @@ class OneBlasThread:
 
 
 ONE_BLAS_THREAD = OneBlasThread()
-
-
-def threads(n_jobs: int | None) -> int:
-    """Read a number of threads as joblib does, except that none given means all."""
-    if n_jobs is None:
-        return int(effective_n_jobs(-1))
-    what = "a whole number other than zero (−1 is all cores)"
-    count = check_whole("n_jobs", n_jobs, what, lambda jobs: jobs != 0)
-    return int(effective_n_jobs(count))
