@@ -1,4 +1,8 @@
-"""A series of images seen through half of its Fourier samples, some of them spikes.
+"""
+Spikes among the Fourier samples of a series of images
+======================================================
+
+A series of images seen through half of its Fourier samples, some of them spikes.
 
 A scanner measures the Fourier transform of each frame, a random half of it, and now and
 then an electric discharge adds a spike to a sample: in the image a spike is a wave all

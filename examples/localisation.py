@@ -1,4 +1,8 @@
-"""Where sixty sensors are, from distances some of which are wrong.
+"""
+Sensors placed by distances, some of them wrong
+===============================================
+
+Where sixty sensors are, from distances some of which are wrong.
 
 A squared distance is linear in the matrix of inner products of the positions, which is
 positive semidefinite and, in the plane, of rank two. Half of the pairs have a distance;

@@ -1,4 +1,9 @@
-"""Recover a matrix from corrupted random measurements, and certify it."""
+"""
+A matrix from corrupted random measurements
+===========================================
+
+Recover a matrix from random measurements, some of them wrong, and certify it.
+"""
 
 from pathlib import Path
 

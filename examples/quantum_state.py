@@ -1,4 +1,8 @@
-"""The state of five qubits from Pauli measurements of which some are wrong.
+"""
+The state of five qubits, some settings wrong
+=============================================
+
+The state of five qubits from Pauli measurements of which some are wrong.
 
 A state is a Hermitian positive semidefinite matrix of trace one; a pure one has rank
 one. Each of the 4⁵ products of Pauli matrices is measured by counting ±1 in some runs,

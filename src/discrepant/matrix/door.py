@@ -2,14 +2,24 @@
 
 import warnings
 from collections.abc import Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from discrepant.checks import check_choice, check_rates, check_square, real_array
+from discrepant.checks import (
+    check_callback,
+    check_choice,
+    check_flag,
+    check_number,
+    check_rate_of_flags,
+    check_rates,
+    check_seed,
+    check_square,
+    check_whole,
+    real_array,
+)
 from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.matrix.linear.measuring import Measuring
@@ -148,6 +158,12 @@ def recover(
     (1, True)
     """
     check_choice("solver", solver, SOLVERS)
+    for name, flag in (("psd", psd), ("symmetric", symmetric), ("check", check)):
+        check_flag(name, flag)
+    check_seed(random_state)
+    check_callback("callback", callback)
+    if width is not None:
+        check_whole("width", width, "a whole number from 1", lambda count: count >= 1)
     check_rates(alpha, step, init_scale)
     if solver == "descent":
         told = {"symmetric": symmetric, "start": start is not None, "real": real}
@@ -270,15 +286,11 @@ def _refuse(told: dict[str, Any], why: str) -> None:
 
 def _check_numbers(noise: Any, fdr: Any, tol: Any, max_iter: Any) -> None:
     """Refuse what cannot be worked with."""
-    if noise != "auto" and (
-        not isinstance(noise, Real) or not 0 <= float(noise) < np.inf
-    ):
-        raise InputError(
-            f'noise must be "auto" or a number of zero or more, got {noise!r}.'
-        )
-    if not isinstance(fdr, Real) or not 0 < float(fdr) < 1:
-        raise InputError(f"fdr must be between 0 and 1, got {fdr!r}.")
-    if not isinstance(tol, Real) or not 0 < float(tol) < 1:
-        raise InputError(f"tol must be between 0 and 1, got {tol!r}.")
-    if max_iter is not None and not (isinstance(max_iter, int) and max_iter >= 1):
-        raise InputError(f"max_iter must be a whole number above 0, got {max_iter!r}.")
+    if not isinstance(noise, str) or noise != "auto":
+        what = '"auto" or a number of zero or more'
+        check_number("noise", noise, what, lambda sigma: sigma >= 0)
+    check_rate_of_flags(fdr)
+    check_number("tol", tol, "a number between 0 and 1", lambda gap: 0 < gap < 1)
+    if max_iter is not None:
+        what = "a whole number from 1"
+        check_whole("max_iter", max_iter, what, lambda count: count >= 1)
