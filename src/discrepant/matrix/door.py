@@ -249,7 +249,8 @@ def _measured(
         complex_X = not real and np.iscomplexobj(A.adjoint(np.ones_like(data)))
     measuring = Measuring(A, data, not complex_X, spent=2 if check else 1)
     warm = _start(start, A.signal_shape, asked.kind, complex_X)
-    found = solve_measured(measuring, asked, report, warm)
+    with measuring.threads():
+        found = solve_measured(measuring, asked, report, warm)
     return found if shown is A else found.seen_through(shown, given)
 
 

@@ -5,12 +5,14 @@ it has one, and every call is counted. A real X behind complex measurements is a
 of the adjoint alone: its real part is the adjoint with respect to real matrices.
 """
 
+import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
-from discrepant.linalg import Array
+from discrepant.linalg import Array, blas_threads
 from discrepant.paper.operators import Operator
 
 
@@ -42,6 +44,10 @@ class Measuring:
         self._factors = factors
         numbers = 2 if self.complex_data else 1
         self.count = self.y.size * numbers  # of real numbers that were measured
+
+    def threads(self) -> AbstractContextManager[object]:
+        """Hold BLAS to one thread where matrices are too small to be worth sharing."""
+        return blas_threads(self.y.size * math.prod(self.shape))
 
     @property
     def rounding(self) -> float:

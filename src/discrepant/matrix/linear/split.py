@@ -174,7 +174,9 @@ class LinearSplit:
 
     @cached_property
     def _proved(self) -> tuple[Certificate, Array]:
-        return certificate_and_dual(self.measuring, self.point, self.proof, self.bound)
+        A = self.measuring
+        with A.threads():
+            return certificate_and_dual(A, self.point, self.proof, self.bound)
 
     @property
     def _dtype(self) -> Any:
