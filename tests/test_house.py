@@ -29,8 +29,8 @@ ORDER = {
     "matrix.observed": "kernels entries directions fit split solve",
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
-        rules bends learning judging numbers sheet rewrite result verdict door cleaner view
-        plot svg report
+        rules bends learning judging numbers sheet rewrite result verdict door cleaner
+        view plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
     "image.files": "picture pillow tiff formats",
