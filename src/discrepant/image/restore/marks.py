@@ -1,0 +1,219 @@
+"""Marks that lie on a picture: dust, scratches, hairs, text, stamps.
+
+A mark is a layer of one colour c over the picture: each value is ``α c + (1 − α) b``
+with b the picture beneath and α from 0 to 1, soft at the edge. What tells it from the
+picture is that it does not care for what it lies on: over dark and light the same
+colour, its edge sharp, its ends abrupt, and there are many of it. Colours that many
+thin things share are looked for (`colours`); for each, what hangs together is measured
+(`components`) and weighed (`evidence`); and how many marks there are is learned from
+the picture itself, so that where there are none, none are found.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import ndimage
+
+from discrepant.linalg import Array
+
+
+@dataclass(frozen=True)
+class Tuning:
+    least_contrast: float = 0.15
+    ridge: float = 4.0
+    strong: float = 0.12
+    lowest: float = 0.3
+    fewest: int = 8
+    block: int = 4
+    window: int = 5
+    colour_bins: int = 16
+    near: float = 0.2
+    apart: float = 0.1
+
+
+TUNING = Tuning()
+AROUND = np.ones((3, 3), bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Ridges:
+    """What differs from both its sides: how much, and what those are."""
+
+    noise: float
+    score: Array
+    ground: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """What hangs together in one colour.
+
+    ``labels`` from 1 on, ``alpha``, ``contrast`` (of the colour to the ground beneath),
+    ``relief`` and by name the measures of each component.
+    """
+
+    labels: Array
+    alpha: Array
+    contrast: Array
+    relief: Array
+    measures: dict[str, Array]
+
+
+def find_ridges(y: Array) -> Ridges:
+    from discrepant.image.restore.mark_kernels import ridges
+
+    noise = max(_noise(y), 1 / 255)
+    score, ground = np.zeros(y.shape[:2], np.float32), np.zeros_like(y)
+    smooth = ndimage.uniform_filter(y, (3, 3, 1))
+    ridges(y, smooth, y.shape[2] * (TUNING.ridge * noise) ** 2, score, ground)
+    return Ridges(noise, score, ground)
+
+
+def _noise(y: Array) -> float:
+    """Return the noise of the quieter parts."""
+    e = (y[:-1, :-1] - y[1:, :-1] - y[:-1, 1:] + y[1:, 1:]) / 2
+    rows, columns = (n // 16 * 16 for n in e.shape[:2])
+    if not (rows and columns):
+        return 1.0
+    blocks = np.abs(e[:rows, :columns]).reshape(rows // 16, 16, columns // 16, 16, -1)
+    spread = np.median(blocks, axis=(1, 3)) / 0.6745
+    return float(np.sqrt(np.mean(np.quantile(spread, 0.2, axis=(0, 1)) ** 2)))
+
+
+def colours(y: Array, found: Ridges) -> list[Array]:
+    """Return colours that thin things share, at most four."""
+    channels = y.shape[2]
+    tip = found.score > channels * TUNING.strong**2
+    tip &= found.score >= ndimage.maximum_filter(found.score, 3)
+    v, b = y[tip], found.ground[tip]
+    if len(v) < TUNING.fewest:
+        return []
+    n = TUNING.colour_bins
+    among_tips, among_all = (_histogram(a, n) for a in (v, y.reshape(-1, channels)))
+    purity = among_tips**2 / np.maximum(among_all, 1)
+    seeds = [np.ones(channels), np.zeros(channels)]
+    for place in np.argsort(purity, axis=None)[:-40:-1]:
+        seed = (np.array(np.unravel_index(place, purity.shape)) + 0.5) / n
+        seeds.append(seed)
+    out: list[Array] = []
+    for seed in seeds:
+        colour = _refined(seed, v, b)
+        if colour is None or len(out) == 4:
+            continue
+        if all(np.abs(colour - other).max() > TUNING.apart for other in out):
+            out.append(colour)
+    return out
+
+
+def _histogram(values: Array, n: int) -> Array:
+    channels = values.shape[1]
+    where = np.clip((values * n).astype(np.int64), 0, n - 1)
+    flat = np.ravel_multi_index(tuple(where.T), (n,) * channels)
+    counts = np.bincount(flat, minlength=n**channels).reshape((n,) * channels)
+    smooth: Array = ndimage.uniform_filter(counts.astype(float), 3, mode="constant")
+    return smooth * 3**channels
+
+
+def _refined(seed: Array, v: Array, b: Array) -> Array | None:
+    """Return the colour of which values near a seed are mixtures with the ground."""
+    near = np.abs(v - seed).max(axis=1) < TUNING.near
+    if near.sum() < TUNING.fewest:
+        return None
+    v, b = v[near], b[near]
+    along = np.mean(v - b, axis=0)
+    # Bright things and dark ones may have the same colour: keep the more frequent.
+    same = ((v - b) @ along) > 0
+    v, b = v[same], b[same]
+    along = np.mean(v - b, axis=0)
+    along /= max(float(np.linalg.norm(along)), 1e-9)
+    reach = v @ along
+    middle = np.median(v, axis=0)
+    colour = middle + along * (np.quantile(reach, 0.9) - middle @ along)
+    return np.clip(colour, 0, 1).astype(np.float32)
+
+
+def components(y: Array, found: Ridges, colour: Array) -> Components | None:
+    """Return what hangs together in a colour, measured; None if there is nothing."""
+    from discrepant.image.restore.mark_kernels import BIN, SUMS, filled, measure
+
+    channels = y.shape[2]
+    alpha, contrast, _ = _mixture(y, found.ground, colour)
+    strong = (found.score > 0) & (alpha > 0.25) & (contrast > TUNING.least_contrast)
+    if np.count_nonzero(strong) < TUNING.fewest:
+        return None
+    hole = ndimage.binary_dilation(strong, AROUND)
+    ground = filled(y, hole)
+    alpha, contrast, misfit = _mixture(y, ground, colour)
+    inside = hole & (alpha > TUNING.lowest) & (contrast > TUNING.least_contrast)
+    labels, count = ndimage.label(inside, AROUND)
+    if not count:
+        return None
+    coloured = np.abs(y - colour).max(axis=2) < TUNING.apart
+    deviation, alike, relief = _surroundings(y, ground, hole, coloured & ~inside)
+    sums = np.zeros((count + 1, len(SUMS)))
+    counts = np.zeros((count + 1, 30), np.int64)
+    measure(
+        *(labels, alpha, misfit, contrast, found.noise / channels**0.5),
+        *(deviation, alike, TUNING.block, sums, counts),
+    )
+    named = dict(zip(SUMS, sums.T, strict=True))
+    size = np.maximum(named["size"], 1)
+    core = np.maximum(named["core"], 0.5)
+    steps = np.cumsum(counts, axis=1)
+    top, mid = (
+        BIN * ((steps < share * size[:, None]).sum(axis=1) + 0.5)
+        for share in (0.85, 0.5)
+    )
+    floor = found.noise**2 + 0.008**2
+    measures = {
+        "size": size,
+        "core": named["core"],
+        "grow": size / core,
+        "top": top,
+        "mid": mid,
+        "edge": named["shine"] / np.maximum(named["rim"], 1) / mid,
+        "misfit": np.sqrt(named["misfit"] / core / floor),
+        "beyond": named["beyond"] / size,
+        "texture": named["texture"] / size,
+        "alike": named["alike"] / size,
+        "deep": named["deep"] / size,
+        "contrast": named["contrast"] / size,
+    }
+    return Components(labels, alpha, contrast, relief, measures)
+
+
+def _mixture(y: Array, ground: Array, colour: Array) -> tuple[Array, Array, Array]:
+    """Return α, the contrast of the colour to the ground, and the squared misfit."""
+    channels = y.shape[2]
+    to, up = colour - ground, y - ground
+    square = np.einsum("ijk,ijk->ij", to, to)
+    alpha = np.einsum("ijk,ijk->ij", to, up) / np.maximum(square, channels * 4e-4)
+    misfit = np.einsum("ijk,ijk->ij", up, up) - alpha**2 * square
+    misfit = np.maximum(misfit, 0) / max(channels - 1, 1) * (channels > 1)
+    return alpha, np.sqrt(square / channels), misfit
+
+
+def _surroundings(
+    y: Array, ground: Array, hole: Array, coloured: Array
+) -> tuple[Array, Array, Array]:
+    """Return for blocks of pixels the deviation around them, what share has the colour,
+    and how far the ground lies from a smooth one."""
+    grey = y.mean(axis=2)
+    weight = (~hole).astype(np.float32)
+    size = TUNING.window
+    parts = [_blocks(a) for a in (weight, weight * grey, weight * grey**2, coloured)]
+    share, first, second, alike = (ndimage.uniform_filter(a, size) for a in parts)
+    share = np.maximum(share, 1e-6)
+    deviation = np.sqrt(np.maximum(second / share - (first / share) ** 2, 0))
+    beneath = _blocks(ground.mean(axis=2))
+    relief = beneath - ndimage.gaussian_filter(beneath, 16 / TUNING.block)
+    return deviation, alike, relief
+
+
+def _blocks(a: Array) -> Array:
+    """Return means over blocks; those at the lower and right border may be smaller."""
+    n = TUNING.block
+    rows, columns = a.shape
+    a = np.pad(a, ((0, -rows % n), (0, -columns % n)), mode="edge")
+    means: Array = a.reshape(a.shape[0] // n, n, -1, n).mean(axis=(1, 3), dtype=np.float32)
+    return means
