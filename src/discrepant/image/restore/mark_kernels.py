@@ -23,6 +23,11 @@ SUMS = (
     "deep",  # pixels from which the mark reaches three pixels in all directions
     "rim",  # pixels beside it
     "shine",  # α of those
+    "row",  # where its pixels lie, and the squares and products of that
+    "column",
+    "rows",
+    "columns",
+    "both",
 )
 
 
@@ -147,6 +152,11 @@ def measure(
                 if 0 <= p < rows and 0 <= q < columns and labels[p, q] != k:
                     deep = False
             s[7] += deep
+            s[10] += i
+            s[11] += j
+            s[12] += i * i
+            s[13] += j * j
+            s[14] += i * j
             counts[k, min(max(int(a / BIN), 0), BINS - 1)] += 1
 
 

@@ -25,6 +25,7 @@ class Tuning:
     lowest: float = 0.3
     fewest: int = 8
     block: int = 4
+    cell: int = 24
     window: int = 5
     colour_bins: int = 16
     near: float = 0.2
@@ -57,6 +58,7 @@ class Components:
     contrast: Array
     relief: Array
     measures: dict[str, Array]
+    cells: Array
 
 
 def find_ridges(y: Array) -> Ridges:
@@ -145,7 +147,8 @@ def components(y: Array, found: Ridges, colour: Array) -> Components | None:
     ground = filled(y, hole)
     alpha, contrast, misfit = _mixture(y, ground, colour)
     inside = hole & (alpha > TUNING.lowest) & (contrast > TUNING.least_contrast)
-    labels, count = ndimage.label(inside, AROUND)
+    labels, cells = _pieces(inside)
+    count = len(cells) - 1
     if not count:
         return None
     coloured = np.abs(y - colour).max(axis=2) < TUNING.apart
@@ -177,9 +180,36 @@ def components(y: Array, found: Ridges, colour: Array) -> Components | None:
         "texture": named["texture"] / size,
         "alike": named["alike"] / size,
         "deep": named["deep"] / size,
+        "slender": _slender(named, size),
         "contrast": named["contrast"] / size,
     }
-    return Components(labels, alpha, contrast, relief, measures)
+    return Components(labels, alpha, contrast, relief, measures, cells)
+
+
+def _slender(named: dict[str, Array], size: Array) -> Array:
+    """Return the length of each piece over its width, as if it were a strip."""
+    i, j = named["row"] / size, named["column"] / size
+    ii = named["rows"] / size - i**2
+    jj = named["columns"] / size - j**2
+    ij = named["both"] / size - i * j
+    mean, half = (ii + jj) / 2, np.hypot((ii - jj) / 2, ij)
+    ratio = (mean + half + 1 / 12) / np.maximum(mean - half + 1 / 12, 1 / 12)
+    slender: Array = np.sqrt(ratio)
+    return slender
+
+
+def _pieces(inside: Array) -> tuple[Array, Array]:
+    """Return what hangs together, cut along a grid: labels, and the cell of each."""
+    labels, count = ndimage.label(inside, AROUND)
+    rows, columns = (-(-n // TUNING.cell) for n in inside.shape)
+    i, j = np.nonzero(inside)
+    cell = i // TUNING.cell * columns + j // TUNING.cell
+    key, which = np.unique(
+        labels[i, j] * (rows * columns) + cell, return_inverse=True
+    )
+    out = np.zeros(inside.shape, np.int32)
+    out[i, j] = which + 1
+    return out, np.append(0, key % (rows * columns))
 
 
 def _mixture(y: Array, ground: Array, colour: Array) -> tuple[Array, Array, Array]:
@@ -217,3 +247,49 @@ def _blocks(a: Array) -> Array:
     a = np.pad(a, ((0, -rows % n), (0, -columns % n)), mode="edge")
     means: Array = a.reshape(a.shape[0] // n, n, -1, n).mean(axis=(1, 3), dtype=np.float32)
     return means
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """Pixels that lie under marks: for certain, and perhaps."""
+
+    certain: Array
+    perhaps: Array
+
+
+def find_marks(y: Array, verbose=False) -> Marks:
+    from discrepant.image.restore.mark_evidence import chances, evidence
+
+    found = find_ridges(y)
+    certain = np.zeros(y.shape[:2], bool)
+    perhaps = np.zeros(y.shape[:2], bool)
+    for colour in colours(y, found):
+        group = components(y, found, colour)
+        if group is None:
+            continue
+        chance = np.zeros(group.measures["size"].size)
+        chance[1:] = chances(
+            evidence(group.measures)[1:],
+            group.cells[1:],
+            (-(-y.shape[0] // TUNING.cell), -(-y.shape[1] // TUNING.cell)),
+        )
+        sure, likely = chance > 0.9, chance > 0.5
+        block = TUNING.block
+        i, j = np.nonzero(likely[group.labels])
+        relief = float(np.sqrt(np.mean(group.relief[i // block, j // block] ** 2))) if len(i) else 0.0
+        if verbose:
+            print((255*colour).round().astype(int), 'n', len(chance)-1, 'sum %.1f sure %d likely %d relief %.3f' % (chance.sum(), sure.sum(), likely.sum(), relief))
+        if sure.sum() >= 20 and relief > 0.025:
+            certain |= _spread(group, likely, found.noise, y.shape[2])
+        elif chance.sum() >= 8:
+            perhaps |= _spread(group, likely, found.noise, y.shape[2])
+    return Marks(certain, perhaps & ~certain)
+
+
+def _spread(group: Components, chosen: Array, noise: float, channels: int) -> Array:
+    """Return the pixels of chosen components, and those beside that they cover partly."""
+    inside = chosen[group.labels]
+    beside = ndimage.binary_dilation(inside, AROUND)
+    least = np.maximum(0.06, 1.5 * noise / channels**0.5 / np.maximum(group.contrast, 0.01))
+    found: Array = inside | (beside & (group.alpha > least))
+    return found

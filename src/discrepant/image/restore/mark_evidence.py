@@ -1,0 +1,95 @@
+"""How likely what hangs together is a mark on the picture, not a part of it.
+
+Each measure of a component adds to the logarithm of its odds; the weights are those of
+a logistic regression over scans that were made of photographs.
+"""
+
+import numpy as np
+from scipy import ndimage
+
+from discrepant.linalg import Array
+
+BIAS = -1.4
+WEIGHTS = {
+    "grow": (
+        (1, 1.3, 1.6, 2, 3, 5),
+        (-0.1, 0.2, 0.4, 0.3, -0.5, -1.1),
+    ),
+    "top": (
+        (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2),
+        (-1.3, -1.2, -0.2, 0.5, 1.3, 1.6, 1.4),
+    ),
+    "mid": (
+        (0.35, 0.45, 0.55, 0.65, 0.8),
+        (0.7, -0.2, -0.2, 0.0, 0.5),
+    ),
+    "edge": (
+        (-0.2, 0.1, 0.2, 0.3, 0.4, 0.7),
+        (-1.0, 0.5, 0.4, 0.2, -0.5, -1.2),
+    ),
+    "misfit": (
+        (0, 0.7, 1, 1.5, 2.5, 5),
+        (-0.1, 2.2, 1.4, 0.1, -0.1, -1.1),
+    ),
+    "beyond": (
+        (0, 0.1, 0.3),
+        (0.1, -3.0, -0.5),
+    ),
+    "texture": (
+        (0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1),
+        (3.7, 2.2, 1.1, 0.0, -0.5, -0.9, -1.9),
+    ),
+    "alike": (
+        (0, 0.02, 0.1, 0.4),
+        (0.1, -0.4, -0.2, -0.2),
+    ),
+    "deep": (
+        (0, 0.05, 0.2),
+        (0.3, -3.0, -2.7),
+    ),
+    "slender": (
+        (1, 1.5, 2.5, 4, 7, 12),
+        (1.3, 0.3, -0.2, -0.8, -0.1, 0.5),
+    ),
+}
+LEAST = 5  # pixels that a mark has at least
+# No mark has a colour this far from the line between ground and colour, in deviations
+# of the noise, or lies beyond the colour in such a share of its pixels.
+MISFIT, BEYOND = 2.5, 0.2
+NEVER = -9.0
+KAPPA = 6.0
+
+
+def evidence(measures: dict[str, Array]) -> Array:
+    """Return the logarithm of how much likelier each component is if it is a mark."""
+    total: Array = np.full(measures["size"].shape, BIAS)
+    for name, (places, weights) in WEIGHTS.items():
+        total = total + np.interp(measures[name], places, weights)
+    possible = (
+        (measures["size"] >= LEAST)
+        & (measures["core"] >= 3)
+        & (measures["misfit"] < MISFIT)
+        & (measures["beyond"] < BEYOND)
+    )
+    return np.where(possible, total, NEVER)
+
+
+def chances(weights: Array, cells: Array, shape: tuple[int, int]) -> Array:
+    """Return the probability of each piece to be a mark; how many are is learned.
+
+    ``cells`` tells in which cell of a grid of the given shape each lies: marks keep
+    company, and the share of them is learned for each cell and those around it.
+    """
+    share, chance = 0.1, np.full(weights.shape, 0.1)
+    around = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+    around = ndimage.convolve(around.astype(float), np.ones((3, 3)), mode="constant")
+    others = around.ravel()[cells] - 1
+    for _ in range(30):
+        found = np.bincount(cells, chance, shape[0] * shape[1]).reshape(shape)
+        found = ndimage.convolve(found, np.ones((3, 3)), mode="constant")
+        near = (KAPPA * share + found.ravel()[cells] - chance) / (KAPPA + others)
+        near = np.clip(near, 1e-4, 0.95)
+        odds = np.exp(weights) * near / (1 - near)
+        chance = odds / (1 + odds)
+        share = float((chance.sum() + 0.3) / (chance.size + 30))
+    return chance
