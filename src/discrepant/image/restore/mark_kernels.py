@@ -28,11 +28,12 @@ SUMS = (
     "rows",
     "columns",
     "both",
+    "sides",  # how far both sides are apart, over the contrast, in the core
 )
 
 
 @compiled
-def ridges(y: Array, smooth: Array, least: float, score: Array, ground: Array) -> None:
+def ridges(y: Array, smooth: Array, least: float, score: Array, ground: Array, step: Array) -> None:
     """Find what differs from both sides, in all channels and the same direction.
 
     ``score`` is the squared difference, 0 unless above ``least``; ``ground`` the mean
@@ -41,7 +42,7 @@ def ridges(y: Array, smooth: Array, least: float, score: Array, ground: Array) -
     rows, columns, channels = y.shape
     for i in range(rows):
         for j in range(columns):
-            best = least
+            best, apart = least, 0.0
             for reach in REACHES:
                 slant = (5 * reach + 3) // 7
                 for turn in range(4):
@@ -61,9 +62,12 @@ def ridges(y: Array, smooth: Array, least: float, score: Array, ground: Array) -
                             total += min(abs(one), abs(other)) ** 2
                     if total > best:
                         best = total
+                        apart = 0.0
                         for c in range(channels):
+                            apart += (smooth[i0, j0, c] - smooth[i1, j1, c]) ** 2
                             ground[i, j, c] = (smooth[i0, j0, c] + smooth[i1, j1, c]) / 2
             score[i, j] = best if best > least else 0
+            step[i, j] = apart
 
 
 @compiled
@@ -115,6 +119,7 @@ def measure(
     noise: float,
     deviation: Array,
     alike: Array,
+    step: Array,
     block: int,
     sums: Array,
     counts: Array,
@@ -140,6 +145,7 @@ def measure(
             if a > 0.5:
                 s[1] += 1
                 s[3] += misfit[i, j]
+                s[15] += min(step[i, j] ** 0.5 / contrast[i, j], 2.0)
             far = contrast[i, j]
             if a > 1 + 3 * noise / far:
                 s[2] += 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import ndimage
+from scipy.spatial import cKDTree
 
 from discrepant.linalg import Array
 
@@ -26,6 +27,10 @@ class Tuning:
     fewest: int = 8
     block: int = 4
     cell: int = 24
+    slender: float = 4.0
+    far: float = 60.0
+    aligned: float = 0.98
+    aside: float = 2.5
     window: int = 5
     colour_bins: int = 16
     near: float = 0.2
@@ -43,6 +48,7 @@ class Ridges:
     noise: float
     score: Array
     ground: Array
+    step: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +65,7 @@ class Components:
     relief: Array
     measures: dict[str, Array]
     cells: Array
+    company: Array
 
 
 def find_ridges(y: Array) -> Ridges:
@@ -66,9 +73,10 @@ def find_ridges(y: Array) -> Ridges:
 
     noise = max(_noise(y), 1 / 255)
     score, ground = np.zeros(y.shape[:2], np.float32), np.zeros_like(y)
+    step = np.zeros(y.shape[:2], np.float32)
     smooth = ndimage.uniform_filter(y, (3, 3, 1))
-    ridges(y, smooth, y.shape[2] * (TUNING.ridge * noise) ** 2, score, ground)
-    return Ridges(noise, score, ground)
+    ridges(y, smooth, y.shape[2] * (TUNING.ridge * noise) ** 2, score, ground, step)
+    return Ridges(noise, score, ground, step / y.shape[2])
 
 
 def _noise(y: Array) -> float:
@@ -157,7 +165,7 @@ def components(y: Array, found: Ridges, colour: Array) -> Components | None:
     counts = np.zeros((count + 1, 30), np.int64)
     measure(
         *(labels, alpha, misfit, contrast, found.noise / channels**0.5),
-        *(deviation, alike, TUNING.block, sums, counts),
+        *(deviation, alike, found.step, TUNING.block, sums, counts),
     )
     named = dict(zip(SUMS, sums.T, strict=True))
     size = np.maximum(named["size"], 1)
@@ -168,6 +176,7 @@ def components(y: Array, found: Ridges, colour: Array) -> Components | None:
         for share in (0.85, 0.5)
     )
     floor = found.noise**2 + 0.008**2
+    shape = _strips(named, size)
     measures = {
         "size": size,
         "core": named["core"],
@@ -180,22 +189,56 @@ def components(y: Array, found: Ridges, colour: Array) -> Components | None:
         "texture": named["texture"] / size,
         "alike": named["alike"] / size,
         "deep": named["deep"] / size,
-        "slender": _slender(named, size),
+        "sides": named["sides"] / core,
+        "slender": shape.slender,
         "contrast": named["contrast"] / size,
     }
-    return Components(labels, alpha, contrast, relief, measures, cells)
+    return Components(labels, alpha, contrast, relief, measures, cells, _company(labels, shape))
 
 
-def _slender(named: dict[str, Array], size: Array) -> Array:
-    """Return the length of each piece over its width, as if it were a strip."""
+@dataclass(frozen=True, eq=False)
+class Strips:
+    """Each piece as a strip: its middle, its direction, and length over width."""
+
+    middle: Array
+    along: Array
+    slender: Array
+
+
+def _strips(named: dict[str, Array], size: Array) -> Strips:
     i, j = named["row"] / size, named["column"] / size
     ii = named["rows"] / size - i**2
     jj = named["columns"] / size - j**2
     ij = named["both"] / size - i * j
     mean, half = (ii + jj) / 2, np.hypot((ii - jj) / 2, ij)
+    # A pixel is a square: it has a variance of 1/12 by itself.
     ratio = (mean + half + 1 / 12) / np.maximum(mean - half + 1 / 12, 1 / 12)
-    slender: Array = np.sqrt(ratio)
-    return slender
+    turn = np.arctan2(2 * ij, ii - jj) / 2
+    along = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    return Strips(np.stack([i, j], axis=1), along, np.sqrt(ratio))
+
+
+def _company(labels: Array, strips: Strips) -> Array:
+    """Return pairs of pieces that touch, or lie on one straight line, both ways."""
+    pairs = []
+    for di, dj in ((0, 1), (1, 0), (1, 1), (1, -1)):
+        here = labels[: labels.shape[0] - di, max(-dj, 0) : labels.shape[1] - max(dj, 0)]
+        there = labels[di:, max(dj, 0) : labels.shape[1] + min(dj, 0)]
+        touch = (here != there) & (here > 0) & (there > 0)
+        pairs.append(np.stack([here[touch], there[touch]], axis=1))
+    thin = np.nonzero(strips.slender > TUNING.slender)[0]
+    thin = thin[thin > 0]
+    if len(thin) > 1:
+        near = thin[cKDTree(strips.middle[thin]).query_pairs(TUNING.far, output_type="ndarray")]
+        one, other = near.T
+        gap = strips.middle[other] - strips.middle[one]
+        aligned = np.abs(np.sum(strips.along[one] * strips.along[other], axis=1)) > TUNING.aligned
+        for along in (strips.along[one], strips.along[other]):
+            aside = gap[:, 0] * along[:, 1] - gap[:, 1] * along[:, 0]
+            aligned &= np.abs(aside) < TUNING.aside
+        pairs.append(near[aligned])
+    both = np.concatenate(pairs).astype(np.int64)
+    return np.unique(np.concatenate([both, both[:, ::-1]]), axis=0)
 
 
 def _pieces(inside: Array) -> tuple[Array, Array]:
@@ -271,6 +314,7 @@ def find_marks(y: Array, verbose=False) -> Marks:
         chance[1:] = chances(
             evidence(group.measures)[1:],
             group.cells[1:],
+            group.company - 1,
             (-(-y.shape[0] // TUNING.cell), -(-y.shape[1] // TUNING.cell)),
         )
         sure, likely = chance > 0.9, chance > 0.5
@@ -279,7 +323,7 @@ def find_marks(y: Array, verbose=False) -> Marks:
         relief = float(np.sqrt(np.mean(group.relief[i // block, j // block] ** 2))) if len(i) else 0.0
         if verbose:
             print((255*colour).round().astype(int), 'n', len(chance)-1, 'sum %.1f sure %d likely %d relief %.3f' % (chance.sum(), sure.sum(), likely.sum(), relief))
-        if sure.sum() >= 20 and relief > 0.025:
+        if sure.sum() >= 20 and relief > 0.035:
             certain |= _spread(group, likely, found.noise, y.shape[2])
         elif chance.sum() >= 8:
             perhaps |= _spread(group, likely, found.noise, y.shape[2])
@@ -290,6 +334,6 @@ def _spread(group: Components, chosen: Array, noise: float, channels: int) -> Ar
     """Return the pixels of chosen components, and those beside that they cover partly."""
     inside = chosen[group.labels]
     beside = ndimage.binary_dilation(inside, AROUND)
-    least = np.maximum(0.06, 1.5 * noise / channels**0.5 / np.maximum(group.contrast, 0.01))
+    least = np.maximum(0.1, 2 * noise / channels**0.5 / np.maximum(group.contrast, 0.01))
     found: Array = inside | (beside & (group.alpha > least))
     return found
