@@ -56,12 +56,12 @@ WEIGHTS = {
         (2.1, 0.1, -0.3, -0.8, -1.1, -0.5),
     ),
 }
-LEAST = 5  # pixels that a mark has at least
+LEAST = 4  # pixels that a mark has at least
 # No mark has a colour this far from the line between ground and colour, in deviations
 # of the noise, or lies beyond the colour in such a share of its pixels.
 MISFIT, BEYOND = 2.5, 0.2
 NEVER = -9.0
-KAPPA = 6.0
+KAPPA = 3.0
 FRIENDS = 1.0
 
 

@@ -71,6 +71,45 @@ def ridges(y: Array, smooth: Array, least: float, score: Array, ground: Array, s
 
 
 @compiled
+def mixtures(
+    y: Array,
+    ground: Array,
+    colour: Array,
+    where: Array,
+    alpha: Array,
+    contrast: Array,
+    misfit: Array,
+) -> None:
+    """Take values for mixtures of ground and colour: how much, and how well it fits."""
+    rows, columns, channels = y.shape
+    for i in range(rows):
+        for j in range(columns):
+            if not where[i, j]:
+                continue
+            across, along, square = 0.0, 0.0, 0.0
+            for c in range(channels):
+                to, up = colour[c] - ground[i, j, c], y[i, j, c] - ground[i, j, c]
+                across += to * to
+                along += to * up
+                square += up * up
+            a = along / max(across, 4e-4 * channels)
+            alpha[i, j] = a
+            contrast[i, j] = (across / channels) ** 0.5
+            if channels > 1:
+                misfit[i, j] = max(square - a * a * across, 0) / (channels - 1)
+
+
+@compiled
+def dilated(mask: Array, out: Array) -> None:
+    """Set a mask's pixels and their eight neighbours."""
+    rows, columns = mask.shape
+    for i in range(rows):
+        for j in range(columns):
+            if mask[i, j]:
+                out[max(i - 1, 0) : i + 2, max(j - 1, 0) : j + 2] = True
+
+
+@compiled
 def halve(y: Array, weight: Array, out: Array, total: Array) -> None:
     """Average 2×2 pixels by their weights."""
     rows, columns, channels = y.shape

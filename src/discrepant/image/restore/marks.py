@@ -15,6 +15,7 @@ import numpy as np
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
+from discrepant.image.restore.mark_evidence import chances, evidence
 from discrepant.linalg import Array
 
 
@@ -31,6 +32,19 @@ class Tuning:
     far: float = 60.0
     aligned: float = 0.98
     aside: float = 2.5
+    smallest: int = 32
+    band: int = 64
+    most: int = 4
+    sure: float = 0.9
+    many: int = 20
+    share: float = 0.03
+    some: int = 5
+    likely: float = 0.7
+    possible: float = 0.05
+    relief: float = 0.035
+    rim: float = 0.1
+    lone: float = 0.08
+    impulses: float = 0.15
     window: int = 5
     colour_bins: int = 16
     near: float = 0.2
@@ -67,6 +81,19 @@ class Components:
     cells: Array
     company: Array
 
+    def chances(self) -> Array:
+        """Return the probability of each piece to be a mark; the first is none."""
+        grid = tuple(-(-n // TUNING.cell) for n in self.labels.shape)
+        weights = evidence(self.measures)[1:]
+        found = chances(weights, self.cells[1:], self.company - 1, grid)
+        return np.append(0, found)
+
+    def roughness(self, chosen: Array) -> float:
+        """Return how far the ground beneath chosen pieces is from a smooth one."""
+        i, j = np.nonzero(chosen[self.labels])
+        beneath = self.relief[i // TUNING.block, j // TUNING.block]
+        return float(np.sqrt(np.mean(beneath**2))) if len(i) else 0.0
+
 
 def find_ridges(y: Array) -> Ridges:
     from discrepant.image.restore.mark_kernels import ridges
@@ -90,29 +117,63 @@ def _noise(y: Array) -> float:
     return float(np.sqrt(np.mean(np.quantile(spread, 0.2, axis=(0, 1)) ** 2)))
 
 
-def colours(y: Array, found: Ridges) -> list[Array]:
-    """Return colours that thin things share, at most four."""
+def colours(y: Array, found: Ridges) -> list[tuple[Array, Array]]:
+    """Return colours that thin things share, at most four, and where those are.
+
+    Of each it is told how many of its tips lie in each band of rows.
+    """
     channels = y.shape[2]
     tip = found.score > channels * TUNING.strong**2
     tip &= found.score >= ndimage.maximum_filter(found.score, 3)
     v, b = y[tip], found.ground[tip]
-    if len(v) < TUNING.fewest:
+    if len(v) < TUNING.fewest or _lone(y, tip, v, b) > TUNING.impulses:
         return []
     n = TUNING.colour_bins
-    among_tips, among_all = (_histogram(a, n) for a in (v, y.reshape(-1, channels)))
+    among_tips, among_all = (
+        _histogram(a, n) for a in (v, y[::2, ::2].reshape(-1, channels))
+    )
     purity = among_tips**2 / np.maximum(among_all, 1)
     seeds = [np.ones(channels), np.zeros(channels)]
     for place in np.argsort(purity, axis=None)[:-40:-1]:
         seed = (np.array(np.unravel_index(place, purity.shape)) + 0.5) / n
         seeds.append(seed)
-    out: list[Array] = []
+    out: list[tuple[Array, Array]] = []
+    band = np.nonzero(tip)[0] // TUNING.band
     for seed in seeds:
         colour = _refined(seed, v, b)
-        if colour is None or len(out) == 4:
+        if colour is None or len(out) == TUNING.most:
             continue
-        if all(np.abs(colour - other).max() > TUNING.apart for other in out):
-            out.append(colour)
+        if all(np.abs(colour - other).max() > TUNING.apart for other, _ in out):
+            near = np.abs(v - colour).max(axis=1) < TUNING.near
+            out.append((colour, np.bincount(band[near])))
     return out
+
+
+def _promising(y: Array, found: Ridges, colour: Array, tips: Array) -> bool:
+    """Return whether marks of a colour show in the bands of rows with most tips."""
+    bands = -(-len(y) // TUNING.band)
+    count = max(bands // 4, 2)
+    if count >= bands:
+        return True
+    chosen = np.sort(np.argsort(tips)[-count:])
+    rows = (TUNING.band * chosen[:, None] + np.arange(TUNING.band)).ravel()
+    rows = rows[rows < len(y)]
+    part = Ridges(found.noise, found.score[rows], found.ground[rows], found.step[rows])
+    group = components(np.ascontiguousarray(y[rows]), part, colour)
+    return group is not None and int((group.chances() > 0.5).sum()) >= 2
+
+
+def _lone(y: Array, tip: Array, v: Array, b: Array) -> float:
+    """Return the share of tips whose neighbours are no part of them: impulses."""
+    i, j = np.nonzero(tip)
+    rows, columns = tip.shape
+    up = v - b
+    square = np.maximum((up**2).sum(axis=1), 1e-9)
+    most = np.zeros(len(i))
+    for di, dj in ((0, 1), (1, 0), (0, -1), (-1, 0)):
+        beside = y[np.clip(i + di, 0, rows - 1), np.clip(j + dj, 0, columns - 1)]
+        most = np.maximum(most, ((beside - b) * up).sum(axis=1) / square)
+    return float(np.mean(most < TUNING.lone))
 
 
 def _histogram(values: Array, n: int) -> Array:
@@ -147,14 +208,14 @@ def components(y: Array, found: Ridges, colour: Array) -> Components | None:
     from discrepant.image.restore.mark_kernels import BIN, SUMS, filled, measure
 
     channels = y.shape[2]
-    alpha, contrast, _ = _mixture(y, found.ground, colour)
-    strong = (found.score > 0) & (alpha > 0.25) & (contrast > TUNING.least_contrast)
+    alpha, contrast, _ = _mixture(y, found.ground, colour, found.score > 0)
+    strong = (alpha > 0.25) & (contrast > TUNING.least_contrast)
     if np.count_nonzero(strong) < TUNING.fewest:
         return None
-    hole = ndimage.binary_dilation(strong, AROUND)
+    hole = _dilated(strong)
     ground = filled(y, hole)
-    alpha, contrast, misfit = _mixture(y, ground, colour)
-    inside = hole & (alpha > TUNING.lowest) & (contrast > TUNING.least_contrast)
+    alpha, contrast, misfit = _mixture(y, ground, colour, hole)
+    inside = (alpha > TUNING.lowest) & (contrast > TUNING.least_contrast)
     labels, cells = _pieces(inside)
     count = len(cells) - 1
     if not count:
@@ -164,7 +225,7 @@ def components(y: Array, found: Ridges, colour: Array) -> Components | None:
     sums = np.zeros((count + 1, len(SUMS)))
     counts = np.zeros((count + 1, 30), np.int64)
     measure(
-        *(labels, alpha, misfit, contrast, found.noise / channels**0.5),
+        *(labels, alpha, misfit, contrast, found.noise),
         *(deviation, alike, found.step, TUNING.block, sums, counts),
     )
     named = dict(zip(SUMS, sums.T, strict=True))
@@ -237,8 +298,10 @@ def _company(labels: Array, strips: Strips) -> Array:
             aside = gap[:, 0] * along[:, 1] - gap[:, 1] * along[:, 0]
             aligned &= np.abs(aside) < TUNING.aside
         pairs.append(near[aligned])
-    both = np.concatenate(pairs).astype(np.int64)
-    return np.unique(np.concatenate([both, both[:, ::-1]]), axis=0)
+    one, other = np.concatenate(pairs).astype(np.int64).T
+    count = len(strips.slender)
+    keys = np.unique(np.concatenate([one * count + other, other * count + one]))
+    return np.stack([keys // count, keys % count], axis=1)
 
 
 def _pieces(inside: Array) -> tuple[Array, Array]:
@@ -255,15 +318,23 @@ def _pieces(inside: Array) -> tuple[Array, Array]:
     return out, np.append(0, key % (rows * columns))
 
 
-def _mixture(y: Array, ground: Array, colour: Array) -> tuple[Array, Array, Array]:
+def _mixture(
+    y: Array, ground: Array, colour: Array, where: Array
+) -> tuple[Array, Array, Array]:
     """Return α, the contrast of the colour to the ground, and the squared misfit."""
-    channels = y.shape[2]
-    to, up = colour - ground, y - ground
-    square = np.einsum("ijk,ijk->ij", to, to)
-    alpha = np.einsum("ijk,ijk->ij", to, up) / np.maximum(square, channels * 4e-4)
-    misfit = np.einsum("ijk,ijk->ij", up, up) - alpha**2 * square
-    misfit = np.maximum(misfit, 0) / max(channels - 1, 1) * (channels > 1)
-    return alpha, np.sqrt(square / channels), misfit
+    from discrepant.image.restore.mark_kernels import mixtures
+
+    alpha, contrast, misfit = np.zeros((3, *y.shape[:2]), np.float32)
+    mixtures(y, ground, colour, where, alpha, contrast, misfit)
+    return alpha, contrast, misfit
+
+
+def _dilated(mask: Array) -> Array:
+    from discrepant.image.restore.mark_kernels import dilated
+
+    out = np.zeros_like(mask)
+    dilated(mask, out)
+    return out
 
 
 def _surroundings(
@@ -300,40 +371,49 @@ class Marks:
     perhaps: Array
 
 
-def find_marks(y: Array, verbose=False) -> Marks:
-    from discrepant.image.restore.mark_evidence import chances, evidence
+def find_marks(y: Array, known: Array, verbose: bool = False) -> Marks:
+    """Find the marks on a picture.
 
+    Parameters
+    ----------
+    y, known : ndarray of shape (rows, columns, channels)
+        The image on [0, 1] in single precision, and which values may be looked at.
+    """
+    certain, perhaps = np.zeros((2, *y.shape[:2]), bool)
+    if y.shape[2] not in (1, 3) or min(y.shape[:2]) < TUNING.smallest:
+        return Marks(certain, perhaps)
+    seen = known.all(axis=2)
+    if seen.mean() < 0.5:
+        return Marks(certain, perhaps)
+    if not seen.all():
+        from discrepant.image.restore.mark_kernels import filled
+
+        y = filled(y, ~seen)
     found = find_ridges(y)
-    certain = np.zeros(y.shape[:2], bool)
-    perhaps = np.zeros(y.shape[:2], bool)
-    for colour in colours(y, found):
+    for colour, tips in colours(y, found):
+        if not _promising(y, found, colour, tips):
+            continue
         group = components(y, found, colour)
         if group is None:
             continue
-        chance = np.zeros(group.measures["size"].size)
-        chance[1:] = chances(
-            evidence(group.measures)[1:],
-            group.cells[1:],
-            group.company - 1,
-            (-(-y.shape[0] // TUNING.cell), -(-y.shape[1] // TUNING.cell)),
-        )
-        sure, likely = chance > 0.9, chance > 0.5
-        block = TUNING.block
-        i, j = np.nonzero(likely[group.labels])
-        relief = float(np.sqrt(np.mean(group.relief[i // block, j // block] ** 2))) if len(i) else 0.0
+        chance = group.chances()
+        n_sure, relief = int((chance > TUNING.sure).sum()), group.roughness(chance > 0.5)
         if verbose:
-            print((255*colour).round().astype(int), 'n', len(chance)-1, 'sum %.1f sure %d likely %d relief %.3f' % (chance.sum(), sure.sum(), likely.sum(), relief))
-        if sure.sum() >= 20 and relief > 0.035:
-            certain |= _spread(group, likely, found.noise, y.shape[2])
-        elif chance.sum() >= 8:
-            perhaps |= _spread(group, likely, found.noise, y.shape[2])
-    return Marks(certain, perhaps & ~certain)
+            print((255*colour).round().astype(int), 'n', len(chance)-1, 'sum %.1f sure %d likely %d relief %.3f contr %.2f±%.2f' % (chance.sum(), n_sure, (chance>.5).sum(), relief, np.mean(group.measures['contrast'][chance>.5]), np.std(group.measures['contrast'][chance>.5])))
+        many = max(TUNING.many, TUNING.share * len(chance))
+        if n_sure >= many and relief > TUNING.relief:
+            certain |= _spread(group, chance > TUNING.likely, found.noise)
+            perhaps |= _spread(group, chance > TUNING.possible, found.noise)
+        elif n_sure >= max(TUNING.some, TUNING.share / 2 * len(chance)):
+            perhaps |= _spread(group, chance > 0.5, found.noise)
+    certain &= seen
+    return Marks(certain, perhaps & seen & ~certain)
 
 
-def _spread(group: Components, chosen: Array, noise: float, channels: int) -> Array:
-    """Return the pixels of chosen components, and those beside that they cover partly."""
+def _spread(group: Components, chosen: Array, noise: float) -> Array:
+    """Return the pixels of chosen pieces, and those beside that they cover partly."""
     inside = chosen[group.labels]
-    beside = ndimage.binary_dilation(inside, AROUND)
-    least = np.maximum(0.1, 2 * noise / channels**0.5 / np.maximum(group.contrast, 0.01))
+    beside = _dilated(inside)
+    least = np.maximum(TUNING.rim, 2 * noise / np.maximum(group.contrast, 0.01))
     found: Array = inside | (beside & (group.alpha > least))
     return found
