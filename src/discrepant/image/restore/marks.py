@@ -36,15 +36,14 @@ class Tuning:
     band: int = 64
     most: int = 4
     sure: float = 0.9
-    many: int = 20
-    share: float = 0.03
     some: int = 5
+    some_share: float = 0.01
     likely: float = 0.7
-    possible: float = 0.05
-    relief: float = 0.035
-    rim: float = 0.1
+    possible: float = 0.15
+    rim: float = 0.12
     lone: float = 0.08
     impulses: float = 0.15
+    colourless: float = 0.01
     window: int = 5
     colour_bins: int = 16
     near: float = 0.2
@@ -76,7 +75,6 @@ class Components:
     labels: Array
     alpha: Array
     contrast: Array
-    relief: Array
     measures: dict[str, Array]
     cells: Array
     company: Array
@@ -87,12 +85,6 @@ class Components:
         weights = evidence(self.measures)[1:]
         found = chances(weights, self.cells[1:], self.company - 1, grid)
         return np.append(0, found)
-
-    def roughness(self, chosen: Array) -> float:
-        """Return how far the ground beneath chosen pieces is from a smooth one."""
-        i, j = np.nonzero(chosen[self.labels])
-        beneath = self.relief[i // TUNING.block, j // TUNING.block]
-        return float(np.sqrt(np.mean(beneath**2))) if len(i) else 0.0
 
 
 def find_ridges(y: Array) -> Ridges:
@@ -221,7 +213,7 @@ def components(y: Array, found: Ridges, colour: Array) -> Components | None:
     if not count:
         return None
     coloured = np.abs(y - colour).max(axis=2) < TUNING.apart
-    deviation, alike, relief = _surroundings(y, ground, hole, coloured & ~inside)
+    deviation, alike = _surroundings(y, hole, coloured & ~inside)
     sums = np.zeros((count + 1, len(SUMS)))
     counts = np.zeros((count + 1, 30), np.int64)
     measure(
@@ -254,7 +246,7 @@ def components(y: Array, found: Ridges, colour: Array) -> Components | None:
         "slender": shape.slender,
         "contrast": named["contrast"] / size,
     }
-    return Components(labels, alpha, contrast, relief, measures, cells, _company(labels, shape))
+    return Components(labels, alpha, contrast, measures, cells, _company(labels, shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,10 +330,9 @@ def _dilated(mask: Array) -> Array:
 
 
 def _surroundings(
-    y: Array, ground: Array, hole: Array, coloured: Array
-) -> tuple[Array, Array, Array]:
-    """Return for blocks of pixels the deviation around them, what share has the colour,
-    and how far the ground lies from a smooth one."""
+    y: Array, hole: Array, coloured: Array
+) -> tuple[Array, Array]:
+    """Return by blocks how far values around deviate, and how many have the colour."""
     grey = y.mean(axis=2)
     weight = (~hole).astype(np.float32)
     size = TUNING.window
@@ -349,9 +340,7 @@ def _surroundings(
     share, first, second, alike = (ndimage.uniform_filter(a, size) for a in parts)
     share = np.maximum(share, 1e-6)
     deviation = np.sqrt(np.maximum(second / share - (first / share) ** 2, 0))
-    beneath = _blocks(ground.mean(axis=2))
-    relief = beneath - ndimage.gaussian_filter(beneath, 16 / TUNING.block)
-    return deviation, alike, relief
+    return deviation, alike
 
 
 def _blocks(a: Array) -> Array:
@@ -389,25 +378,105 @@ def find_marks(y: Array, known: Array, verbose: bool = False) -> Marks:
         from discrepant.image.restore.mark_kernels import filled
 
         y = filled(y, ~seen)
+    y = _without_colour(y)
     found = find_ridges(y)
+    groups = []
     for colour, tips in colours(y, found):
-        if not _promising(y, found, colour, tips):
-            continue
-        group = components(y, found, colour)
-        if group is None:
-            continue
-        chance = group.chances()
-        n_sure, relief = int((chance > TUNING.sure).sum()), group.roughness(chance > 0.5)
+        if _promising(y, found, colour, tips):
+            group = components(y, found, colour)
+            if group is not None:
+                groups.append((group, group.chances()))
+    relief = _relief(y, groups)
+    accounts = [_account(group, chance, relief) for group, chance in groups]
+    demand = DEMANDS[y.shape[2]]
+    if any(demand.met(account) for account in accounts):
+        demand = SPOILED  # a picture with marks of one colour may have some of another
+    for (group, chance), account in zip(groups, accounts, strict=True):
         if verbose:
-            print((255*colour).round().astype(int), 'n', len(chance)-1, 'sum %.1f sure %d likely %d relief %.3f contr %.2f±%.2f' % (chance.sum(), n_sure, (chance>.5).sum(), relief, np.mean(group.measures['contrast'][chance>.5]), np.std(group.measures['contrast'][chance>.5])))
-        many = max(TUNING.many, TUNING.share * len(chance))
-        if n_sure >= many and relief > TUNING.relief:
+            print(account, len(chance), account.share)
+        if demand.met(account):
             certain |= _spread(group, chance > TUNING.likely, found.noise)
             perhaps |= _spread(group, chance > TUNING.possible, found.noise)
-        elif n_sure >= max(TUNING.some, TUNING.share / 2 * len(chance)):
+        elif account.sure >= TUNING.some and account.share > TUNING.some_share:
             perhaps |= _spread(group, chance > 0.5, found.noise)
     certain &= seen
     return Marks(certain, perhaps & seen & ~certain)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a group of pieces of one colour has to show, or must have.
+
+    Attributes
+    ----------
+    sure : int
+        Pieces that are marks nearly for certain, if there are marks at all.
+    share : float
+        Those among all pieces of the colour: a picture has thin things, too, and some
+        of them look like marks.
+    variety : float
+        The deviation of the contrast to what is beneath. Writing in the picture is of
+        one colour on one ground.
+    roughness : float
+        How far the ground is from a smooth one. Writing on an unevenly lit page, or a
+        mast before the sky, does not cross anything.
+    """
+
+    sure: int
+    share: float
+    variety: float
+    roughness: float
+
+    def met(self, other: "Account") -> bool:
+        """Return whether another has as much of all."""
+        return (
+            other.sure >= self.sure
+            and other.share >= self.share
+            and other.variety >= self.variety
+            and other.roughness >= self.roughness
+        )
+
+
+# Without colour there is less to tell marks by.
+DEMANDS = {1: Account(30, 0.04, 0.09, 0.03), 3: Account(15, 0.03, 0.09, 0.03)}
+SPOILED = Account(10, 0.02, 0.05, 0.03)
+
+
+def _account(group: Components, chance: Array, relief: Array) -> Account:
+    sure = chance > TUNING.sure
+    contrast = group.measures["contrast"][sure]
+    return Account(
+        int(sure.sum()),
+        float(sure.mean()),
+        float(contrast.std()) if contrast.size else 0.0,
+        _roughness(relief, (chance > 0.5)[group.labels]),
+    )
+
+
+def _without_colour(y: Array) -> Array:
+    """Return the mean of the channels of an image in which they say the same."""
+    grey = y.mean(axis=2, keepdims=True)
+    apart = [_blocks(y[..., c] - grey[..., 0]) for c in range(y.shape[2])]
+    return grey if float(np.std(apart)) < TUNING.colourless else y
+
+
+def _relief(y: Array, groups: list[tuple[Components, Array]]) -> Array:
+    """Return how far the picture beneath all marks lies from a smooth one, by blocks."""
+    from discrepant.image.restore.mark_kernels import filled
+
+    hole = np.zeros(y.shape[:2], bool)
+    for group, chance in groups:
+        hole |= (chance > TUNING.possible)[group.labels]
+    beneath = _blocks(filled(y, _dilated(_dilated(hole))).mean(axis=2))
+    relief: Array = beneath - ndimage.gaussian_filter(beneath, 16 / TUNING.block)
+    return relief
+
+
+def _roughness(relief: Array, chosen: Array) -> float:
+    """Return the root mean square of the relief under chosen pixels."""
+    i, j = np.nonzero(chosen)
+    beneath = relief[i // TUNING.block, j // TUNING.block]
+    return float(np.sqrt(np.mean(beneath**2))) if len(i) else 0.0
 
 
 def _spread(group: Components, chosen: Array, noise: float) -> Array:
