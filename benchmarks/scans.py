@@ -40,7 +40,8 @@ KINDS = {
 
 
 def scan(photograph, kind, seed):
-    """Return a spoiled photograph of 8 bits and how far each pixel is covered."""
+    """Return a spoiled photograph of 8 bits, how far each pixel is covered by marks,
+    and by how many grey levels they change it."""
     rng = np.random.default_rng(seed)
     rows, columns = photograph.shape[:2]
     out = photograph.astype(float)
@@ -54,8 +55,9 @@ def scan(photograph, kind, seed):
         part = opacity if out.ndim == 2 else opacity[..., None]
         out = (1 - part) * out + part * shade
         covered = 1 - (1 - covered) * (1 - opacity)
+    change = np.abs(out - photograph).reshape(rows, columns, -1).mean(axis=2)
     out += rng.normal(0, kind.noise, out.shape)
-    return np.clip(np.rint(out), 0, 255).astype(np.uint8), covered
+    return np.clip(np.rint(out), 0, 255).astype(np.uint8), covered, change
 
 
 def _light(layer, kind, rng):

@@ -100,7 +100,7 @@ def mixtures(
 
 
 @compiled
-def dilated(mask: Array, out: Array) -> None:
+def dilate(mask: Array, out: Array) -> None:
     """Set a mask's pixels and their eight neighbours."""
     rows, columns = mask.shape
     for i in range(rows):
