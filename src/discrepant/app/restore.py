@@ -221,12 +221,13 @@ def restore_file(
         kind=kind_of_values(picture.values, found.mask),
         complete=found.complete,
         seconds=time.perf_counter() - started,
+        suggested=float(found.suggestions[picture.colours].mean()),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Restored:
-    """What was made of a picture's values, and which were replaced or only suggested."""
+    """What was made of a picture: its values, what was replaced, what suggested."""
 
     values: Array
     mask: Array
@@ -271,7 +272,7 @@ def restore_picture(
         picture.put(mask, place, result.mask)
         picture.put(suggestions, place, result.suggestions)
         complete = complete and result.complete
-    return Restored(out, mask, complete)
+    return Restored(out, mask, suggestions, complete)
 
 
 def kind_of_values(values: Array, mask: Array) -> str:
@@ -351,19 +352,41 @@ def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
     write(path, Picture(marks, *axes, "NPY", orientation=turned), marks)
 
 
-def _write_beside(path: Path, picture: Picture, found: _Found) -> None:
-    """Write the first page, before beside after, in 8 bits and on one scale.
+def _write_beside(path: Path, picture: Picture, found: Restored) -> None:
+    """Write the first page, before beside after.
 
     Where something is suggested, it is drawn on a third picture.
     """
-    before, after, suggested = (
-        next(replace(picture, values=v).pages())[1]
-        for v in (picture.values, found.values, found.suggestions)
-    )
-    finite = after[np.isfinite(after)].astype(float)
+    panels = displayed(picture, (picture.values, found.values))
+    suggested = next(replace(picture, values=found.suggestions).pages())[1]
+    drawn = upright(_flat(suggested), picture.orientation, (-2, -1))
+    if drawn.any():
+        panels = [p if p.ndim == 3 else np.stack([p] * 3, axis=2) for p in panels]
+        panels.append(np.where(drawn[..., None], SUGGESTED, panels[1]))
+    gap = np.full((len(panels[0]), 8, *panels[0].shape[2:]), 255, np.uint8)
+    parts = [part for panel in panels for part in (panel, gap)][:-1]
+    both = np.concatenate(parts, axis=1)
+    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
+
+
+def displayed(picture: Picture, versions: Sequence[Array]) -> list[Array]:
+    """Return the first page as it is seen: upright, in 8 bits, on one scale.
+
+    Parameters
+    ----------
+    picture : Picture
+        Says what the axes of the values are.
+    versions : sequence of ndarray
+        Values of the picture's shape; the last sets the scale of all.
+    """
+    pages = [next(replace(picture, values=v).pages())[1] for v in versions]
+    last = pages[-1]
+    finite = last[np.isfinite(last)].astype(float)
     low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
-    if after.dtype == np.uint8:
+    if last.dtype == np.uint8:
         low, high = 0.0, 255.0
+    elif last.dtype == np.bool_:
+        low, high = 0.0, 1.0
     span = (high - low) or 1.0
 
     def shown(page: Array) -> Array:
@@ -373,15 +396,7 @@ def _write_beside(path: Path, picture: Picture, found: _Found) -> None:
         scaled = (np.nan_to_num(page.astype(float), nan=low) - low) / span
         return np.asarray(255 * np.clip(scaled, 0, 1), np.uint8)
 
-    panels = [shown(before), shown(after)]
-    drawn = upright(_flat(suggested), picture.orientation, (-2, -1))
-    if drawn.any():
-        panels = [p if p.ndim == 3 else np.stack([p] * 3, axis=2) for p in panels]
-        panels.append(np.where(drawn[..., None], SUGGESTED, panels[1]))
-    gap = np.full((len(panels[0]), 8, *panels[0].shape[2:]), 255, np.uint8)
-    parts = [part for panel in panels for part in (panel, gap)][:-1]
-    both = np.concatenate(parts, axis=1)
-    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
+    return [shown(page) for page in pages]
 
 
 @contextmanager

@@ -1,8 +1,24 @@
 """How likely what hangs together is a mark on the picture, not a part of it.
 
-Each measure of a component adds to the logarithm of its odds; the weights are those of
-a logistic regression over scans that were made of photographs.
+Each measure of a piece adds to the logarithm of its odds, by a weight that is a broken
+line in the measure. The weights are those of a logistic regression on the pieces of
+some 130 scans that were made of photographs as in ``benchmarks/scans.py``, with noise
+of 0 to 10 grey levels.
+
+- ``grow``: its pixels over those that are mostly covered; little for a sharp edge.
+- ``top``, ``mid``: how far its most covered and its middle pixels are covered.
+- ``edge``: how far the pixels beside it are, over ``mid``.
+- ``misfit``: distance from the line between ground and colour over the noise; 0 for
+  grey images.
+- ``beyond``: the share of pixels that lie beyond the colour.
+- ``texture``: how rough the picture around is, over the contrast.
+- ``alike``: how much of the picture around has the same colour.
+- ``deep``: the share of pixels with three more on all sides.
+- ``slender``: length over width.
+- ``sides``: how much the picture on both sides of it differs, over the contrast.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import ndimage
@@ -10,7 +26,7 @@ from scipy import ndimage
 from discrepant.linalg import Array
 
 BIAS = -1.4
-WEIGHTS = {
+WEIGHTS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "grow": (
         (1, 1.3, 1.6, 2, 3, 5),
         (-0.1, 0.2, 0.3, 0.3, -0.4, -1.0),
@@ -56,49 +72,104 @@ WEIGHTS = {
         (2.1, 0.1, -0.3, -0.8, -1.1, -0.5),
     ),
 }
-LEAST = 4  # pixels that a mark has at least
-# No mark has a colour this far from the line between ground and colour, in deviations
-# of the noise, or lies beyond the colour in such a share of its pixels.
-MISFIT, BEYOND = 2.5, 0.2
-NEVER = -9.0
-KAPPA = 3.0
-FRIENDS = 1.0
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was chosen by trial; `python benchmarks/marks.py --only scan` tries again.
+
+    Attributes
+    ----------
+    size, core : int
+        Pixels that a mark has at least, and those of them that it mostly covers.
+    misfit, beyond : float
+        No mark is further from the line between ground and colour, in deviations of the
+        noise, or lies beyond the colour in a larger share of its pixels.
+    never : float
+        Evidence of what cannot be a mark.
+    start : float
+        The share of marks to begin with.
+    doubt : int
+        The share is learned as if so many more had been seen, of which next to none is
+        a mark.
+    around : float
+        The share around a piece is learned from those in its cell and the cells beside,
+        as if so many had been seen elsewhere.
+    company : float
+        And a piece that touches it, or lies on one line with it, counts as so many.
+    rounds : int
+        How often shares and probabilities follow from one another.
+    """
+
+    size: int = 4
+    core: int = 3
+    misfit: float = 2.5
+    beyond: float = 0.2
+    never: float = -9.0
+    start: float = 0.1
+    doubt: int = 30
+    around: float = 6.0
+    company: float = 1.0
+    rounds: int = 30
+
+
+TUNING = Tuning()
 
 
 def evidence(measures: dict[str, Array]) -> Array:
-    """Return the logarithm of how much likelier each component is if it is a mark."""
+    """Return the logarithm of how much likelier each piece is if it is a mark."""
     total: Array = np.full(measures["size"].shape, BIAS)
     for name, (places, weights) in WEIGHTS.items():
         total = total + np.interp(measures[name], places, weights)
     possible = (
-        (measures["size"] >= LEAST)
-        & (measures["core"] >= 3)
-        & (measures["misfit"] < MISFIT)
-        & (measures["beyond"] < BEYOND)
+        (measures["size"] >= TUNING.size)
+        & (measures["core"] >= TUNING.core)
+        & (measures["misfit"] < TUNING.misfit)
+        & (measures["beyond"] < TUNING.beyond)
     )
-    return np.where(possible, total, NEVER)
+    return np.where(possible, total, TUNING.never)
 
 
-def chances(weights: Array, cells: Array, company: Array, shape: tuple[int, int]) -> Array:
+def chances(
+    weights: Array, cells: Array, company: Array, grid: tuple[int, int]
+) -> Array:
     """Return the probability of each piece to be a mark; how many are is learned.
 
-    ``cells`` tells in which cell of a grid of the given shape each lies: marks keep
-    company, and the share of them is learned for each cell and those around it.
+    Marks keep company: the share of them is learned for each piece from those around,
+    those that it touches, and those on one straight line with it. But what the
+    evidence is against is no mark in any company.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (pieces,)
+        What `evidence` returns.
+    cells : ndarray of int
+        In which cell of the grid each lies.
+    company : ndarray of shape (pairs, 2)
+        Pieces that touch or lie on one line, each pair both ways.
+    grid : (int, int)
+        Rows and columns of cells.
     """
-    share, chance = 0.1, np.full(weights.shape, 0.1)
-    around = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
-    around = ndimage.convolve(around.astype(float), np.ones((3, 3)), mode="constant")
-    others = around.ravel()[cells] - 1
+
+    def near(values: Array) -> Array:
+        total = np.bincount(cells, values, grid[0] * grid[1]).reshape(grid)
+        total = ndimage.convolve(total, np.ones((3, 3)), mode="constant")
+        others: Array = total.ravel()[cells] - values
+        return others
+
     one, other = company.T
-    friends = np.bincount(one, minlength=len(weights))
-    for _ in range(30):
-        found = np.bincount(cells, chance, shape[0] * shape[1]).reshape(shape)
-        found = ndimage.convolve(found, np.ones((3, 3)), mode="constant")
-        near = (KAPPA * share + found.ravel()[cells] - chance) / (KAPPA + others)
+    others, friends = (
+        near(np.ones(weights.shape)),
+        np.bincount(one, minlength=len(weights)),
+    )
+    share, chance = TUNING.start, np.full(weights.shape, TUNING.start)
+    for _ in range(TUNING.rounds):
+        local = (TUNING.around * share + near(chance)) / (TUNING.around + others)
         beside = np.bincount(one, chance[other], len(chance))
-        near = (near + FRIENDS * beside) / (1 + FRIENDS * friends)
-        near = np.clip(near, 1e-4, 0.95)
-        odds = np.exp(weights) * near / (1 - near)
+        local += TUNING.company * beside
+        local = np.clip(local / (1 + TUNING.company * friends), 1e-4, 0.95)
+        odds = np.exp(weights) * local / (1 - local)
         chance = odds / (1 + odds)
-        share = float((chance.sum() + 0.3) / (chance.size + 30))
-    return chance
+        known = chance.size + TUNING.doubt
+        share = float(chance.sum() + 0.01 * TUNING.doubt) / known
+    return np.where(weights > 0, chance, 0)

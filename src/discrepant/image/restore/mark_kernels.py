@@ -33,7 +33,9 @@ SUMS = (
 
 
 @compiled
-def ridges(y: Array, smooth: Array, least: float, score: Array, ground: Array, step: Array) -> None:
+def ridges(
+    y: Array, smooth: Array, least: float, score: Array, ground: Array, step: Array
+) -> None:
     """Find what differs from both sides, in all channels and the same direction.
 
     ``score`` is the squared difference, 0 unless above ``least``; ``ground`` the mean
@@ -52,7 +54,12 @@ def ridges(y: Array, smooth: Array, least: float, score: Array, ground: Array, s
                     elif turn > 1:
                         di, dj = slant, slant if turn == 2 else -slant
                     i0, i1, j0, j1 = i - di, i + di, j - dj, j + dj
-                    if i0 < 0 or i1 >= rows or min(j0, j1) < 0 or max(j0, j1) >= columns:
+                    if (
+                        i0 < 0
+                        or i1 >= rows
+                        or min(j0, j1) < 0
+                        or max(j0, j1) >= columns
+                    ):
                         continue
                     total = 0.0
                     for c in range(channels):
@@ -65,7 +72,9 @@ def ridges(y: Array, smooth: Array, least: float, score: Array, ground: Array, s
                         apart = 0.0
                         for c in range(channels):
                             apart += (smooth[i0, j0, c] - smooth[i1, j1, c]) ** 2
-                            ground[i, j, c] = (smooth[i0, j0, c] + smooth[i1, j1, c]) / 2
+                            ground[i, j, c] = (
+                                smooth[i0, j0, c] + smooth[i1, j1, c]
+                            ) / 2
             score[i, j] = best if best > least else 0
             step[i, j] = apart
 

@@ -129,8 +129,17 @@ def find_pieces(y: Array, found: Ridges, colour: Array) -> Pieces | None:
     sums = np.zeros((len(cells), len(SUMS)))
     counts = np.zeros((len(cells), BINS), np.int64)
     measure(
-        *(labels, alpha, misfit, contrast, found.noise),
-        *(deviation, alike, found.step, TUNING.block, sums, counts),
+        labels,
+        alpha,
+        misfit,
+        contrast,
+        found.noise,
+        deviation,
+        alike,
+        found.step,
+        TUNING.block,
+        sums,
+        counts,
     )
     named = dict(zip(SUMS, sums.T, strict=True))
     size, core = np.maximum(named["size"], 1), np.maximum(named["core"], 0.5)

@@ -169,8 +169,9 @@ def _histogram(values: Array, n: int) -> Array:
     where = np.clip((values * n).astype(np.int64), 0, n - 1)
     flat = np.ravel_multi_index(tuple(where.T), (n,) * channels)
     counts = np.bincount(flat, minlength=n**channels).reshape((n,) * channels)
-    smooth: Array = ndimage.uniform_filter(counts.astype(float), 3, mode="constant")
-    return smooth * 3**channels
+    smooth = ndimage.uniform_filter(counts.astype(float), 3, mode="constant")
+    found: Array = smooth * 3**channels
+    return found
 
 
 def _refined(seed: Array, v: Array, b: Array) -> Array | None:
@@ -188,4 +189,5 @@ def _refined(seed: Array, v: Array, b: Array) -> Array | None:
     along /= max(float(np.linalg.norm(along)), 1e-9)
     middle = np.median(v, axis=0)
     colour = middle + along * (np.quantile(v @ along, TUNING.extreme) - middle @ along)
-    return np.clip(colour, 0, 1).astype(np.float32)
+    clipped: Array = np.clip(colour, 0, 1).astype(np.float32)
+    return clipped

@@ -51,10 +51,15 @@ class Tuning:
     sure, likely, possible : float
         The probability of a piece that counts as sure, of one that is taken out where
         there are marks, and of one that is suggested.
-    crossing : float
-        The roughness of the ground, at least: over a smooth one nothing is told.
+    uneven : float
+        Roughness of the ground over the variety, at least: else it is light that
+        varies.
     some, some_share : float
         Sure pieces, and their share, of which a group is worth suggesting.
+    whole : float
+        Pixels covered by this share have the colour of the mark.
+    fewest : int
+        Such pixels that tell it.
     largest : float
         Share of the picture that a group may cover. What covers more is texture.
     smooth : float
@@ -68,9 +73,11 @@ class Tuning:
     sure: float = 0.9
     likely: float = 0.8
     possible: float = 0.15
-    crossing: float = 0.025
+    uneven: float = 0.25
     some: int = 5
     some_share: float = 0.01
+    whole: float = 0.85
+    fewest: int = 30
     largest: float = 0.12
     smooth: float = 16.0
 
@@ -115,23 +122,25 @@ class Account:
         together = self.share * self.variety * self.roughness
         return (
             self.sure >= demand.sure
-            and self.roughness >= TUNING.crossing
+            and self.roughness >= demand.roughness
+            and self.roughness >= TUNING.uneven * self.variety
             and together >= demand.together
         )
 
 
 @dataclass(frozen=True)
 class Demand:
-    """Sure pieces, and the product of their other merits, that are enough."""
+    """Sure pieces, roughness, and the product of all other merits, that are enough."""
 
     sure: int
+    roughness: float
     together: float
 
 
 # By trial: clean photographs, with and without noise, come to products of 1e-4, without
-# colour to 4e-4; scans to 4e-4 up to 3e-3.
-DEMANDS = {1: Demand(20, 8e-4), 3: Demand(12, 4e-4)}
-SPOILED = Demand(10, 1.5e-4)  # where there are marks of another colour
+# colour to 4e-4, and scans from 4e-4 to 3e-3; pages of text to a roughness of 0.028.
+DEMANDS = {1: Demand(20, 0.04, 8e-4), 3: Demand(12, 0.04, 4e-4)}
+SPOILED = Demand(10, 0.03, 1.5e-4)  # where there are marks of another colour
 
 
 def find_marks(y: Array, known: Array) -> Marks:
@@ -143,7 +152,7 @@ def find_marks(y: Array, known: Array) -> Marks:
         The image on [0, 1] in single precision, and which values may be looked at.
     """
     certain, perhaps = np.zeros((2, *y.shape[:2]), bool)
-    seen = known.all(axis=2)
+    seen: Array = np.asarray(known.all(axis=2))
     if (
         y.shape[2] not in DEMANDS
         or min(y.shape[:2]) < TUNING.smallest
@@ -174,11 +183,21 @@ def _groups(y: Array) -> list[tuple[Pieces, Array]]:
         if _promising(y, found, colour):
             pieces = find_pieces(y, found, colour.values)
             if pieces is not None:
+                pieces = _refined(y, found, pieces) or pieces
                 chance = pieces.chances()
                 covered = np.count_nonzero((chance > 0.5)[pieces.labels])
                 if covered < TUNING.largest * pieces.labels.size:
                     groups.append((pieces, chance))
     return groups
+
+
+def _refined(y: Array, found: Ridges, pieces: Pieces) -> Pieces | None:
+    """Return pieces of the colour that the surest ones have where they cover wholly."""
+    sure = pieces.chances() > TUNING.likely
+    whole = sure[pieces.labels] & (pieces.alpha > TUNING.whole)
+    if np.count_nonzero(whole) < TUNING.fewest:
+        return None
+    return find_pieces(y, found, np.median(y[whole], axis=0))
 
 
 def _promising(y: Array, found: Ridges, colour: Colour) -> bool:
@@ -210,7 +229,7 @@ def _account(group: Pieces, chance: Array, relief: Array) -> Account:
 
 
 def _relief(y: Array, groups: list[tuple[Pieces, Array]]) -> Array:
-    """Return how far the picture beneath all marks lies from a smooth one, by blocks."""
+    """Return by blocks how far the picture beneath all marks is from a smooth one."""
     hole = np.zeros(y.shape[:2], bool)
     for group, chance in groups:
         hole |= (chance > TUNING.possible)[group.labels]

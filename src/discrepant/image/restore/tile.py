@@ -2,9 +2,10 @@
 
 A graphic is judged by what recurs in the same surroundings (`graphic`), the photographs
 in it as such. In a photograph, what lies on it is found first (`marks`), and border
-lines that are no part of it are taken off (`borders`); where corruption is rare, a cheap look (`screen`) tells what is in doubt;
-else a smooth image is fitted to the values that can be believed (`detect`). Then
-patches that look alike predict one another (`patches`).
+lines that are no part of it are taken off (`borders`); where corruption is rare, a
+cheap look (`screen`) tells what is in doubt; else a smooth image is fitted to the
+values that can be believed (`detect`). Then patches that look alike predict one another
+(`patches`).
 """
 
 from collections.abc import Iterator

@@ -154,8 +154,14 @@ def mend(
             mask[own] = probability[own] = known_bad
         out[own] = np.where(mask[own], mended, out[own])
     report(1.0, f"{mask.mean():.0%} corrupted")
-    history, complete = rounds.history(), rounds.complete
     return Mended(
-        *(out, mask, probability, history),
-        *(complete, untold, graphic, marks, suggestions),
+        values=out,
+        mask=mask,
+        probability=probability,
+        history=rounds.history(),
+        complete=rounds.complete,
+        untold=untold,
+        graphic=graphic,
+        marks=marks,
+        suggestions=suggestions,
     )
