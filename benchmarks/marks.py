@@ -24,9 +24,8 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from scipy.ndimage import median_filter
-
 from scans import KINDS, scan
+from scipy.ndimage import median_filter
 
 from discrepant import restore
 from discrepant.image.noise import salt_and_pepper
@@ -166,7 +165,7 @@ def scans_of_all(arguments):
     touched, suggested = np.transpose(suggested)
     print(
         f"\nClean: {np.mean(touched == 0):.0%} unchanged (must: all), suggestions in "
-        f"{np.mean(suggested > 0):.0%} of them, at most {suggested.max():.2%} of a picture."
+        f"{np.mean(suggested > 0):.0%} of them, at most {suggested.max():.2%} of one."
     )
 
 

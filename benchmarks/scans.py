@@ -40,8 +40,10 @@ KINDS = {
 
 
 def scan(photograph, kind, seed):
-    """Return a spoiled photograph of 8 bits, how far each pixel is covered by marks,
-    and by how many grey levels they change it."""
+    """Return a spoiled photograph, how far each pixel is covered, and its change.
+
+    The change by the marks alone, noise left out, in grey levels.
+    """
     rng = np.random.default_rng(seed)
     rows, columns = photograph.shape[:2]
     out = photograph.astype(float)
