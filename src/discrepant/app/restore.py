@@ -96,10 +96,7 @@ def plan(
 
 @dataclass(frozen=True)
 class FileReport:
-    """What was found in one file: the share of its values, and of which kind.
-
-    ``suggested`` is the share of those that look foreign, but were left as they are.
-    """
+    """What was found in one file: shares of its values, and of which kind."""
 
     source: Path
     target: Path
@@ -297,10 +294,8 @@ def _check_names(jobs: Sequence[Job], options: Options) -> None:
     names: Counter[Path] = Counter()
     for job in jobs:
         names[job.target] += 1
-        if options.mask:
-            names.update(job.mask(ending) for ending in (".png", ".tif"))
-        if options.suggestions:
-            names.update(job.suggestions(ending) for ending in (".png", ".tif"))
+        kinds = [job.mask] * options.mask + [job.suggestions] * options.suggestions
+        names.update(kind(ending) for kind in kinds for ending in (".png", ".tif"))
         if options.beside:
             names[job.beside] += 1
     twice = next((path.name for path, count in names.items() if count > 1), None)
@@ -353,10 +348,7 @@ def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
 
 
 def _write_beside(path: Path, picture: Picture, found: Restored) -> None:
-    """Write the first page, before beside after.
-
-    Where something is suggested, it is drawn on a third picture.
-    """
+    """Write the first page, before beside after, then what is suggested, if any."""
     panels = displayed(picture, (picture.values, found.values))
     suggested = next(replace(picture, values=found.suggestions).pages())[1]
     drawn = upright(_flat(suggested), picture.orientation, (-2, -1))
@@ -364,8 +356,7 @@ def _write_beside(path: Path, picture: Picture, found: Restored) -> None:
         panels = [p if p.ndim == 3 else np.stack([p] * 3, axis=2) for p in panels]
         panels.append(np.where(drawn[..., None], SUGGESTED, panels[1]))
     gap = np.full((len(panels[0]), 8, *panels[0].shape[2:]), 255, np.uint8)
-    parts = [part for panel in panels for part in (panel, gap)][:-1]
-    both = np.concatenate(parts, axis=1)
+    both = np.concatenate([p for panel in panels for p in (gap, panel)][1:], axis=1)
     write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
 
 
