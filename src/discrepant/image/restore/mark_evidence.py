@@ -136,8 +136,7 @@ def chances(
     """Return the probability of each piece to be a mark; how many are is learned.
 
     Marks keep company: the share of them is learned for each piece from those around,
-    those that it touches, and those on one straight line with it. But what the
-    evidence is against is no mark in any company.
+    those that it touches, and those on one straight line with it.
 
     Parameters
     ----------
@@ -172,4 +171,4 @@ def chances(
         chance = odds / (1 + odds)
         known = chance.size + TUNING.doubt
         share = float(chance.sum() + 0.01 * TUNING.doubt) / known
-    return np.where(weights > 0, chance, 0)
+    return chance

@@ -48,9 +48,9 @@ class Tuning:
     first : float
         Share of the bands of rows, those with most tips of a colour, that tell whether
         it is worth a look.
-    sure, likely, possible : float
-        The probability of a piece that counts as sure, of one that is taken out where
-        there are marks, and of one that is suggested.
+    sure, likely, possible, doubtful : float
+        The probability of a piece that counts as sure; of one that is taken out, and of
+        one that is suggested, where there are marks; of one that is, elsewhere.
     uneven : float
         Roughness of the ground over the variety, at least: else it is light that
         varies.
@@ -72,7 +72,8 @@ class Tuning:
     first: float = 0.25
     sure: float = 0.9
     likely: float = 0.8
-    possible: float = 0.15
+    possible: float = 0.05
+    doubtful: float = 0.3
     uneven: float = 0.25
     some: int = 5
     some_share: float = 0.01
@@ -138,8 +139,8 @@ class Demand:
 
 
 # By trial: clean photographs, with and without noise, come to products of 1e-4, without
-# colour to 4e-4, and scans from 4e-4 to 3e-3; pages of text to a roughness of 0.028.
-DEMANDS = {1: Demand(20, 0.04, 8e-4), 3: Demand(12, 0.04, 4e-4)}
+# colour to 4e-4, and scans up to 3e-3; pages of text to a roughness of 0.028.
+DEMANDS = {1: Demand(20, 0.04, 8e-4), 3: Demand(12, 0.04, 2e-4)}
 SPOILED = Demand(10, 0.03, 1.5e-4)  # where there are marks of another colour
 
 
@@ -171,7 +172,7 @@ def find_marks(y: Array, known: Array) -> Marks:
             certain |= group.pixels(chance > TUNING.likely)
             perhaps |= group.pixels(chance > TUNING.possible)
         elif account.sure >= TUNING.some and account.share > TUNING.some_share:
-            perhaps |= group.pixels(chance > 0.5)
+            perhaps |= group.pixels(chance > TUNING.doubtful)
     return Marks(certain & seen, perhaps & seen & ~certain)
 
 
