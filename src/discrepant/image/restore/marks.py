@@ -138,9 +138,9 @@ class Demand:
     together: float
 
 
-# By trial: clean photographs, with and without noise, come to products of 1e-4, without
+# By trial: clean photographs, with and without noise, come to products of 2e-4, without
 # colour to 4e-4, and scans up to 3e-3; pages of text to a roughness of 0.028.
-DEMANDS = {1: Demand(20, 0.04, 8e-4), 3: Demand(12, 0.04, 2e-4)}
+DEMANDS = {1: Demand(20, 0.04, 8e-4), 3: Demand(12, 0.04, 4e-4)}
 SPOILED = Demand(10, 0.03, 1.5e-4)  # where there are marks of another colour
 
 
