@@ -50,6 +50,10 @@ class Restoration:
         before it was saved as JPEG these are whole blocks.
     probability : ndarray
         The probability of each value being corrupted.
+    suggestions : ndarray of bool
+        Values under what looks like dust, a scratch, a hair or writing on the picture,
+        but may as well be a part of it: left as they are. To have them mended too, give
+        ``mask | suggestions`` as the known-bad values of another `restore`.
     history : History
         One row a round: ``step``, ``seconds``, ``tile`` and the share ``corrupted``.
     complete : bool
@@ -60,6 +64,7 @@ class Restoration:
     corruption: Array
     mask: Array
     probability: Array
+    suggestions: Array
     history: History
     complete: bool = True
 
@@ -138,21 +143,23 @@ def restore(
     check_number("read_noise", read_noise, "0 or more", lambda given: given >= 0)
     stack = Stack.of(image, mask, channel_axis)
     colours = np.s_[..., : stack.colours]
-    if stack.bad[colours].all():
+    bad = stack.bad[colours]
+    if bad.all():
         raise InputError("Every value is marked as bad: nothing to restore from.")
     with reporting(progress, "Restoring") as report:
         found = mend(
             stack.values[colours],
-            stack.bad[colours],
+            bad,
             search=QUALITIES[quality],
             time_limit=time_limit,
             report=report,
         )
         found = again_if_compressed(
-            found, stack.values[colours], stack.bad[colours], QUALITIES[quality], report
+            *(found, stack.values[colours], bad | found.marks[..., None]),
+            *(QUALITIES[quality], report),
         )
     found = with_outliers(
-        *(found, stack.values[colours], stack.bad[colours]),
+        *(found, stack.values[colours], bad),
         *(float(sensitivity), gain, float(read_noise)),
     )
     share = float((found.probability > 0.5).mean())
@@ -174,6 +181,8 @@ def restore(
     replaced = np.zeros(given.shape, bool)
     out[colours], replaced[colours] = found.values, found.mask
     chance[colours] = found.probability
+    suggested = np.zeros(given.shape, bool)
+    suggested[colours] = found.suggestions[..., None] & ~found.mask
     wide = np.int32 if given.dtype.itemsize <= 2 else np.float64
     signed = given.dtype if given.dtype.kind == "f" else np.dtype(wide)
     taken = np.zeros(given.shape, signed)
@@ -183,6 +192,7 @@ def restore(
         stack.shaped(taken),
         stack.shaped(replaced),
         stack.shaped(chance),
+        stack.shaped(suggested),
         found.history,
         found.complete,
     )
