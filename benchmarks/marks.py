@@ -9,6 +9,7 @@ of each are taken, from a multiple of 16 on.
 - ``jpeg``: salt-and-pepper, then JPEG at quality 90 and 75 as Pillow writes it. The
   median is granted its best size of 3, 5 and 7 for each photograph.
 - ``hot``: single pixels 8 standard deviations above a smooth ground with Poisson noise.
+- ``calibration``: how often what is said to be corrupt is so (`calibration`).
 """
 
 import argparse
@@ -17,6 +18,7 @@ import time
 import warnings
 from pathlib import Path
 
+import calibration
 import numpy as np
 from PIL import Image
 from scipy.ndimage import median_filter
@@ -146,6 +148,15 @@ def one_hot(level, share, how):
     )
 
 
+def calibrated(arguments):
+    import graphics
+
+    half = graphics.kinds("fresh" if arguments.kept else "development")
+    eight_bits = {k: v for k, v in half.items() if v.dtype == np.uint8}
+    pictures = photographs(arguments.kept, arguments.size)
+    calibration.table(pictures, eight_bits, arguments.quality)
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -158,7 +169,7 @@ def main():
     arguments.quality = "fast" if arguments.fast else "best"
     warnings.simplefilter("ignore")
     for name in arguments.only.split(","):
-        {"jpeg": jpeg, "hot": hot}[name](arguments)
+        {"jpeg": jpeg, "hot": hot, "calibration": calibrated}[name](arguments)
 
 
 if __name__ == "__main__":

@@ -104,8 +104,10 @@ class Table:
     @classmethod
     def of(cls, key: Array, codes: Array, there: Array, values: int) -> "Table":
         """Count the values that are there by the keys of their contexts."""
-        contexts, where = np.unique(key.ravel(), return_inverse=True)
-        pairs, pair = np.unique(where * values + codes.ravel(), return_inverse=True)
+        from discrepant.image.restore.numbering import numbered
+
+        contexts, where = numbered(key)
+        pairs, pair = numbered(where * np.int64(values) + codes.ravel())
         count = np.bincount(pair, there, len(pairs))
         context, code = pairs // values, pairs % values
         total = np.bincount(context, count, len(contexts))

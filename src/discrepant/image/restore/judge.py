@@ -63,7 +63,7 @@ class Tuning:
     least_share: float = 1e-4
     most_share: float = 0.95
     sharpest: float = 30.0
-    flattest: float = 0.02
+    flattest: float = 0.01
     few_share: float = 0.1
     pseudo_counts: float = 20.0
     peak_window: int = 15
@@ -133,7 +133,7 @@ class Judge:
         counted = self._open if counted is None else counted
         self.dead = np.zeros((*y.shape[:2], 1), bool)
         self._y = y
-        self._bin = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
+        self._bin = _binned(y)
         self._counts = np.bincount(self._bin.ravel(), counted.ravel(), BINS)
         common = self._counts * BINS / max(self._counts.sum(), 1)
         peak = _peaks(common)
@@ -184,6 +184,22 @@ class Judge:
         """Return the same, and learn nothing."""
         return self._posterior(density(error, scale))
 
+    def drawn(self, weight: Array, where: Array) -> Array:
+        """Return as many values as there are, drawn from those that are corrupted."""
+        wrong = np.cumsum(1 - weight[where], dtype=np.float64)
+        at = np.random.default_rng(0).random(len(wrong)) * wrong[-1]
+        found: Array = self._y[where][np.searchsorted(wrong, at)]
+        return found
+
+    def weighed_as(
+        self, values: Array, error: Array, scale: Array, where: Array
+    ) -> Array:
+        """Return what would be said of other values in the place of those there."""
+        error = error + values - self._y[where]
+        weight = density(error, scale) / self.belief.odds[_binned(values)]
+        found: Array = weight / (1 + weight)
+        return found
+
     def _posterior(self, likelihood: Array) -> Array:
         weight: Array = likelihood * self.clean_odds()
         weight /= 1 + weight
@@ -204,6 +220,12 @@ class Judge:
         rate = (counts + TUNING.pseudo_counts * share) / seen
         special = np.where(peak, rate * np.minimum(among_wrong, TUNING.sharpest), 0)
         return Belief(share, (flat + special) * share / (1 - share))
+
+
+def _binned(y: Array) -> Array:
+    """Return which bin each value lies in."""
+    bins: Array = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
+    return bins
 
 
 def _peaks(density: Array) -> Array:
