@@ -9,6 +9,7 @@ values said at least 1%; "flagged false" is the share of the mask that is not co
 """
 
 import io
+from itertools import pairwise
 
 import numpy as np
 from PIL import Image
@@ -96,7 +97,7 @@ def table(pictures, graphics, quality, only=""):
     names of the kinds to be shown.
     """
     bounds = ["0", *map(str, EDGES), "1"]
-    names = [f"{a} – {b}" for a, b in zip(bounds, bounds[1:], strict=False)]
+    names = [f"{a} – {b}" for a, b in pairwise(bounds)]
     print(f"\n| said → true | {' | '.join(names)} | off | flagged false |")
     print("| --- |" + " --- |" * (len(names) + 2))
     kinds = {name: (spoil, pictures) for name, spoil in KINDS.items()}

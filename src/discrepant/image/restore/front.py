@@ -6,6 +6,7 @@ values, how far a clean value may stray) is learned along the way rather than gi
 Values judged clean are never touched. This is the door; the work is in `tiles`.
 """
 
+import time
 import warnings
 from dataclasses import dataclass
 from numbers import Real
@@ -42,14 +43,15 @@ class Restoration:
     ----------
     image : ndarray
         The restored image, of the shape, dtype and range of the input. Where ``mask``
-        is False it is bit for bit the input.
+        is False it is bit for bit the input; only of an image that was spoiled before
+        it was saved as JPEG, whole blocks are replaced, as the ringing is everywhere.
     corruption : ndarray
-        Input minus restored image, zero where ``mask`` is False; signed.
+        Input minus restored image, zero where it was left as it was; signed.
     mask : ndarray of bool
-        The values judged corrupted, or marked as bad. Of an image that was spoiled
-        before it was saved as JPEG these are whole blocks.
+        The values judged corrupted, or marked as bad.
     probability : ndarray
-        The probability of each value being corrupted.
+        The probability of each value being corrupted; after JPEG, which mixes them,
+        that of any channel of its pixel.
     history : History
         One row a round: ``step``, ``seconds``, ``tile`` and the share ``corrupted``.
     complete : bool
@@ -139,6 +141,7 @@ def restore(
         raise InputError(f"gain must be a positive number, got {gain!r}.")
     if not (isinstance(read_noise, Real) and read_noise >= 0):
         raise InputError(f"read_noise must be 0 or more, got {read_noise!r}.")
+    began = time.perf_counter()
     stack = Stack.of(image, mask, channel_axis)
     colours = np.s_[..., : stack.colours]
     if stack.bad[colours].all():
@@ -151,8 +154,10 @@ def restore(
             time_limit=time_limit,
             report=report,
         )
+        left = None if time_limit is None else time_limit - time.perf_counter() + began
         found = again_if_compressed(
-            found, stack.values[colours], stack.bad[colours], QUALITIES[quality], report
+            *(found, stack.values[colours], stack.bad[colours]),
+            *(QUALITIES[quality], left, report),
         )
     found = with_outliers(
         *(found, stack.values[colours], stack.bad[colours]),
@@ -180,7 +185,8 @@ def restore(
     wide = np.int32 if given.dtype.itemsize <= 2 else np.float64
     signed = given.dtype if given.dtype.kind == "f" else np.dtype(wide)
     taken = np.zeros(given.shape, signed)
-    np.subtract(given, out, out=taken, where=replaced, dtype=signed, casting="unsafe")
+    changed = replaced | (given != out)
+    np.subtract(given, out, out=taken, where=changed, dtype=signed, casting="unsafe")
     return Restoration(
         stack.shaped(out),
         stack.shaped(taken),
