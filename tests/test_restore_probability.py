@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_restore_compressed import picture, saved, spoiled
 
 from discrepant import restore
 from discrepant.image.restore import calibrate
 from discrepant.image.restore.calibrate import calibrated
 from discrepant.image.restore.judge import Belief, Judge
 from discrepant.image.restore.numbering import numbered
+from test_restore_compressed import picture, saved, spoiled
 
 
 def mixture(share, seed=0):
