@@ -175,14 +175,15 @@ class Judge:
             for axis, blank in enumerate(self._blank)
         )
         self.dead = rows | columns
+        state = self._state()
         for _ in range(TUNING.rounds if rounds is None else rounds):
-            weight = self._posterior(likelihood)
-            self.belief = self._learned(weight)
+            weight, wrong = self._posterior(likelihood, state)
+            self.belief = self._learned(wrong)
         return weight
 
     def weighed(self, error: Array, scale: Array) -> Array:
         """Return the same, and learn nothing."""
-        return self._posterior(density(error, scale))
+        return self._posterior(density(error, scale), self._state())[0]
 
     def drawn(self, weight: Array, where: Array) -> Array:
         """Return as many values as there are, drawn from those that are corrupted."""
@@ -200,15 +201,24 @@ class Judge:
         found: Array = weight / (1 + weight)
         return found
 
-    def _posterior(self, likelihood: Array) -> Array:
-        weight: Array = likelihood * self.clean_odds()
-        weight /= 1 + weight
-        return weight
+    def _state(self) -> Array:
+        """Return 0 where a value is corrupt, 1 where it is open, 2 where it is sure."""
+        state = self.known.astype(np.uint8) + self._sure
+        state *= ~self.dead
+        return state
 
-    def _learned(self, weight: Array) -> Belief:
-        """Return what follows from how likely each value is to be clean."""
-        wrong = np.where(self._open & ~self.dead, 1 - weight, 0)
-        counts = np.bincount(self._bin.ravel(), wrong.ravel(), BINS)
+    def _posterior(self, likelihood: Array, state: Array) -> tuple[Array, Array]:
+        """Return who is clean, and how many of each bin are not."""
+        from discrepant.image.restore.kernels import posterior
+
+        odds = np.append(1 / self.belief.odds, SURE).astype(np.float32)
+        weight, wrong = np.empty(likelihood.shape, np.float32), np.zeros(BINS)
+        flat = (np.ascontiguousarray(a).ravel() for a in (likelihood, self._bin))
+        posterior(*flat, odds, state.ravel(), weight.ravel(), wrong)
+        return weight, wrong
+
+    def _learned(self, counts: Array) -> Belief:
+        """Return what follows from how many values of each bin are corrupt."""
         total = max(float(self._counts.sum()), 1)
         share = counts.sum() / total
         share = float(np.clip(share, TUNING.least_share, TUNING.most_share))

@@ -218,3 +218,30 @@ def first_come(
             slots[at] = count
         number[i] = slots[at] - 1
     return seen[:count].copy()
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def posterior(
+    likelihood: np.ndarray,
+    bins: np.ndarray,
+    odds: np.ndarray,
+    state: np.ndarray,
+    weight: np.ndarray,
+    wrong: np.ndarray,
+) -> None:
+    """Write the probability of each value to be clean, and add up who is not.
+
+    ``odds`` are clean to corrupt: those of each bin, and last those of a value that is
+    sure. ``state`` is 0 where a value is corrupt, 1 where it is open, 2 where it is
+    sure. ``wrong`` gathers, of each bin, how many of its open values are corrupt.
+    """
+    for i in range(len(likelihood)):
+        at = bins[i]
+        if state[i] == 0:
+            weight[i] = 0
+            continue
+        w = likelihood[i] * (odds[at] if state[i] == 1 else odds[-1])
+        w /= f4(1) + w
+        weight[i] = w
+        if state[i] == 1:
+            wrong[at] += f4(1) - w
