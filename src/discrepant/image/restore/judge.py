@@ -155,7 +155,7 @@ class Judge:
 
     def clean_odds(self) -> Array:
         """Return the clean-to-corrupt odds of each value, but for its likelihood."""
-        odds = (1 / self.belief.odds).astype(np.float32)[self._bin]
+        odds: Array = (1 / self.belief.odds).astype(np.float32)[self._bin]
         odds[self._sure] = SURE
         odds[~self.known | self.dead] = 0
         return odds
@@ -203,9 +203,8 @@ class Judge:
 
     def _state(self) -> Array:
         """Return 0 where a value is corrupt, 1 where it is open, 2 where it is sure."""
-        state = self.known.astype(np.uint8) + self._sure
-        state *= ~self.dead
-        return state
+        state: Array = np.where(self.dead, 0, self.known.astype(np.uint8) + self._sure)
+        return state.astype(np.uint8)
 
     def _posterior(self, likelihood: Array, state: Array) -> tuple[Array, Array]:
         """Return who is clean, and how many of each bin are not."""
@@ -213,8 +212,8 @@ class Judge:
 
         odds = np.append(1 / self.belief.odds, SURE).astype(np.float32)
         weight, wrong = np.empty(likelihood.shape, np.float32), np.zeros(BINS)
-        flat = (np.ascontiguousarray(a).ravel() for a in (likelihood, self._bin))
-        posterior(*flat, odds, state.ravel(), weight.ravel(), wrong)
+        seen, bins = np.ascontiguousarray(likelihood).ravel(), self._bin.ravel()
+        posterior(seen, bins, odds, state.ravel(), weight.ravel(), wrong)
         return weight, wrong
 
     def _learned(self, counts: Array) -> Belief:
