@@ -22,13 +22,14 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra polish steps dual split integrator noise
-        solve door caveats estimator
+        observed solve door caveats inputs fitted estimator
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
+    "matrix.observed": "kernels entries directions fit split solve",
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
-        rules learning judging numbers sheet rewrite result verdict door cleaner view
+        rules bends learning judging numbers sheet rewrite result verdict door cleaner view
         plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
