@@ -29,7 +29,8 @@ class Tuning:
         judge says stands.
     drawn_in : float
         The error of a corrupted value over its scale, as a share of what it would be
-        if it had drawn neither its prediction nor its scale to itself. By trial.
+        if it had drawn neither its prediction nor its scale to itself, by trial. One
+        that its own level gives away was never trusted, and draws nothing.
     bins : int
         Of log-odds, each with as many values of the image and of the draws together.
     """
@@ -65,8 +66,8 @@ def calibrated(
     if certain.sum() < TUNING.fewest:
         return weight
     drawn = judge.drawn(weight, open_)
-    wide = scale[open_] / np.float32(TUNING.drawn_in)
-    trial = judge.weighed_as(drawn, error[open_], wide, open_)
+    drawn_in = np.where(judge.peaked(drawn), 1, np.float32(TUNING.drawn_in))
+    trial = judge.weighed_as(drawn, error[open_], scale[open_] / drawn_in, open_)
     share = certain.sum() / max(float((trial < 1 - TUNING.sure).sum()), 1.0)
     if share >= 1:
         return weight

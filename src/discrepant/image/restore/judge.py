@@ -192,6 +192,12 @@ class Judge:
         found: Array = self._y[where][np.searchsorted(wrong, at)]
         return found
 
+    def peaked(self, values: Array) -> Array:
+        """Return which values have a level at which corruption stands out."""
+        odds = self.belief.odds
+        found: Array = (odds > 2 * np.median(odds))[_binned(values)]
+        return found
+
     def weighed_as(
         self, values: Array, error: Array, scale: Array, where: Array
     ) -> Array:
