@@ -71,6 +71,9 @@ class Tuning:
         A cell is replaced if so many of its values, in the mean, are impulses.
     gross : float
         An impulse strays by more than so many standard deviations of a clean value.
+    flagged : float
+        Probability from which on a value is flagged: much of what is said to be less
+        likely an impulse is ringing beside one.
     side, overlap : int
         Pixels of a tile and what it sees beyond; multiples of a cell.
     """
@@ -89,6 +92,7 @@ class Tuning:
     cell: int = 16
     held: float = 0.5
     gross: float = 3.0
+    flagged: float = 0.99
     side: int = 512
     overlap: int = 32
 
@@ -157,7 +161,7 @@ def unring(
         rounded = np.rint(255 * np.clip(picture, 0, 1)).astype(values.dtype)[within]
         out[own] = np.where(held[within], rounded, values[own])
         probability[own] = np.where(bad[own], 1, wrong[within])
-        mask[own] = probability[own] > 0.5
+        mask[own] = probability[own] > TUNING.flagged
     return replace(
         found, values=out, mask=mask, probability=probability, complete=complete
     )
