@@ -1,7 +1,8 @@
 """Compiled inner loops of the patches, imported only when an image is restored."""
 
-import numba
 import numpy as np
+
+from discrepant.compiled import njit
 
 f4 = np.float32
 # Floats that compiled loops take at once. Arrays are padded to multiples of it, since
@@ -9,12 +10,12 @@ f4 = np.float32
 LANES = 32
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _padded(n: int) -> int:
     return -(-n // LANES) * LANES
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _similar(
     planes: np.ndarray,
     top: int,
@@ -78,7 +79,7 @@ def _similar(
     return q
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _gathered(
     planes: np.ndarray, nearest: np.ndarray, k: int, size: int, group: np.ndarray
 ) -> None:
@@ -95,7 +96,7 @@ def _gathered(
                 o += 1
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _centred(group: np.ndarray, k: int, mean: np.ndarray) -> None:
     """Take off each row its mean over k columns; what is beyond them becomes zero."""
     for m in range(len(mean)):
@@ -113,7 +114,7 @@ def _centred(group: np.ndarray, k: int, mean: np.ndarray) -> None:
             row[q] = 0
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
     """Write the mean products of the rows of ``group``, two by two, over k columns."""
     share = f4(1) / f4(k)
@@ -137,7 +138,7 @@ def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
             S[m + 1, r + 1] = S[r + 1, m + 1] = s11 * share
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _swept(K: np.ndarray, k: int, m: int, p: np.ndarray, q: np.ndarray) -> None:
     """Sweep rows and columns k and m of the square part of ``K`` out of it, in place.
 
@@ -172,7 +173,7 @@ def _swept(K: np.ndarray, k: int, m: int, p: np.ndarray, q: np.ndarray) -> None:
         K[k, j], K[m, j] = p[j], q[j]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def leave_one_out(
     x: np.ndarray,
     y: np.ndarray,
