@@ -6,6 +6,7 @@ values, how far a clean value may stray) is learned along the way rather than gi
 Values judged clean are never touched. This is the door; the work is in `tiles`.
 """
 
+import time
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -42,14 +43,15 @@ class Restoration:
     ----------
     image : ndarray
         The restored image, of the shape, dtype and range of the input. Where ``mask``
-        is False it is bit for bit the input.
+        is False it is bit for bit the input; only of an image that was spoiled before
+        it was saved as JPEG, whole blocks are replaced, as the ringing is everywhere.
     corruption : ndarray
-        Input minus restored image, zero where ``mask`` is False; signed.
+        Input minus restored image, zero where it was left as it was; signed.
     mask : ndarray of bool
-        The values judged corrupted, or marked as bad. Of an image that was spoiled
-        before it was saved as JPEG these are whole blocks.
+        The values judged corrupted, or marked as bad.
     probability : ndarray
-        The probability of each value being corrupted.
+        The probability of each value being corrupted; after JPEG, which mixes them,
+        that of any channel of its pixel.
     suggestions : ndarray of bool
         Values under what looks like dust, a scratch, a hair or writing on the picture,
         but may as well be a part of it: left as they are. To have them mended too, give
@@ -132,6 +134,7 @@ def restore(
     >>> int(np.abs(restore(spoiled).image.astype(int) - image).max()) <= 2
     True
     """
+    began = time.perf_counter()
     check_choice("quality", quality, tuple(reversed(QUALITIES)))
     for name, value in (("time_limit", time_limit), ("gain", gain)):
         if value is not None:
@@ -154,9 +157,10 @@ def restore(
             time_limit=time_limit,
             report=report,
         )
+        left = None if time_limit is None else time_limit - time.perf_counter() + began
         found = again_if_compressed(
             *(found, stack.values[colours], bad | found.marks[..., None]),
-            *(QUALITIES[quality], report),
+            *(QUALITIES[quality], left, report),
         )
     found = with_outliers(
         *(found, stack.values[colours], bad),
@@ -186,7 +190,8 @@ def restore(
     wide = np.int32 if given.dtype.itemsize <= 2 else np.float64
     signed = given.dtype if given.dtype.kind == "f" else np.dtype(wide)
     taken = np.zeros(given.shape, signed)
-    np.subtract(given, out, out=taken, where=replaced, dtype=signed, casting="unsafe")
+    changed = replaced | (given != out)
+    np.subtract(given, out, out=taken, where=changed, dtype=signed, casting="unsafe")
     return Restoration(
         stack.shaped(out),
         stack.shaped(taken),
