@@ -21,6 +21,7 @@ from discrepant.app.options import (
     Scale,
     Seed,
     Solver,
+    StackAxes,
 )
 from discrepant.errors import InputError
 
@@ -233,6 +234,7 @@ def restore(
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds for each file, at most; above 0.")
     ] = None,
+    axes: StackAxes = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Clean images of gross corruption, of whatever kind and amount.
@@ -253,6 +255,7 @@ def restore(
         side_by_side,
         overwrite,
         time_limit,
+        axes,
     )
     jobs = plan(files, output, options)
     with interruptible(_terminal(), "Restoring", _complain) as progress:

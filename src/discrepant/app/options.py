@@ -28,6 +28,14 @@ Index = Annotated[
     bool | None,
     typer.Option("--index/--no-index", help="The first column holds labels."),
 ]
+StackAxes = Annotated[
+    str | None,
+    typer.Option(
+        "--axes",
+        help="Stacks: what each axis is, such as `TYX`; frames of one scene, T, or "
+        "slices of one volume, Z, inform each other. OME and ImageJ files say so.",
+    ),
+]
 Key = Annotated[str | None, typer.Option(help="NPZ: the name of the array.")]
 Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
 

@@ -44,7 +44,8 @@ class Options:
 
     ``bad`` is a picture whose nonzero values mark known-bad ones; ``mask`` and
     ``beside`` ask for two more files: what was judged corrupted, and before beside
-    after. ``time_limit`` is in seconds, for each file.
+    after. ``time_limit`` is in seconds, for each file. ``axes`` names the axes of
+    stacks; without it, a file that names its own (OME, ImageJ) is believed.
     """
 
     quality: str = "best"
@@ -53,6 +54,7 @@ class Options:
     beside: bool = False
     overwrite: bool = False
     time_limit: float | None = None
+    axes: str | None = None
 
     def __post_init__(self) -> None:
         if self.time_limit is not None and not self.time_limit > 0:
@@ -253,7 +255,21 @@ class _Found:
 def _restored(
     picture: Picture, options: Options, started: float, report: Report
 ) -> _Found:
-    """Restore page by page, each with an even share of the time that is left."""
+    """Restore page by page, each with an even share of the time that is left.
+
+    Pages that are said to be frames of one scene inform each other.
+    """
+    axes = options.axes or _said_axes(picture)
+    if axes is not None:
+        result = restore(
+            picture.values,
+            axes=axes,
+            quality=options.quality,
+            mask=None if options.bad is None else options.bad.values != 0,
+            time_limit=options.time_limit,
+            progress=report,
+        )
+        return _Found(result.image, result.mask, result.complete)
     out, mask = picture.values.copy(), np.zeros(picture.values.shape, bool)
     pages, complete = picture.n_pages, True
     marks = _marks(options.bad, picture)
@@ -274,6 +290,14 @@ def _restored(
         picture.put(mask, place, result.mask)
         complete = complete and result.complete
     return _Found(out, mask, complete)
+
+
+def _said_axes(picture: Picture) -> str | None:
+    """Return the axes that a file gives, if they say what its pages are."""
+    axes: str = picture.extra.get("axes", "")
+    said = picture.extra.get("kind") in ("ome", "imagej")
+    paged = any(axes[k] in "TZ" for k in picture.page_axes) if axes else False
+    return axes if said and paged else None
 
 
 def _marks(bad: Picture | None, picture: Picture) -> list[Array | None]:

@@ -7,17 +7,19 @@ Values judged clean are never touched. This is the door; the work is in `tiles`.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from discrepant.errors import InputError
-from discrepant.image.arrays import Stack
+from discrepant.image.arrays import Stack, array_of, check_values
+from discrepant.image.restore.axes import Axes, room
 from discrepant.image.restore.compressed import again_if_compressed
 from discrepant.image.restore.patches import Search
-from discrepant.image.restore.standing import with_outliers
+from discrepant.image.restore.stack import Frames, mend_stack, stack_rounds
+from discrepant.image.restore.standing import Detector, with_outliers
 from discrepant.image.restore.tiles import mend
 from discrepant.linalg import Array
 from discrepant.progress import Progress, reporting
@@ -63,6 +65,12 @@ class Restoration:
     history: History
     complete: bool = True
 
+    def shaped(self, shape: tuple[int, ...]) -> "Restoration":
+        """Return the same with all arrays of another shape."""
+        names = ("image", "corruption", "mask", "probability")
+        arrays = {name: getattr(self, name).reshape(shape) for name in names}
+        return replace(self, **arrays)
+
     def __str__(self) -> str:
         early = "" if self.complete else "; stopped early"
         return f"{self.mask.mean():.1%} of the values were judged corrupted{early}"
@@ -74,6 +82,7 @@ def restore(
     quality: str = "best",
     mask: Any = None,
     channel_axis: int | None = -1,
+    axes: str | None = None,
     time_limit: float | None = None,
     sensitivity: float = 1.0,
     gain: float | None = None,
@@ -100,6 +109,12 @@ def restore(
         Masked values of a masked array are bad too.
     channel_axis : int or None
         Where the channels of a three-dimensional image are.
+    axes : str, optional
+        Of a stack, the name of each axis, as tifffile gives them: frames of one scene,
+        T, or slices of one volume, Z, inform each other; channels, C, or colours, S;
+        rows and columns, Y and X. "TYX" is a film in grey. Any other letter counts
+        stacks that have nothing to do with each other, and so does Z beside T. Of a
+        memory-mapped stack the results lie in temporary files too.
     time_limit : float, optional
         Seconds after which the best result so far is handed back; parts of a large
         image that were not reached stay as they were.
@@ -131,14 +146,24 @@ def restore(
         raise InputError(f'quality must be "best" or "fast", got {quality!r}.')
     if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
         raise InputError(f"time_limit must be a positive number, got {time_limit!r}.")
-    if not (isinstance(sensitivity, Real) and 0 < sensitivity <= 50):
-        raise InputError(
-            f"sensitivity must be a number above 0, up to 50, got {sensitivity!r}."
+    detector = Detector(sensitivity, gain, read_noise)
+    if axes is not None:
+        named = Axes.of(axes, np.shape(image))
+        if named.frames_in(np.shape(image)) > 1:
+            search = QUALITIES[quality]
+            return _of_stack(image, mask, named, search, detector, time_limit, progress)
+        single = restore(
+            np.squeeze(image, named.counted),
+            quality=quality,
+            mask=mask if mask is None else named.without_count(mask, np.shape(image)),
+            channel_axis=named.channels_left,
+            time_limit=time_limit,
+            sensitivity=sensitivity,
+            gain=gain,
+            read_noise=read_noise,
+            progress=progress,
         )
-    if gain is not None and not (isinstance(gain, Real) and gain > 0):
-        raise InputError(f"gain must be a positive number, got {gain!r}.")
-    if not (isinstance(read_noise, Real) and read_noise >= 0):
-        raise InputError(f"read_noise must be 0 or more, got {read_noise!r}.")
+        return single.shaped(np.shape(image))
     stack = Stack.of(image, mask, channel_axis)
     colours = np.s_[..., : stack.colours]
     if stack.bad[colours].all():
@@ -154,17 +179,8 @@ def restore(
         found = again_if_compressed(
             found, stack.values[colours], stack.bad[colours], QUALITIES[quality], report
         )
-    found = with_outliers(
-        *(found, stack.values[colours], stack.bad[colours]),
-        *(float(sensitivity), gain, float(read_noise)),
-    )
-    share = float((found.probability > 0.5).mean())
-    if share > LITTLE_LEFT:
-        warnings.warn(
-            f"{share:.0%} of the values were judged corrupted; what is left does not "
-            "determine a picture, and the result is a guess.",
-            stacklevel=2,
-        )
+    found = with_outliers(found, stack.values[colours], stack.bad[colours], detector)
+    _warn_if_little_left(float((found.probability > 0.5).mean()))
     if found.untold:
         warnings.warn(
             "This image is no photograph, and does not repeat itself enough to tell "
@@ -177,10 +193,8 @@ def restore(
     replaced = np.zeros(given.shape, bool)
     out[colours], replaced[colours] = found.values, found.mask
     chance[colours] = found.probability
-    wide = np.int32 if given.dtype.itemsize <= 2 else np.float64
-    signed = given.dtype if given.dtype.kind == "f" else np.dtype(wide)
-    taken = np.zeros(given.shape, signed)
-    np.subtract(given, out, out=taken, where=replaced, dtype=signed, casting="unsafe")
+    taken = np.zeros(given.shape, _signed(given.dtype))
+    _subtract(given, out, replaced, taken)
     return Restoration(
         stack.shaped(out),
         stack.shaped(taken),
@@ -189,3 +203,61 @@ def restore(
         found.history,
         found.complete,
     )
+
+
+def _warn_if_little_left(share: float) -> None:
+    if share > LITTLE_LEFT:
+        warnings.warn(
+            f"{share:.0%} of the values were judged corrupted; what is left does not "
+            "determine a picture, and the result is a guess.",
+            stacklevel=3,
+        )
+
+
+def _signed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type that holds the differences of two values."""
+    wide = np.int32 if dtype.itemsize <= 2 else np.float64
+    return dtype if dtype.kind == "f" else np.dtype(wide)
+
+
+def _subtract(given: Array, out: Array, replaced: Array, taken: Array) -> None:
+    dtype = taken.dtype
+    np.subtract(given, out, out=taken, where=replaced, dtype=dtype, casting="unsafe")
+
+
+def _of_stack(
+    image: Any,
+    mask: Any,
+    axes: Axes,
+    search: Search,
+    detector: Detector,
+    time_limit: float | None,
+    progress: bool | Progress | None,
+) -> Restoration:
+    """Restore a stack whose axes are named."""
+    given = array_of(image, "The stack")
+    check_values(given)
+    mapped = isinstance(image, np.memmap)
+    bad = np.broadcast_to(False, given.shape)
+    if mask is not None:
+        bad = axes.spread(mask, given.shape)
+    if np.ma.isMaskedArray(image):
+        bad = np.ma.getmaskarray(image) | (bad != 0)
+    out, marks = room(given.shape, given.dtype, mapped), room(given.shape, bool, mapped)
+    chance = room(given.shape, np.float32, mapped)
+    taken = room(given.shape, _signed(given.dtype), mapped)
+    views = list(axes.stacks(given, bad, out, marks, chance, taken))
+    with reporting(progress, "Restoring") as report:
+        rounds = stack_rounds(views[0][0].shape, len(views), search, time_limit, report)
+        for number, (values, wrong, *made, gone) in enumerate(views):
+            colours = 3 if axes.samples and values.shape[3] == 4 else values.shape[3]
+            made[0][..., colours:] = values[..., colours:]
+            parts = (a[..., :colours] for a in (values, wrong, *made))
+            mend_stack(Frames(*parts), search, detector, rounds, number)
+            for before, after, replaced, rest in zip(
+                values, *made[:2], gone, strict=True
+            ):
+                _subtract(before, after, replaced, rest)
+    _warn_if_little_left(float(np.mean([(c > 0.5).mean() for c in chance])))
+    history, complete = rounds.history(), rounds.complete
+    return Restoration(out, taken, marks, chance, history, complete)

@@ -175,9 +175,13 @@ class Judge:
             for axis, blank in enumerate(self._blank)
         )
         self.dead = rows | columns
-        for _ in range(TUNING.rounds if rounds is None else rounds):
+        return self.learn(likelihood, TUNING.rounds if rounds is None else rounds)
+
+    def learn(self, likelihood: Array, rounds: int = TUNING.rounds) -> Array:
+        """Return the same from how likely each value would be if it were clean."""
+        for _ in range(rounds):
             weight = self._posterior(likelihood)
-            self.belief = self._learned(weight)
+            self.belief = self.learned(weight)
         return weight
 
     def weighed(self, error: Array, scale: Array) -> Array:
@@ -189,7 +193,7 @@ class Judge:
         weight /= 1 + weight
         return weight
 
-    def _learned(self, weight: Array) -> Belief:
+    def learned(self, weight: Array) -> Belief:
         """Return what follows from how likely each value is to be clean."""
         wrong = np.where(self._open & ~self.dead, 1 - weight, 0)
         counts = np.bincount(self._bin.ravel(), wrong.ravel(), BINS)

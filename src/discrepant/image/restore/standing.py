@@ -1,9 +1,11 @@
 """What the first attempt could not tell from the picture, on a smooth ground."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 
+from discrepant.errors import InputError
 from discrepant.image.restore.outliers import outliers
 from discrepant.image.restore.tiles import Mended
 from discrepant.linalg import Array
@@ -13,13 +15,30 @@ from discrepant.linalg import Array
 MUCH = 0.03
 
 
+@dataclass(frozen=True)
+class Detector:
+    """What is known of the detector, and how sensitive to be; see `restore`."""
+
+    sensitivity: float = 1.0
+    gain: float | None = None
+    read_noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.sensitivity, Real) and 0 < self.sensitivity <= 50):
+            raise InputError(
+                "sensitivity must be a number above 0, up to 50, got "
+                f"{self.sensitivity!r}."
+            )
+        if self.gain is not None and not (
+            isinstance(self.gain, Real) and self.gain > 0
+        ):
+            raise InputError(f"gain must be a positive number, got {self.gain!r}.")
+        if not (isinstance(self.read_noise, Real) and self.read_noise >= 0):
+            raise InputError(f"read_noise must be 0 or more, got {self.read_noise!r}.")
+
+
 def with_outliers(
-    found: Mended,
-    values: Array,
-    bad: Array,
-    sensitivity: float,
-    gain: float | None,
-    read_noise: float,
+    found: Mended, values: Array, bad: Array, detector: Detector
 ) -> Mended:
     """Return what was found, and with it what stands out of the noise.
 
@@ -29,8 +48,8 @@ def with_outliers(
         The first attempt; what it replaced is taken as it was replaced.
     values, bad : ndarray of shape (rows, columns, channels)
         The image, and which of its values are known to be wrong.
-    sensitivity, gain, read_noise : float
-        See `outliers`.
+    detector : Detector
+        What is known of it.
     """
     kind = values.dtype.kind
     if kind not in "uif" or not found.complete or found.mask.mean() > MUCH:
@@ -42,9 +61,9 @@ def with_outliers(
             found.values[..., c],
             bad[..., c],
             whole=kind in "ui",
-            sensitivity=sensitivity,
-            gain=gain,
-            read_noise=read_noise,
+            sensitivity=float(detector.sensitivity),
+            gain=detector.gain,
+            read_noise=float(detector.read_noise),
         )
         if more is None:
             continue
