@@ -36,8 +36,8 @@ ORDER = {
     "image.restore": """
         kernels patch_kernels smooth likelihood lines judge mode detect screen borders
         tone patches contexts clusters graphic rounds tile tiles planes
-        comb spread ringing compressed outliers standing motion_kernels motion temporal
-        axes stack front
+        comb spread ringing compressed outliers standing cosmic motion_kernels motion
+        temporal axes stack front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit

@@ -17,12 +17,13 @@ from discrepant.errors import InputError
 from discrepant.image.arrays import Stack, array_of, check_values
 from discrepant.image.restore.axes import Axes, room
 from discrepant.image.restore.compressed import again_if_compressed
+from discrepant.image.restore.cosmic import star_field
 from discrepant.image.restore.patches import Search
 from discrepant.image.restore.stack import Frames, mend_stack, stack_rounds
 from discrepant.image.restore.standing import Detector, with_outliers
-from discrepant.image.restore.tiles import mend
+from discrepant.image.restore.tiles import Mended, mend
 from discrepant.linalg import Array
-from discrepant.progress import Progress, reporting
+from discrepant.progress import Progress, Report, reporting
 from discrepant.result import History
 
 # How thorough: "fast" predicts from patches twice, "best" until the image settles;
@@ -87,6 +88,7 @@ def restore(
     sensitivity: float = 1.0,
     gain: float | None = None,
     read_noise: float = 0.0,
+    saturation: float | None = None,
     progress: bool | Progress | None = None,
 ) -> Restoration:
     """Remove gross corruption of unknown kind and amount from one image.
@@ -123,7 +125,11 @@ def restore(
         are flagged at a false discovery rate of 1% times this.
     gain, read_noise : float, optional
         A detector's electrons a unit, and its noise in the dark in electrons, where
-        known; without a gain the noise of a smooth ground is measured.
+        known; without a gain the noise of a smooth ground is measured. In a field of
+        stars what is sharper than the stars is found: the tracks of cosmic rays.
+    saturation : float, optional
+        Values at or above it are full, not wrong: they are never flagged or replaced,
+        and nothing is concluded from them.
     progress : bool or callable, optional
         True shows a bar; a callable is told ``(share done, note)``, and ends the work
         with the best so far if it returns False.
@@ -146,7 +152,7 @@ def restore(
         raise InputError(f'quality must be "best" or "fast", got {quality!r}.')
     if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
         raise InputError(f"time_limit must be a positive number, got {time_limit!r}.")
-    detector = Detector(sensitivity, gain, read_noise)
+    detector = Detector(sensitivity, gain, read_noise, saturation)
     if axes is not None:
         named = Axes.of(axes, np.shape(image))
         if named.frames_in(np.shape(image)) > 1:
@@ -161,6 +167,7 @@ def restore(
             sensitivity=sensitivity,
             gain=gain,
             read_noise=read_noise,
+            saturation=saturation,
             progress=progress,
         )
         return single.shaped(np.shape(image))
@@ -168,18 +175,10 @@ def restore(
     colours = np.s_[..., : stack.colours]
     if stack.bad[colours].all():
         raise InputError("Every value is marked as bad: nothing to restore from.")
+    values, bad = stack.values[colours], stack.bad[colours]
     with reporting(progress, "Restoring") as report:
-        found = mend(
-            stack.values[colours],
-            stack.bad[colours],
-            search=QUALITIES[quality],
-            time_limit=time_limit,
-            report=report,
-        )
-        found = again_if_compressed(
-            found, stack.values[colours], stack.bad[colours], QUALITIES[quality], report
-        )
-    found = with_outliers(found, stack.values[colours], stack.bad[colours], detector)
+        found = _found(values, bad, QUALITIES[quality], detector, time_limit, report)
+    found = detector.spared(found, values, bad)
     _warn_if_little_left(float((found.probability > 0.5).mean()))
     if found.untold:
         warnings.warn(
@@ -203,6 +202,25 @@ def restore(
         found.history,
         found.complete,
     )
+
+
+def _found(
+    values: Array,
+    bad: Array,
+    search: Search,
+    detector: Detector,
+    time_limit: float | None,
+    report: Report,
+) -> Mended:
+    """Return what was made of an image: a field of stars, or any other."""
+    stars = star_field(values, bad, detector)
+    if stars is not None:
+        return stars
+    unsaid = bad | detector.full(values)
+    found = mend(values, unsaid, search, time_limit, report)
+    if detector.saturation is None:  # what comes from a detector is no JPEG
+        found = again_if_compressed(found, values, bad, search, report)
+    return with_outliers(found, values, bad, detector)
 
 
 def _warn_if_little_left(share: float) -> None:
@@ -253,7 +271,7 @@ def _of_stack(
             colours = 3 if axes.samples and values.shape[3] == 4 else values.shape[3]
             made[0][..., colours:] = values[..., colours:]
             parts = (a[..., :colours] for a in (values, wrong, *made))
-            mend_stack(Frames(*parts), search, detector, rounds, number)
+            mend_stack(Frames(detector, *parts), search, rounds, number)
             for before, after, replaced, rest in zip(
                 values, *made[:2], gone, strict=True
             ):

@@ -124,7 +124,7 @@ def outliers(
         if between > TUNING.tail:
             return None
         chance = 2 * norm.sf(np.abs(z) / TUNING.skewed)
-        flagged = _discovered(chance, TUNING.rate * sensitivity) & _lone(z, flagged)
+        flagged = discovered(chance, TUNING.rate * sensitivity) & _lone(z, flagged)
     return Outliers(guess, flagged, _probability(z))
 
 
@@ -190,7 +190,7 @@ def _measured(guess: Array, error: Array) -> Array | None:
     return found
 
 
-def _discovered(chance: Array, rate: float) -> Array:
+def discovered(chance: Array, rate: float) -> Array:
     """Return what is found at a false discovery rate (Benjamini and Hochberg; 1995)."""
     ordered = np.sort(chance, axis=None)
     allowed = rate * np.arange(1, ordered.size + 1) / ordered.size

@@ -61,6 +61,7 @@ class Frames:
     and ``bad`` are read; ``image``, ``mask`` and ``probability`` are written.
     """
 
+    detector: Detector
     values: Array
     bad: Array
     image: Array
@@ -74,6 +75,12 @@ class Frames:
         if values.dtype.kind == "f":
             marks = marks | ~np.isfinite(values)
         return marks
+
+    def full(self, t: int, place: tuple[slice, slice]) -> Array:
+        """Return which values of a part of a frame are saturated, and not wrong."""
+        values = self.values[t][place]
+        full: Array = self.detector.full(values) & ~self.marked(t, place)
+        return full
 
     def sample(self) -> Array:
         """Return which frames stand for all."""
@@ -94,9 +101,7 @@ def stack_rounds(
     return Rounds(report, tiles, most, time_limit)
 
 
-def mend_stack(
-    stack: Frames, search: Search, detector: Detector, rounds: Rounds, number: int
-) -> None:
+def mend_stack(stack: Frames, search: Search, rounds: Rounds, number: int) -> None:
     """Restore a stack.
 
     Parameters
@@ -105,15 +110,13 @@ def mend_stack(
         What is restored, and where the result goes.
     search : Search
         How thoroughly.
-    detector : Detector
-        What is known of it.
     rounds : Rounds
         Told of each round; says whether to go on.
     number : int
         How many such stacks were restored before.
     """
     frames, places = len(stack.values), _places(stack.values.shape)
-    fixed = _fixed(stack, search, detector)
+    fixed = _fixed(stack, search)
     tone = _tone(stack, fixed)
     begun = number * frames * len(places)
     for k, place in enumerate(places):
@@ -169,6 +172,7 @@ class _Column:
         seen = self.place.seen
         y = self.tone.forward(self.stack.values[t][seen])
         known = ~(self.stack.marked(t, seen) | self.fixed[seen])
+        known &= ~self.stack.full(t, seen)
         if not self.rounds.begin(self.begun + t):
             # No time: it stays as it is, and says nothing of the others.
             grey = np.where(known, y, np.float32(0.5))
@@ -180,15 +184,16 @@ class _Column:
 def _put(stack: Frames, t: int, place: Window, frame: Frame, tone: Tone) -> None:
     """Write what was made of a tile of a frame."""
     own, within = place.own, place.within
-    wrong = frame.replace[within]
+    full = stack.full(t, own)
+    wrong = frame.replace[within] & ~full
     mended = tone.backward(frame.guess[within])
     stack.image[t][own] = np.where(wrong, mended, stack.values[t][own])
     stack.mask[t][own] = wrong
     clean = np.where(frame.known, frame.weight, 0)
-    stack.probability[t][own] = 1 - clean[within]
+    stack.probability[t][own] = np.where(full, 0, 1 - clean[within])
 
 
-def _fixed(stack: Frames, search: Search, detector: Detector) -> Array:
+def _fixed(stack: Frames, search: Search) -> Array:
     """Return which values are wrong in every frame."""
     frames, *shape = stack.values.shape
     found = np.zeros(shape, bool)
@@ -203,7 +208,7 @@ def _fixed(stack: Frames, search: Search, detector: Detector) -> Array:
     if made.graphic or made.untold:
         return found
     # The noise of a mean over time is not the detector's.
-    made = with_outliers(made, common, found, Detector(detector.sensitivity))
+    made = with_outliers(made, common, found, Detector(stack.detector.sensitivity))
     excess = np.abs(common - made.values)
     for place in places:
         # Wrong in nearly every frame, by as much: no impulses that fell on one place.

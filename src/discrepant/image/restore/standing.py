@@ -22,6 +22,7 @@ class Detector:
     sensitivity: float = 1.0
     gain: float | None = None
     read_noise: float = 0.0
+    saturation: float | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.sensitivity, Real) and 0 < self.sensitivity <= 50):
@@ -35,6 +36,28 @@ class Detector:
             raise InputError(f"gain must be a positive number, got {self.gain!r}.")
         if not (isinstance(self.read_noise, Real) and self.read_noise >= 0):
             raise InputError(f"read_noise must be 0 or more, got {self.read_noise!r}.")
+        if self.saturation is not None and not isinstance(self.saturation, Real):
+            raise InputError(f"saturation must be a number, got {self.saturation!r}.")
+
+    def full(self, values: Array) -> Array:
+        """Return which values are saturated."""
+        if self.saturation is None:
+            return np.zeros(values.shape, bool)
+        with np.errstate(invalid="ignore"):
+            full: Array = values >= self.saturation
+        return full
+
+    def spared(self, found: Mended, values: Array, bad: Array) -> Mended:
+        """Return what was found with saturated values as they were."""
+        full = self.full(values) & ~bad
+        if not full.any():
+            return found
+        return replace(
+            found,
+            values=np.where(full, values, found.values),
+            mask=found.mask & ~full,
+            probability=np.where(full, np.float32(0), found.probability),
+        )
 
 
 def with_outliers(
