@@ -37,7 +37,7 @@ ORDER = {
         kernels patch_kernels smooth likelihood lines judge mode detect screen borders
         tone patches contexts clusters graphic rounds tile tiles planes
         comb spread ringing compressed outliers standing cosmic motion_kernels motion
-        temporal axes stack front
+        temporal axes stack denoise front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit

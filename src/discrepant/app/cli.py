@@ -11,6 +11,8 @@ import typer
 
 from discrepant import __version__
 from discrepant.app.options import (
+    Denoise,
+    Gain,
     Header,
     Index,
     Key,
@@ -18,6 +20,8 @@ from discrepant.app.options import (
     Output,
     Overwrite,
     Rate,
+    ReadNoise,
+    Saturation,
     Scale,
     Seed,
     Solver,
@@ -235,6 +239,10 @@ def restore(
         float | None, typer.Option(help="Seconds for each file, at most; above 0.")
     ] = None,
     axes: StackAxes = None,
+    denoise: Denoise = False,
+    gain: Gain = None,
+    read_noise: ReadNoise = 0.0,
+    saturation: Saturation = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Clean images of gross corruption, of whatever kind and amount.
@@ -247,6 +255,7 @@ def restore(
     from discrepant.app.interrupt import interruptible
     from discrepant.app.restore import Options, plan, restore_files
     from discrepant.image.files.formats import read
+    from discrepant.image.restore.standing import Detector
 
     options = Options(
         "fast" if fast else "best",
@@ -256,6 +265,8 @@ def restore(
         overwrite,
         time_limit,
         axes,
+        denoise,
+        Detector(gain=gain, read_noise=read_noise, saturation=saturation),
     )
     jobs = plan(files, output, options)
     with interruptible(_terminal(), "Restoring", _complain) as progress:

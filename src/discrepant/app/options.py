@@ -36,6 +36,17 @@ StackAxes = Annotated[
         "slices of one volume, Z, inform each other. OME and ImageJ files say so.",
     ),
 ]
+Denoise = Annotated[bool, typer.Option("--denoise", help="Take off the noise as well.")]
+Gain = Annotated[
+    float | None, typer.Option(help="A detector's electrons a unit, where known.")
+]
+ReadNoise = Annotated[
+    float, typer.Option(help="A detector's noise in the dark, in electrons.")
+]
+Saturation = Annotated[
+    float | None,
+    typer.Option(help="Values at or above it are full, not wrong, and are left alone."),
+]
 Key = Annotated[str | None, typer.Option(help="NPZ: the name of the array.")]
 Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
 

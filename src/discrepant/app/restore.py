@@ -5,8 +5,9 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from discrepant.errors import InputError
 from discrepant.image.files.formats import FORMATS, check_fits, is_image, read, write
 from discrepant.image.files.picture import Picture, upright
 from discrepant.image.restore.front import restore
+from discrepant.image.restore.standing import Detector
 from discrepant.linalg import Array
 from discrepant.outputs import staged
 from discrepant.progress import Progress, Report, reporting
@@ -46,6 +48,7 @@ class Options:
     ``beside`` ask for two more files: what was judged corrupted, and before beside
     after. ``time_limit`` is in seconds, for each file. ``axes`` names the axes of
     stacks; without it, a file that names its own (OME, ImageJ) is believed.
+    ``denoise`` takes off noise too; ``detector`` is what is known of it.
     """
 
     quality: str = "best"
@@ -55,6 +58,8 @@ class Options:
     overwrite: bool = False
     time_limit: float | None = None
     axes: str | None = None
+    denoise: bool = False
+    detector: Detector = field(default_factory=Detector)
 
     def __post_init__(self) -> None:
         if self.time_limit is not None and not self.time_limit > 0:
@@ -259,6 +264,7 @@ def _restored(
 
     Pages that are said to be frames of one scene inform each other.
     """
+    words: dict[str, Any] = {"denoise": options.denoise, **asdict(options.detector)}
     axes = options.axes or _said_axes(picture)
     if axes is not None:
         result = restore(
@@ -268,6 +274,7 @@ def _restored(
             mask=None if options.bad is None else options.bad.values != 0,
             time_limit=options.time_limit,
             progress=report,
+            **words,
         )
         return _Found(result.image, result.mask, result.complete)
     out, mask = picture.values.copy(), np.zeros(picture.values.shape, bool)
@@ -285,6 +292,7 @@ def _restored(
             mask=marks[number],
             time_limit=left,
             progress=_part(report, number, pages),
+            **words,
         )
         picture.put(out, place, result.image)
         picture.put(mask, place, result.mask)

@@ -18,6 +18,7 @@ from discrepant.image.arrays import Stack, array_of, check_values
 from discrepant.image.restore.axes import Axes, room
 from discrepant.image.restore.compressed import again_if_compressed
 from discrepant.image.restore.cosmic import star_field
+from discrepant.image.restore.denoise import denoised
 from discrepant.image.restore.patches import Search
 from discrepant.image.restore.stack import Frames, mend_stack, stack_rounds
 from discrepant.image.restore.standing import Detector, with_outliers
@@ -45,7 +46,7 @@ class Restoration:
     ----------
     image : ndarray
         The restored image, of the shape, dtype and range of the input. Where ``mask``
-        is False it is bit for bit the input.
+        is False it is bit for bit the input, unless noise was to be taken off.
     corruption : ndarray
         Input minus restored image, zero where ``mask`` is False; signed.
     mask : ndarray of bool
@@ -89,6 +90,7 @@ def restore(
     gain: float | None = None,
     read_noise: float = 0.0,
     saturation: float | None = None,
+    denoise: bool = False,
     progress: bool | Progress | None = None,
 ) -> Restoration:
     """Remove gross corruption of unknown kind and amount from one image.
@@ -130,6 +132,9 @@ def restore(
     saturation : float, optional
         Values at or above it are full, not wrong: they are never flagged or replaced,
         and nothing is concluded from them.
+    denoise : bool
+        Whether noise is taken off as well, as much as there is at each brightness; it
+        changes all values, ``mask`` and ``corruption`` still say what was corrupted.
     progress : bool or callable, optional
         True shows a bar; a callable is told ``(share done, note)``, and ends the work
         with the best so far if it returns False.
@@ -156,8 +161,8 @@ def restore(
     if axes is not None:
         named = Axes.of(axes, np.shape(image))
         if named.frames_in(np.shape(image)) > 1:
-            search = QUALITIES[quality]
-            return _of_stack(image, mask, named, search, detector, time_limit, progress)
+            asked = (QUALITIES[quality], detector, time_limit, denoise)
+            return _of_stack(image, mask, named, *asked, progress)
         single = restore(
             np.squeeze(image, named.counted),
             quality=quality,
@@ -168,6 +173,7 @@ def restore(
             gain=gain,
             read_noise=read_noise,
             saturation=saturation,
+            denoise=denoise,
             progress=progress,
         )
         return single.shaped(np.shape(image))
@@ -194,6 +200,8 @@ def restore(
     chance[colours] = found.probability
     taken = np.zeros(given.shape, _signed(given.dtype))
     _subtract(given, out, replaced, taken)
+    if denoise:
+        out[colours] = denoised(out[colours], detector)
     return Restoration(
         stack.shaped(out),
         stack.shaped(taken),
@@ -250,6 +258,7 @@ def _of_stack(
     search: Search,
     detector: Detector,
     time_limit: float | None,
+    denoise: bool,
     progress: bool | Progress | None,
 ) -> Restoration:
     """Restore a stack whose axes are named."""
@@ -276,6 +285,8 @@ def _of_stack(
                 values, *made[:2], gone, strict=True
             ):
                 _subtract(before, after, replaced, rest)
+                if denoise:
+                    after[..., :colours] = denoised(after[..., :colours], detector)
     _warn_if_little_left(float(np.mean([(c > 0.5).mean() for c in chance])))
     history, complete = rounds.history(), rounds.complete
     return Restoration(out, taken, marks, chance, history, complete)
