@@ -146,16 +146,47 @@ def stars(seeds: range) -> None:
             print(f"{shape:7}{spread:4}: " + "; ".join(rows), flush=True)
 
 
+def denoise() -> None:
+    """Print decibels beside those of peers that are told the noise."""
+    from skimage import data
+    from skimage.restoration import denoise_nl_means, denoise_wavelet
+
+    for name in ("astronaut", "chelsea", "rocket", "brick"):
+        colours = getattr(data, name)()
+        grey = colours if colours.ndim == 2 else colours[..., 1]
+        truth = grey[60:260, 60:260] / 255
+        for sigma in (5, 15, 30):
+            rng = np.random.default_rng(200 + sigma)
+            noisy = truth + sigma / 255 * rng.normal(size=truth.shape)
+            s = sigma / 255
+            found = restore(noisy, quality="fast", denoise=True).image
+            means = denoise_nl_means(
+                noisy, patch_size=7, patch_distance=10, h=0.6 * s, sigma=s
+            )
+            waves = denoise_wavelet(noisy, sigma=s, rescale_sigma=True)
+            each = (psnr(a, truth) for a in (noisy, found, means, waves))
+            print(
+                "{:10} σ = {:2}: noisy {:.2f}, restore(denoise=True) {:.2f}, non-local "
+                "means told σ {:.2f}, wavelets told σ {:.2f}".format(
+                    name, sigma, *each
+                ),
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--stacks", action="store_true")
     parser.add_argument("--videos", type=Path)
     parser.add_argument("--stars", action="store_true")
+    parser.add_argument("--denoise", action="store_true")
     asked = parser.parse_args()
     if asked.stacks:
         stacks(asked.videos)
+    if asked.denoise:
+        denoise()
     if asked.stars:
-        stars(range(1000, 1005))
+        stars(range(2000, 2004))
 
 
 if __name__ == "__main__":

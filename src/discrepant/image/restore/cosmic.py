@@ -249,10 +249,12 @@ def _spread(light: Array, noise: _Noise, out: Array) -> _Spread | None:
         logs = (np.log(np.maximum(a, least)) + np.log(np.maximum(b, least))) / 2
         kappas.append(np.log(light[peak]) - logs)
     kappa = np.array(kappas)  # (steps, peaks)
-    if kappa.shape[1] < TUNING.fewest:
-        return None
-    # A star is as sharp across as down: rays are drawn out.
+    # A star is as sharp across as down: rays are drawn out. One that is flat is full.
     round_ = np.maximum(kappa[0], kappa[1])
+    kappa = kappa[:, round_ > 0]
+    round_ = round_[round_ > 0]
+    if len(round_) < TUNING.fewest:
+        return None
     middle = _mode(round_)
     near = np.abs(round_ - middle) < TUNING.near * middle
     if near.sum() < max(TUNING.fewest, 0.2 * near.size) or middle <= 0:
