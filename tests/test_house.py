@@ -47,7 +47,10 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
-    "app": "interrupt summary restore clean demo pca reproduce options cli",
+    "app": """
+        interrupt summary kinds restore clean demo pca reproduce server options cli
+    """,
+    "app.server": "outcome pictures tables jobs guard site launch command",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

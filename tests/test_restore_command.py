@@ -9,10 +9,10 @@ import pytest
 
 from discrepant import InputError, restore
 from discrepant.app.interrupt import interruptible
+from discrepant.app.kinds import kind_of_values
 from discrepant.app.restore import (
     Job,
     Options,
-    kind_of_values,
     plan,
     restore_file,
     restore_files,

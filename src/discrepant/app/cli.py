@@ -16,6 +16,7 @@ from discrepant.app.options import (
     Header,
     Index,
     Key,
+    KnownBad,
     Name,
     Output,
     Overwrite,
@@ -26,7 +27,9 @@ from discrepant.app.options import (
     Seed,
     Solver,
     StackAxes,
+    TimeLimit,
 )
+from discrepant.app.server.command import serve
 from discrepant.errors import InputError
 
 app = typer.Typer(
@@ -228,16 +231,8 @@ def restore(
     side_by_side: Annotated[
         bool, typer.Option("--side-by-side", help="Also write before beside after.")
     ] = False,
-    known_bad: Annotated[
-        Path | None,
-        typer.Option(
-            help="An image that is nonzero where values are known to be bad; of the "
-            "same pages and channels, or one for all."
-        ),
-    ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(help="Seconds for each file, at most; above 0.")
-    ] = None,
+    known_bad: KnownBad = None,
+    time_limit: TimeLimit = None,
     axes: StackAxes = None,
     denoise: Denoise = False,
     gain: Gain = None,
@@ -325,6 +320,9 @@ def reproduce(
     typer.echo(str(report))
     if sys.stdout.isatty():
         typer.echo(f"Written to {output}: {', '.join(report.files)}.")
+
+
+app.command()(serve)
 
 
 def _number_or(name: str, text: str, *words: str) -> float | str:

@@ -28,6 +28,16 @@ Index = Annotated[
     bool | None,
     typer.Option("--index/--no-index", help="The first column holds labels."),
 ]
+KnownBad = Annotated[
+    Path | None,
+    typer.Option(
+        help="An image that is nonzero where values are known to be bad; of the same "
+        "pages and channels, or one for all."
+    ),
+]
+TimeLimit = Annotated[
+    float | None, typer.Option(help="Seconds for each file, at most; above 0.")
+]
 StackAxes = Annotated[
     str | None,
     typer.Option(

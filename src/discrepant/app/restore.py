@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.app.kinds import kind_of_values
 from discrepant.errors import InputError
 from discrepant.image.files.formats import FORMATS, check_fits, is_image, read, write
 from discrepant.image.files.picture import Picture, upright
@@ -199,7 +200,7 @@ def restore_file(
             _named_warnings(job.source.name),
             reporting(progress, job.source.name) as watch,
         ):
-            found = _restored(picture, options, started, watch)
+            found = restore_picture(picture, options, watch, started)
         write(scratch / job.target.name, picture, found.values)
         if options.mask:
             _write_mask(scratch / mask.name, picture, found.mask)
@@ -215,41 +216,8 @@ def restore_file(
     )
 
 
-def kind_of_values(values: Array, mask: Array) -> str:
-    """Say in a few words what the corrupted values are; nothing if there are none."""
-    wrong = values[mask]
-    if not wrong.size:
-        return ""
-    if wrong.dtype.kind == "f" and not np.isfinite(wrong).any():
-        return ", all missing"
-    found, counts = np.unique(wrong, return_counts=True)
-    order = np.argsort(-counts)[:2]
-    if counts[order[0]] > 0.9 * wrong.size:
-        return f", nearly all of them {found[order[0]]:g}"
-    if counts[order].sum() > 0.9 * wrong.size:
-        low, high = sorted(found[order].tolist())
-        return f", nearly all of them {low:g} or {high:g}"
-    return ", of many sizes"
-
-
-def _check_names(jobs: Sequence[Job], options: Options) -> None:
-    """Raise if two results would be written to one file."""
-    names: Counter[Path] = Counter()
-    for job in jobs:
-        names[job.target] += 1
-        if options.mask:
-            names.update(job.mask(ending) for ending in (".png", ".tif"))
-        if options.beside:
-            names[job.beside] += 1
-    twice = next((path.name for path, count in names.items() if count > 1), None)
-    if twice is not None:
-        raise InputError(
-            f"Two results would be called {twice}; restore these to two folders."
-        )
-
-
 @dataclass(frozen=True, eq=False)
-class _Found:
+class Restored:
     """What was made of a picture's values, and which of them were replaced."""
 
     values: Array
@@ -257,17 +225,28 @@ class _Found:
     complete: bool
 
 
-def _restored(
-    picture: Picture, options: Options, started: float, report: Report
-) -> _Found:
+def restore_picture(
+    picture: Picture, options: Options, report: Report, started: float
+) -> Restored:
     """Restore page by page, each with an even share of the time that is left.
 
     Pages that are said to be frames of one scene inform each other.
+
+    Parameters
+    ----------
+    picture : Picture
+        What a file holds.
+    options : Options
+        Of which all but ``mask``, ``beside`` and ``overwrite`` are heeded.
+    report : callable
+        Told of the progress; False ends the work with the best so far.
+    started : float
+        When the clock of ``time_limit`` began, by `time.perf_counter`.
     """
     words: dict[str, Any] = {"denoise": options.denoise, **asdict(options.detector)}
     axes = options.axes or _said_axes(picture)
     if axes is not None:
-        result = restore(
+        stack = restore(
             picture.values,
             axes=axes,
             quality=options.quality,
@@ -276,7 +255,7 @@ def _restored(
             progress=report,
             **words,
         )
-        return _Found(result.image, result.mask, result.complete)
+        return Restored(stack.image, stack.mask, stack.complete)
     out, mask = picture.values.copy(), np.zeros(picture.values.shape, bool)
     pages, complete = picture.n_pages, True
     marks = _marks(options.bad, picture)
@@ -297,7 +276,23 @@ def _restored(
         picture.put(out, place, result.image)
         picture.put(mask, place, result.mask)
         complete = complete and result.complete
-    return _Found(out, mask, complete)
+    return Restored(out, mask, complete)
+
+
+def _check_names(jobs: Sequence[Job], options: Options) -> None:
+    """Raise if two results would be written to one file."""
+    names: Counter[Path] = Counter()
+    for job in jobs:
+        names[job.target] += 1
+        if options.mask:
+            names.update(job.mask(ending) for ending in (".png", ".tif"))
+        if options.beside:
+            names[job.beside] += 1
+    twice = next((path.name for path, count in names.items() if count > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"Two results would be called {twice}; restore these to two folders."
+        )
 
 
 def _said_axes(picture: Picture) -> str | None:
@@ -351,14 +346,31 @@ def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
 
 
 def _write_beside(path: Path, picture: Picture, values: Array) -> None:
-    """Write the first page, before beside after, in 8 bits and on one scale."""
-    before, after = (
-        next(replace(picture, values=v).pages())[1] for v in (picture.values, values)
-    )
-    finite = after[np.isfinite(after)].astype(float)
+    """Write the first page, before beside after."""
+    left, right = displayed(picture, (picture.values, values))
+    gap = np.full((len(left), 8, *left.shape[2:]), 255, np.uint8)
+    both = np.concatenate([left, gap, right], axis=1)
+    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
+
+
+def displayed(picture: Picture, versions: Sequence[Array]) -> list[Array]:
+    """Return the first page as it is seen: upright, in 8 bits, on one scale.
+
+    Parameters
+    ----------
+    picture : Picture
+        Says what the axes of the values are.
+    versions : sequence of ndarray
+        Values of the picture's shape; the last sets the scale of all.
+    """
+    pages = [next(replace(picture, values=v).pages())[1] for v in versions]
+    last = pages[-1]
+    finite = last[np.isfinite(last)].astype(float)
     low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
-    if after.dtype == np.uint8:
+    if last.dtype == np.uint8:
         low, high = 0.0, 255.0
+    elif last.dtype == np.bool_:
+        low, high = 0.0, 1.0
     span = (high - low) or 1.0
 
     def shown(page: Array) -> Array:
@@ -368,10 +380,7 @@ def _write_beside(path: Path, picture: Picture, values: Array) -> None:
         scaled = (np.nan_to_num(page.astype(float), nan=low) - low) / span
         return np.asarray(255 * np.clip(scaled, 0, 1), np.uint8)
 
-    left, right = shown(before), shown(after)
-    gap = np.full((len(left), 8, *left.shape[2:]), 255, np.uint8)
-    both = np.concatenate([left, gap, right], axis=1)
-    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
+    return [shown(page) for page in pages]
 
 
 @contextmanager

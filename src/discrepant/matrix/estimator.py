@@ -1,7 +1,6 @@
 """RobustPCA: the matrix methods behind scikit-learn's conventions."""
 
 import warnings
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discrepant.checks import check_choice, check_rates, real_array, unmasked
 from discrepant.errors import InputError, InputTypeError
-from discrepant.labels import Labels, column_types
+from discrepant.labels import Labels, column_types, labels_of
 from discrepant.linalg import Array
 from discrepant.matrix.caveats import caveats
 from discrepant.matrix.door import recover
@@ -101,13 +100,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ten are. Zero where it is missing; zero or one where there is no noise.
     residual_ : ndarray or DataFrame of the shape of the data
         The noise: data minus both parts.
-    explained_variance_ratio_ : ndarray of shape (rank_,)
+    explained_variance_ratio_ : ndarray of shape (rank,)
         Share of the squares of the uncorrupted data that each component explains.
     rank_ : int
         Rank of the low-rank part.
-    components_ : ndarray of shape (rank_, n_features)
+    components_ : ndarray of shape (rank, n_features)
         Orthonormal basis of its row space.
-    singular_values_ : ndarray of shape (rank_,)
+    singular_values_ : ndarray of shape (rank,)
         Its singular values.
     certificate_ : Certificate
         How far the result is from a global optimum of the convex program; where there
@@ -215,7 +214,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.n_iter_ = found.n_steps
         self.status_ = found.status
         self.history_ = found.history
-        self._labels = Labels.of(X)
+        self._labels = labels_of(X)
         self._found = found  # last: from here on the model counts as fitted
         return self
 
@@ -282,11 +281,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"Coordinates of shape (rows, {self.rank_}) are needed, got {C.shape}."
             )
         rows = (C @ self.components_).astype(C.dtype)
-        labels = Labels.of(X)
+        labels = labels_of(X)
         if labels is None:
             return rows
         names = getattr(self, "feature_names_in_", None)
-        return replace(labels, columns=names).frame(rows)
+        return labels.over(names).frame(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return how much of new rows the subspace explains: 1 − Σ|X − X̂| / Σ|X|.
