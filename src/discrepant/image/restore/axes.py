@@ -47,15 +47,15 @@ class Axes:
         names = names.upper()
         if len(names) != len(shape):
             raise InputError(
-                f"axes={names!r} names {len(names)} axes, and the image has "
+                f"axes {names!r} names {len(names)} axes, and the image has "
                 f"{len(shape)}: its shape is {shape}."
             )
         if len(set(names)) < len(names):
-            raise InputError(f"axes={names!r} names an axis twice.")
+            raise InputError(f"axes {names!r} names an axis twice.")
         if not {"Y", "X"} <= set(names):
-            raise InputError(f"axes={names!r} must name the rows, Y, and columns, X.")
+            raise InputError(f"axes {names!r} must name the rows, Y, and columns, X.")
         if {"C", "S"} <= set(names):
-            raise InputError(f"axes={names!r} names channels twice, by C and by S.")
+            raise InputError(f"axes {names!r} names channels twice, by C and by S.")
         channels = next((names.index(a) for a in CHANNELS if a in names), None)
         frames = next((names.index(a) for a in FRAMES if a in names), None)
         rows, columns = names.index("Y"), names.index("X")
