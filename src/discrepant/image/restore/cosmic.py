@@ -47,9 +47,9 @@ class Tuning:
         How far from the commonest κ a peak's may be, in κ, to be that of a star.
     tight : float
         Scatter of those, in κ, at most: stars are alike, and detail is not.
-    widest : float
-        Standard deviation of the point spread, in pixels, at most: all is sharper than
-        wider ones, and nothing could be told.
+    narrowest, widest : float
+        Standard deviation of the point spread, in pixels: what is narrower is no light,
+        and all is sharper than wider ones, so that nothing could be told.
     tail : float
         Share of values between 3 and 5 deviations too sharp, at most; photographs and
         their compression have more.
@@ -73,6 +73,7 @@ class Tuning:
     fewest: int = 8
     near: float = 0.35
     tight: float = 0.25
+    narrowest: float = 0.6
     widest: float = 3.2
     tail: float = 0.004
     misfit: float = 0.03
@@ -264,7 +265,8 @@ def _spread(light: Array, noise: _Noise, out: Array) -> _Spread | None:
     scatter = np.median(np.abs(stars - centre[:, None]), axis=1) / 0.6745
     found = _Spread(centre, scatter)
     told = scatter[:2].mean() < TUNING.tight * centre[:2].mean()
-    return found if told and found.width < TUNING.widest else None
+    told &= TUNING.narrowest < found.width < TUNING.widest
+    return found if told else None
 
 
 def _mode(x: Array) -> float:
