@@ -57,6 +57,10 @@ Saturation = Annotated[
     float | None,
     typer.Option(help="Values at or above it are full, not wrong, and are left alone."),
 ]
+Decimal = Annotated[
+    str | None,
+    typer.Option(help="Text files: what stands before decimals, `.` or `,`."),
+]
 Key = Annotated[str | None, typer.Option(help="NPZ: the name of the array.")]
 Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
 

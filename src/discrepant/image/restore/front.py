@@ -8,11 +8,11 @@ Values judged clean are never touched. This is the door; the work is in `tiles`.
 
 import warnings
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from discrepant.checks import check_choice, check_number
 from discrepant.errors import InputError
 from discrepant.image.arrays import Stack, array_of, check_values
 from discrepant.image.restore.axes import Axes, room
@@ -153,10 +153,11 @@ def restore(
     >>> int(np.abs(restore(spoiled).image.astype(int) - image).max()) <= 2
     True
     """
-    if quality not in QUALITIES:
-        raise InputError(f'quality must be "best" or "fast", got {quality!r}.')
-    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
-        raise InputError(f"time_limit must be a positive number, got {time_limit!r}.")
+    check_choice("quality", quality, tuple(reversed(QUALITIES)))
+    if time_limit is not None:
+        check_number(
+            *("time_limit", time_limit, "a positive number"), lambda given: given > 0
+        )
     detector = Detector(sensitivity, gain, read_noise, saturation)
     if axes is not None:
         named = Axes.of(axes, np.shape(image))

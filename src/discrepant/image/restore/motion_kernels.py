@@ -1,10 +1,11 @@
 """Compiled inner loops of the motion between frames, imported only with stacks."""
 
-import numba
 import numpy as np
 
+from discrepant.compiled import njit
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def match(
     here: np.ndarray,
     there: np.ndarray,
@@ -64,7 +65,7 @@ def match(
             moves[b, c, 0], moves[b, c, 1] = down, across
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def follow(
     there: np.ndarray,
     weight: np.ndarray,

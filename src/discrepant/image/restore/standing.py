@@ -1,11 +1,11 @@
 """What the first attempt could not tell from the picture, on a smooth ground."""
 
 from dataclasses import dataclass, replace
-from numbers import Real
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.checks import check_number
+from discrepant.image.arrays import rounded
 from discrepant.image.restore.outliers import outliers
 from discrepant.image.restore.tiles import Mended
 from discrepant.linalg import Array
@@ -25,19 +25,19 @@ class Detector:
     saturation: float | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.sensitivity, Real) and 0 < self.sensitivity <= 50):
-            raise InputError(
-                "sensitivity must be a number above 0, up to 50, got "
-                f"{self.sensitivity!r}."
+        check_number(
+            *("sensitivity", self.sensitivity, "a number above 0, up to 50"),
+            lambda given: 0 < given <= 50,
+        )
+        if self.gain is not None:
+            check_number(
+                "gain", self.gain, "a positive number", lambda given: given > 0
             )
-        if self.gain is not None and not (
-            isinstance(self.gain, Real) and self.gain > 0
-        ):
-            raise InputError(f"gain must be a positive number, got {self.gain!r}.")
-        if not (isinstance(self.read_noise, Real) and self.read_noise >= 0):
-            raise InputError(f"read_noise must be 0 or more, got {self.read_noise!r}.")
-        if self.saturation is not None and not isinstance(self.saturation, Real):
-            raise InputError(f"saturation must be a number, got {self.saturation!r}.")
+        check_number(
+            "read_noise", self.read_noise, "0 or more", lambda given: given >= 0
+        )
+        if self.saturation is not None:
+            check_number("saturation", self.saturation, "a number", lambda given: True)
 
     def full(self, values: Array) -> Array:
         """Return which values are saturated."""
@@ -90,9 +90,10 @@ def with_outliers(
         )
         if more is None:
             continue
-        guess = np.rint(more.guess) if kind in "ui" else more.guess
         low, high = values[..., c].min(), values[..., c].max()
-        guess = np.clip(guess, low, high).astype(values.dtype)
+        guess = np.clip(more.guess, low, high)
+        whole = kind in "ui"
+        guess = rounded(guess, values.dtype) if whole else guess.astype(values.dtype)
         out[..., c] = np.where(more.mask, guess, out[..., c])
         mask[..., c] |= more.mask
         probability[..., c] = np.maximum(probability[..., c], more.probability)
