@@ -38,7 +38,8 @@ ORDER = {
         kernels patch_kernels numbering smooth likelihood lines judge calibrate mode
         detect screen borders tone mark_kernels mark_evidence mark_ridges mark_pieces
         marks patches contexts clusters graphic rounds tile tiles planes
-        comb spread ringing compressed outliers standing front
+        comb spread ringing compressed outliers standing cosmic motion_kernels motion
+        temporal axes stack denoise front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit
@@ -49,7 +50,8 @@ ORDER = {
         photographs images
     """,
     "app": """
-        interrupt summary restore clean demo pca reproduce server options speech cli
+        interrupt summary shown restore clean demo pca reproduce server options
+        speech cli
     """,
     "app.server": "outcome pictures tables jobs guard site launch command",
 }
