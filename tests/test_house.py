@@ -22,10 +22,12 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra polish steps dual split integrator noise
-        solve door caveats estimator
+        sample solve door caveats estimator
     """,
-    "matrix.sweep": "kernels robust workers tiles rows",
-    "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
+    "matrix.sweep": "kernels robust regression workers tiles rows",
+    "matrix.noise": """
+        kernels bins mixture edge lines model pace fit coordinates split solve
+    """,
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
         rules learning judging numbers sheet rewrite result verdict door cleaner view

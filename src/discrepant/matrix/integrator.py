@@ -233,11 +233,6 @@ class _Integration:
 
     def try_polish(self, r: int, residual: float) -> bool:
         """Polish, and take the result if it is exact and the dual agrees with it."""
-
-        def note(relative: float, support: float) -> bool:
-            self.log.note(Step("polish", relative, np.nan, r, np.nan, support))
-            return not self.log.ended
-
         stepper = self.stepper
         found = polish(
             stepper.program,
@@ -246,7 +241,7 @@ class _Integration:
             active=stepper.active,
             norm_Y=stepper.norm_Y,
             residual=residual,
-            note=note,
+            log=self.log,
         )
         if found.noise:
             # The primal residual is to be measured by the noise, and not by Y, when it

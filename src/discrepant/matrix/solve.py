@@ -1,6 +1,6 @@
 """One matrix, one answer: the exact solution where there is one, else a noisy fit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -11,14 +11,16 @@ from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.matrix.integrator import HIGH_RANK, integrate
 from discrepant.matrix.log import Log
-from discrepant.matrix.noise.solve import TRUSTED, fit_noise
+from discrepant.matrix.noise.solve import TRUSTED, fit_noise, go_on
 from discrepant.matrix.noise.split import NoisySplit
 from discrepant.matrix.program import Program, Scale
+from discrepant.matrix.sample import exact_from, rows_of, sample_of, start_from
 from discrepant.matrix.split import Split
 from discrepant.matrix.sweep import Rows
 from discrepant.paper.alpha import alpha_from
 from discrepant.progress import Report
 
+SAMPLE = 0.3  # of the work, as progress counts it, that a sample takes
 LEAST_LINES = 4  # rows and columns, to tell noise from signal
 
 
@@ -44,22 +46,50 @@ def solve(
 ) -> Split | NoisySplit:
     """Split a matrix, told no more than the settings say."""
     check_square(rows.shape, settings.psd)
+    sigma = _told_noise(settings.noise, rows.shape[1])
+    if sigma is not None and sigma.any():
+        _check_positive(sigma)
+    program = _program(rows, settings)
+    rng = np.random.default_rng(settings.random_state)
+    log = _log(rows, settings, report)
+    if warm is None:
+        found = _by_sample(program, settings, sigma, rng, log)
+    else:
+        found = _warm(program, settings, sigma, warm, rng, log)
+    if found is None:
+        found = _whole(program, settings, sigma, warm, rng, log)
+    return found
+
+
+def _program(rows: Rows, settings: Settings) -> Program:
+    """Look at the data once, and say what is to be solved."""
     with rows:
         scale = Scale.of(rows)
     if scale.observed == 0:
         raise InputError("All values are missing; at least one must be observed.")
-    told = not isinstance(settings.alpha, str)
-    share = scale.observed / rows.size
-    alpha = (
-        float(settings.alpha)
-        if told
-        else alpha_from(rows.shape, rows.entries, settings.psd, share)
-    )
-    program = Program(rows, scale, 1 / alpha, settings.psd)
-    sigma = _told_noise(settings.noise, rows.shape[1])
+    if isinstance(settings.alpha, str):
+        share = scale.observed / rows.size
+        alpha = alpha_from(rows.shape, rows.entries, settings.psd, share)
+    else:
+        alpha = float(settings.alpha)
+    return Program(rows, scale, 1 / alpha, settings.psd)
+
+
+def _log(rows: Rows, settings: Settings, report: Report) -> Log:
     tol = max(settings.tol, 20 * float(np.finfo(rows.dtype).eps))
-    log = Log(report, tol, settings.max_iter)
-    rng = np.random.default_rng(settings.random_state)
+    return Log(report, tol, settings.max_iter)
+
+
+def _whole(
+    program: Program,
+    settings: Settings,
+    sigma: Array | None,
+    warm: Split | NoisySplit | None,
+    rng: np.random.Generator,
+    log: Log,
+) -> Split | NoisySplit:
+    """Solve in passes over all of the data from the start."""
+    rows, told = program.rows, not isinstance(settings.alpha, str)
     # With an α or a λ of the user's own it is the convex program that is asked for, and
     # of three rows or columns nobody can tell what is noise.
     untold = isinstance(settings.noise, str)
@@ -68,11 +98,10 @@ def solve(
     if convex or (sigma is not None and not sigma.any()):
         return _exact(program, settings, told, warm, rng, log)
     if sigma is not None:
-        _check_positive(sigma)
         return _noisy(program, settings, sigma, rng, log)
     first = integrate(
         program,
-        tol=tol,
+        tol=log.tol,
         careful=False,
         rng=rng,
         warm=warm if isinstance(warm, Split) else None,
@@ -84,10 +113,10 @@ def solve(
     if isinstance(found, Split) or found.settled:
         return found
     # There is next to no noise, or the fit went in circles: perhaps it is exact.
-    again = Log(report, tol, settings.max_iter)
+    again = _log(rows, settings, log.report)
     exact = integrate(
         first.program,
-        tol=tol,
+        tol=log.tol,
         careful=found.rounding or not found.status.converged,
         looks=6,
         rng=rng,
@@ -96,6 +125,80 @@ def solve(
     )
     low = exact.rank <= HIGH_RANK * rows.n
     return exact if exact.status.converged and low else found
+
+
+def _by_sample(
+    program: Program,
+    settings: Settings,
+    sigma: Array | None,
+    rng: np.random.Generator,
+    log: Log,
+) -> Split | NoisySplit | None:
+    """Solve a sample of the rows, and extend it to all; None if it does not carry."""
+    if settings.psd or not settings.polish or not isinstance(settings.alpha, str):
+        return None
+    rows = program.rows
+    which = sample_of(rows, rng)
+    if which is None:
+        return None
+    if sigma is not None and rows.turned:
+        sigma = sigma[which]
+    small = _program(rows_of(rows, which), settings)
+    watch = _log(rows, settings, lambda share, note: log.report(SAMPLE * share, note))
+    if sigma is None or not sigma.any():
+        first = integrate(small, tol=log.tol, careful=False, rng=rng, log=watch)
+        if first.status.converged:
+            return exact_from(program, first, rng, log) if first.polished else None
+        if sigma is not None or watch.ended:
+            return None
+        known = _noisy(first.program, settings, None, rng, watch, first)
+    else:
+        known = _noisy(small, settings, sigma, rng, watch)
+    if isinstance(known, Split) or not known.settled:
+        return None
+    return _noisy_from(program, settings, known, sigma is not None, rng, log)
+
+
+def _warm(
+    program: Program,
+    settings: Settings,
+    sigma: Array | None,
+    warm: Split | NoisySplit,
+    rng: np.random.Generator,
+    log: Log,
+) -> NoisySplit | None:
+    """Start a noisy fit from a noisy one of data of the same shape."""
+    if isinstance(warm, Split) or not warm.settled or settings.psd:
+        return None
+    if sigma is not None:
+        if not sigma.any():
+            return None
+        warm = replace(warm, noise=sigma)
+    return _noisy_from(program, settings, warm, sigma is not None, rng, log)
+
+
+def _noisy_from(
+    program: Program,
+    settings: Settings,
+    known: NoisySplit,
+    told: bool,
+    rng: np.random.Generator,
+    log: Log,
+) -> NoisySplit | None:
+    """Go on from a noisy fit of some rows, or of data of the same shape."""
+    start = start_from(program, known, rng)
+    if start is None:
+        return None
+    by_column = True if settings.noise == "column" else None
+    return go_on(
+        program,
+        start,
+        told=told,
+        by_column=by_column,
+        fdr=settings.fdr,
+        rng=rng,
+        log=log,
+    )
 
 
 def _told_noise(noise: Any, columns: int) -> Array | None:
