@@ -21,8 +21,8 @@ ORDER = {
         descent matrices problems baselines
     """,
     "matrix": """
-        sweep once log program parts spectra polish steps dual split integrator noise
-        sample solve door caveats estimator
+        sweep once log program parts spectra extend polish steps dual split integrator
+        noise sample solve door caveats estimator
     """,
     "matrix.sweep": "kernels robust regression workers tiles rows",
     "matrix.noise": """

@@ -34,6 +34,8 @@ class Tuning:
     most_slow: int = 3
     # Share of the usual number of clean entries that every row and column must have.
     cover: float = 0.4
+    # Error of the usual row, over that of all, below which some rows are left behind.
+    lag: float = 0.1
 
 
 TUNING = Tuning()
@@ -57,6 +59,7 @@ class Polished:
     rounding: bool = False
     settled: bool = False  # came to rest above rounding
     noise: float = 0.0
+    lagging: float = 0.0  # error of the usual row, if others are far behind it
 
 
 def polish(
@@ -127,12 +130,20 @@ def polish(
             return failed
         ratio = 1.0 if first else error / previous
         if error <= done * size or (ratio > 0.7 and error <= 200 * eps * size):
-            exact = within(program, A, B, zeta).covers
-            return Polished(A, B, zeta, beyond, exact, rounding=True)
+            found = within(program, A, B, zeta)
+            lag = 0.0 if found.covers else max(error, eps * size)
+            return Polished(
+                A, B, zeta, beyond, found.covers, rounding=True, lagging=lag
+            )
         slow += ratio > TUNING.slow
         if not first and (slow >= TUNING.most_slow or ratio > 2):
-            noise = relative if within(program, A, B, zeta).covers else 0.0
-            return Polished(A, B, zeta, beyond, False, settled=True, noise=noise)
+            found = within(program, A, B, zeta)
+            noise = relative if found.covers else 0.0
+            usual = float(np.median(found.by_row))
+            lag = usual if usual < TUNING.lag * error else 0.0
+            return Polished(
+                A, B, zeta, beyond, False, settled=True, noise=noise, lagging=lag
+            )
         if not first:
             # The contraction t of the plain step, had there been no momentum.
             t = min(max(ratio - beta + beta / ratio, 0.02), 0.95)
@@ -161,6 +172,7 @@ class Within:
     seen: Array  # cells that are observed, likewise
     square: float  # Σ(Y − A Bᵀ)² over the clean cells
     norm: float  # ‖Y‖
+    by_row: Array  # root mean square over the clean cells of each row
 
     @property
     def error(self) -> float:
@@ -196,7 +208,8 @@ def within(program: Program, A: Array, B: Array, zeta: float) -> Within:
     )
     clean, seen = (np.append(found.by_row[k], found.by_column[k]) for k in (0, 1))
     square, size = (float(found.by_row[k].sum()) for k in (2, 3))
-    return Within(clean, seen, square, float(np.sqrt(size)))
+    by_row = np.sqrt(found.by_row[2] / np.maximum(found.by_row[0], 1))
+    return Within(clean, seen, square, float(np.sqrt(size)), by_row)
 
 
 def clean_limit(error: float, density: float) -> float:

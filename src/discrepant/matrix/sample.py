@@ -11,12 +11,13 @@ have it do not fit, which is seen: then the sample does not carry, and None is h
 back.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from discrepant.linalg import Array
+from discrepant.matrix.extend import extended
 from discrepant.matrix.log import Log, Step
 from discrepant.matrix.noise.edge import reach_of
 from discrepant.matrix.noise.fit import TUNING as FIT
@@ -46,16 +47,8 @@ class Tuning:
     entries: int = 1 << 18
     # Times the sample that the whole must be, or it takes no longer by itself.
     worth: float = 4.0
-    # Columns that a row is fitted at, for each direction and beside them, if no entry
-    # is wrong; the more, the nearer the wrong ones are to a half.
-    columns_per_rank: float = 5.0
-    columns: int = 45
-    # Condition number of the row space at these columns, at the most.
-    condition: float = 10.0
-    # Residual of a row that counts as rounding, relative to its size.
-    rounding: float = 1e-9
-    # Share of rows that may have failed at some columns and be tried at all of them.
-    again: float = 0.1
+    # Residual of a row that may be rounding, over its size and the rounding of its type.
+    rounding: float = 1e4
     # Noise found over that of the start, at the most.
     louder: float = 1.5
     # Times the usual residual, beyond which a row does not fit.
@@ -88,12 +81,16 @@ def exact_from(
 ) -> Split | None:
     """Extend an exact splitting of some rows to all; None if they do not carry it."""
     rows = program.rows
+    if not small.rank:
+        return None
     basis = _row_space(rows, small)
     wrong = float(small.history["support"][-1])
     with rows:
         one = np.ones(rows.n)
-        fits = _extended(program, basis, one, wrong, rng, _not_exact, most=0.0)
-        if fits is None:
+        limit = TUNING.rounding * float(np.finfo(rows.dtype).eps)
+        off = partial(_not_exact, limit=limit)
+        fits = extended(program, basis, one, wrong, rng, 0.0, off)
+        if off(fits).any():
             return None
         A, B = fits.coordinates, basis
         size = float(np.linalg.norm(A)) / np.sqrt(rows.size)
@@ -120,8 +117,7 @@ def exact_from(
             A, B, zeta = better.A, better.B, better.zeta
         U, V, s = product(A, B)
         # A direction of a few rows is a matter of the whole: it may be errors there.
-        few = reach_of(U).min() < FIT.few_lines * rows.m
-        if few or program.wrongly_clipped((U, V * s)):
+        if _on_few(U) or program.wrongly_clipped((U, V * s)):
             return None
     mu = TUNING.mu * STEP.first_mu / s[0]
     state = State(U, V * s, None, (U, V * s), mu, zeta, log.residual)
@@ -138,17 +134,21 @@ def start_from(
     that is read off their residual.
     """
     rows, unit = program.rows, program.unit
+    # Where a few rows are much larger than the others, so is what is off in them.
+    lines = known.components.T if rows.turned else known.U
+    if not known.rank or _on_few(lines):
+        return None
     basis, wrong = _row_space(rows, known), 1 - known.mixture.clean
     sigma = known.noise.astype(np.float64) * unit
     own = not rows.turned  # whether the noise goes with the columns of the blocks
     scale = 1 / sigma if own else np.ones(rows.n)
     even = np.ptp(sigma) <= 1e-6 * sigma[0]
     off = _off if own or even else _often_off
-    # A direction of so few rows could not be told from errors in a fit of all either.
-    most = FIT.few_lines
+    noise = 1.0 if own else float(sigma[0]) if even else 0.0
     with rows:
-        fits = _extended(program, basis, scale, wrong, rng, off, most)
-    if fits is None:
+        fits = extended(program, basis, scale, wrong, rng, noise, off)
+    # A direction of fewer rows could not be told from errors in a fit of all either.
+    if off(fits).mean() > FIT.few_lines:
         return None
     U, C = fits.coordinates, basis * scale[:, None]
     louder = float(np.median(fits.size))
@@ -165,47 +165,22 @@ def start_from(
     return Start(U, C, sigma, known.mixture)
 
 
+def _on_few(U: Array) -> bool:
+    """Whether a component sits on so few rows that it may be errors there."""
+    return bool(U.size and reach_of(U).min() < FIT.few_lines * len(U))
+
+
 def _row_space(rows: Rows, found: Parts) -> Array:
     """Return an orthonormal basis (n, r), in the orientation of the blocks."""
     basis = found.U if rows.turned else found.components.T
     return basis.astype(np.float64)
 
 
-def _extended(
-    program: Program,
-    basis: Array,
-    scale: Array,
-    wrong: float,
-    rng: np.random.Generator,
-    failed: Callable[[Fits], Array],
-    most: float,
-) -> Fits | None:
-    """Fit all rows by a basis; None if more than a share of them failed.
-
-    Rows that do not fit at some columns are tried at all of them.
-    """
-    rows, r = program.rows, basis.shape[1]
-    if not r:
-        return None
-    X = basis * scale[:, None]
-    at = _columns(program, X, wrong, rng)
-    fits = rows.regress(np.arange(rows.m), at, X[at], scale[at], program.unit)
-    which = np.flatnonzero(failed(fits))
-    if len(which) and len(at) < rows.n:
-        if len(which) > TUNING.again * rows.m:
-            return None
-        again = rows.regress(which, np.arange(rows.n), X, scale, program.unit)
-        for array, new in zip(fits, again, strict=True):
-            array[which] = new
-        which = np.flatnonzero(failed(fits))
-    return fits if len(which) <= most * rows.m else None
-
-
-def _not_exact(fits: Fits) -> Array:
+def _not_exact(fits: Fits, limit: float) -> Array:
     """Return which rows do not fit to rounding; one without entries does."""
     size = np.linalg.norm(fits.coordinates, axis=1)
     size /= np.sqrt(np.maximum(fits.observed, 1))
-    far = (fits.size > TUNING.rounding * size) | (fits.clean == 0)
+    far = (fits.size > limit * size) | (fits.clean == 0)
     return np.asarray(far & (fits.observed > 0))
 
 
@@ -222,22 +197,3 @@ def _off(fits: Fits) -> Array:
     """Return which rows do not fit, by their clean cells or by the size of the rest."""
     loud = fits.size > TUNING.off * np.median(fits.size)
     return np.asarray(_often_off(fits) | loud)
-
-
-def _columns(
-    program: Program, X: Array, wrong: float, rng: np.random.Generator
-) -> Array:
-    """Return columns to fit rows at: so many that the row space is seen at them."""
-    n, r = X.shape
-    share = program.scale.observed / program.rows.size
-    clean = max(1 - 2 * wrong, 0.1) ** 2 * share
-    wanted = (TUNING.columns_per_rank * r + TUNING.columns) / clean
-    order = rng.permutation(n)
-    values = np.linalg.eigvalsh(X.T @ X)
-    while wanted < n:
-        at = np.sort(order[: int(wanted)])
-        seen = np.linalg.eigvalsh(X[at].T @ X[at])
-        if seen[0] * n * TUNING.condition > values[0] * wanted:
-            return at
-        wanted *= 2
-    return np.arange(n)

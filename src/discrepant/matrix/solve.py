@@ -145,17 +145,16 @@ def _by_sample(
         sigma = sigma[which]
     small = _program(rows_of(rows, which), settings)
     watch = _log(rows, settings, lambda share, note: log.report(SAMPLE * share, note))
-    if sigma is None or not sigma.any():
-        first = integrate(small, tol=log.tol, careful=False, rng=rng, log=watch)
-        if first.status.converged:
-            return exact_from(program, first, rng, log) if first.polished else None
-        if sigma is not None or watch.ended:
-            return None
-        known = _noisy(first.program, settings, None, rng, watch, first)
+    if sigma is not None and not sigma.any():
+        known: Split | NoisySplit = integrate(
+            small, tol=log.tol, careful=False, rng=rng, log=watch
+        )
     else:
-        known = _noisy(small, settings, sigma, rng, watch)
-    if isinstance(known, Split) or not known.settled:
+        known = _whole(small, settings, sigma, None, rng, watch)
+    if not known.status.converged:
         return None
+    if isinstance(known, Split):
+        return exact_from(program, known, rng, log) if known.polished else None
     return _noisy_from(program, settings, known, sigma is not None, rng, log)
 
 
@@ -168,7 +167,7 @@ def _warm(
     log: Log,
 ) -> NoisySplit | None:
     """Start a noisy fit from a noisy one of data of the same shape."""
-    if isinstance(warm, Split) or not warm.settled or settings.psd:
+    if isinstance(warm, Split) or not warm.status.converged or settings.psd:
         return None
     if sigma is not None:
         if not sigma.any():

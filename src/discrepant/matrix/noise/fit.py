@@ -119,7 +119,7 @@ class NoisyFit:
         self.mixture, self.table = start.mixture, at_edges(start.mixture.weight)
         self.omega = float(np.clip(1 / self.model.share, 1.0, TUNING.relaxed))
         self.phase, self.age = "weighed", 2
-        self.hasty, self.looked = False, True
+        self.looked = True
         self.look_on(False)
 
     # -- the story -----------------------------------------------------------------

@@ -23,7 +23,7 @@ UNITS = 30.0  # ratio of column sizes from which on columns have units of their 
 # twice as much the fit goes in circles, at half it is too slow.
 OFF = 0.5
 # What L is off by at a start, over its statistical error.
-START = 0.3
+START = 1.0
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def go_on(
         sigma = start.sigma / program.unit if told else None
         fit = NoisyFit(program, sigma, by_column, rng, log, start)
         last, done = fit.run()
-        if (done and not fit.small(last)) or log.ended:
+        if done or log.ended:
             return _judged(fit, last, done, fdr)
     return None
 

@@ -8,7 +8,7 @@ Huber steps in the metric of all q columns come first, c ← c + (XXᵀ)⁻¹ X 
 ψ the clip at ±δ, which forgive any start. Then come least squares on the entries within
 2δ. δ is the size of the residual, read off by δ = 2·mean min(|e|, δ): entries beyond
 count as if they were at δ, and it follows the clean ones down as long as they are the
-half.
+half. Where the noise is known, δ goes down to 1.7 times that and stays.
 """
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
@@ -21,6 +21,9 @@ HUBER_STEPS = 20  # at the most; each takes δ to a third, with 10% of the entri
 SHOWING = 0.03  # of the size of the row, at which δ shows which entries are clean
 LEAST_SQUARES = 10  # at the most; as a rule two, the second to see that it stands
 WITHIN = 2.0  # δ within which an entry is clean: 3.4 σ of normal noise
+NOISE = 1.7  # δ of normal noise, of which a tenth is wrong, over its σ
+PRESSED = 0.7  # what δ is pressed to in a step that leaves it above the noise
+SETTLING = 4  # Huber steps at the noise
 ROUNDED = 100.0  # times that, below which there is nothing left but rounding
 ROUNDING = 1e-14  # of the size of a row, below which δ does not fall
 BLOCK = 64  # rows gathered at a time, so that wide data are read along their lines
@@ -87,10 +90,10 @@ def solve_in_place(G, g):
 
 
 @kernel
-def fit_row(y, seen, number, X, columns, gram, inverse, c, e, G, g):
+def fit_row(y, seen, number, X, columns, gram, inverse, noise, c, e, G, g):
     """Fit one row; returns the size of what is left and the number of clean entries.
 
-    The number is zero if it failed.
+    The number is zero if it failed. A noise of zero is not known.
     """
     r, q = X.shape
     top = 0.0
@@ -99,11 +102,18 @@ def fit_row(y, seen, number, X, columns, gram, inverse, c, e, G, g):
     floor = ROUNDING * top
     if top == 0:
         return 0.0, number
-    usual = size = size_of(y, number, top, floor)
+    least = max(floor, NOISE * noise)
+    usual = size = last = size_of(y, number, top, least)
+    held = 0
     for step in range(HUBER_STEPS):
         residual_of(y, seen, c, X, e)
-        last, size = size, size_of(e, number, size, floor)
-        if size < SHOWING * usual or (step > 3 and size > 0.97 * last):
+        last, size = size, size_of(e, number, size, least)
+        if noise > 0:
+            size = max(least, min(size, PRESSED * last))
+            held += size == least
+            if held > SETTLING:
+                break
+        elif size < SHOWING * usual or (step > 3 and size > 0.97 * last):
             break
         for k in range(r):
             x, total = X[k], 0.0
@@ -156,17 +166,17 @@ def fit_row(y, seen, number, X, columns, gram, inverse, c, e, G, g):
             a = abs(e[j])
             exact &= a > limit or a < ROUNDED * floor
         if not exact:
-            size = size_of(e, number, size, floor)
+            size = size_of(e, number, size, least)
     return left, clean
 
 
 @kernel
-def fit_rows(Z, wide, which, at, X, scale, unit, C, sizes, clean, observed):
+def fit_rows(Z, wide, which, at, X, scale, noise, unit, C, sizes, clean, observed):
     """Fit the rows `which` of the long axis by their entries `at` the short one.
 
-    `scale` (q,) is what the entries are multiplied by beside `unit`, as X was. Fills,
-    for each row, C, the size δ of its residual, and the number of entries that are
-    clean and that are observed.
+    `scale` (q,) is what the entries are multiplied by beside `unit`, as X was, and
+    `noise` what they then have, or zero. Fills, for each row, C, the size of what is
+    left, and the number of entries that are clean and that are observed.
     """
     r, q = X.shape
     columns = np.ascontiguousarray(X.T)
@@ -205,5 +215,5 @@ def fit_rows(Z, wide, which, at, X, scale, unit, C, sizes, clean, observed):
             sizes[i], clean[i] = 0.0, 0
             if number > r:
                 sizes[i], clean[i] = fit_row(
-                    y, seen, number, X, columns, gram, inverse, C[i], e, G, g
+                    y, seen, number, X, columns, gram, inverse, noise, C[i], e, G, g
                 )

@@ -318,7 +318,13 @@ class Rows:
         return Tally(P, product, by_row, by_column, histogram)
 
     def regress(
-        self, which: Array, at: Array, basis: Array, scale: Array, unit: float
+        self,
+        which: Array,
+        at: Array,
+        basis: Array,
+        scale: Array,
+        unit: float,
+        noise: float = 0.0,
     ) -> Fits:
         """Fit some rows by a basis, whatever a part of each holds (`regression`).
 
@@ -332,6 +338,8 @@ class Rows:
             Directions of the row space at these columns.
         scale : ndarray of shape (q,)
             What the data are multiplied by there, beside their unit.
+        noise : float
+            Their noise after that, where it is known.
         """
         X = np.ascontiguousarray(basis.T, np.float64)
         scale, number = np.ascontiguousarray(scale, np.float64), self.dtype.type(unit)
@@ -342,7 +350,7 @@ class Rows:
         def share(bounds: tuple[int, int]) -> None:
             part = slice(*bounds)
             parts = (array[part] for array in found)
-            told = (self.wide, which[part], at, X, scale, number)
+            told = (self.wide, which[part], at, X, scale, noise, number)
             regression.fit_rows(self._Z, *told, *parts)
 
         self._shared(share, shares)
