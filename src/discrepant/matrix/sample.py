@@ -47,7 +47,7 @@ class Tuning:
     entries: int = 1 << 18
     # Times the sample that the whole must be, or it takes no longer by itself.
     worth: float = 4.0
-    # Residual of a row that may be rounding, over its size and the rounding of its type.
+    # Residual of a row that may be rounding, over its size and its rounding.
     rounding: float = 1e4
     # Noise found over that of the start, at the most.
     louder: float = 1.5

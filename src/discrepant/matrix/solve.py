@@ -188,12 +188,11 @@ def _noisy_from(
     start = start_from(program, known, rng)
     if start is None:
         return None
-    by_column = True if settings.noise == "column" else None
     return go_on(
         program,
         start,
         told=told,
-        by_column=by_column,
+        by_column=_by_column(settings),
         fdr=settings.fdr,
         rng=rng,
         log=log,
@@ -234,6 +233,12 @@ def _check_positive(sigma: Array) -> None:
         )
 
 
+def _by_column(settings: Settings) -> bool | None:
+    """Return whether each column is said to have its own noise; None: find out."""
+    asked = isinstance(settings.noise, str) and settings.noise == "column"
+    return True if asked else None
+
+
 def _noisy(
     program: Program,
     settings: Settings,
@@ -242,11 +247,10 @@ def _noisy(
     log: Log,
     first: Split | None = None,
 ) -> Split | NoisySplit:
-    by_column = True if sigma is None and settings.noise == "column" else None
     return fit_noise(
         program,
         sigma=sigma,
-        by_column=by_column,
+        by_column=_by_column(settings),
         fdr=settings.fdr,
         rng=rng,
         log=log,

@@ -119,7 +119,7 @@ class NoisyFit:
         self.mixture, self.table = start.mixture, at_edges(start.mixture.weight)
         self.omega = float(np.clip(1 / self.model.share, 1.0, TUNING.relaxed))
         self.phase, self.age = "weighed", 2
-        self.looked = True
+        self.looked = self.tested = True  # as was done there
         self.look_on(False)
 
     # -- the story -----------------------------------------------------------------
