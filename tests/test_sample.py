@@ -10,7 +10,7 @@ from discrepant.matrix import sample
 from discrepant.matrix.integrator import integrate
 from discrepant.matrix.log import Log
 from discrepant.matrix.program import Program
-from discrepant.matrix.sweep import open_rows
+from discrepant.matrix.sweep import Rows, open_rows
 from discrepant.paper.problems import relative_error
 
 SHAPE, RANK = (4000, 100), 3
@@ -56,6 +56,17 @@ class TestExact:
     def test_nothing_of_the_size_of_the_data_is_kept(self):
         pca = RobustPCA(random_state=0).fit(made()[0])
         assert pca._found.state.T is None
+
+    def test_the_data_are_read_three_times(self, monkeypatch):
+        shapes, shared = [], Rows._shared
+
+        def counted(rows, *args):
+            shapes.append(rows.shape)
+            return shared(rows, *args)
+
+        monkeypatch.setattr(Rows, "_shared", counted)
+        RobustPCA(random_state=0).fit(made()[0])
+        assert shapes.count(SHAPE) <= 3  # a look, the regression, the sweep
 
     def test_missing_entries_and_rows(self):
         Y, L = made()
