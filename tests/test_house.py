@@ -22,15 +22,16 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra extend polish steps dual split integrator
-        noise sample solve door caveats estimator
+        noise observed sample solve door caveats inputs fitted estimator
     """,
     "matrix.sweep": "kernels robust regression workers tiles rows",
     "matrix.noise": """
         kernels bins mixture edge lines model pace fit coordinates split solve
     """,
+    "matrix.observed": "kernels entries directions fit split solve",
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
-        rules learning judging numbers sheet rewrite result verdict door cleaner view
+        rules bends learning judging numbers sheet rewrite result verdict door cleaner view
         plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
@@ -48,7 +49,8 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
-    "app": "interrupt summary restore clean demo pca reproduce options cli",
+    "app": "interrupt summary restore clean demo pca reproduce server options cli",
+    "app.server": "outcome pictures tables jobs guard site launch command",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

@@ -22,6 +22,7 @@ from discrepant.app.options import (
     Seed,
     Solver,
 )
+from discrepant.app.server.command import serve
 from discrepant.errors import InputError
 
 app = typer.Typer(
@@ -311,6 +312,9 @@ def reproduce(
     typer.echo(str(report))
     if sys.stdout.isatty():
         typer.echo(f"Written to {output}: {', '.join(report.files)}.")
+
+
+app.command()(serve)
 
 
 def _number_or(name: str, text: str, *words: str) -> float | str:
