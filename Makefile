@@ -14,6 +14,7 @@ test: .venv/dev.stamp lint
 
 test-slow: .venv/dev.stamp
 	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m law --hypothesis-profile=long -n 2
 
 docs: .venv/docs.stamp
 	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors progress checks linalg labels result outputs plotting
+        errors compiled progress checks memory linalg labels result outputs plotting
         paper matrix table image experiments app __main__
     """,
     "paper": """
@@ -22,7 +22,7 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra extend polish steps dual split integrator
-        noise observed sample solve door caveats inputs fitted estimator
+        noise observed sample solve door asked caveats inputs fitted estimator
     """,
     "matrix.sweep": "kernels robust regression workers tiles rows",
     "matrix.noise": """
@@ -31,11 +31,11 @@ ORDER = {
     "matrix.observed": "kernels entries directions fit split solve",
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
-        rules bends learning judging numbers sheet rewrite result verdict door cleaner view
-        plot svg report
+        rules bends learning judging numbers sheet rewrite result verdict door cleaner
+        view plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
-    "image.files": "picture pillow tiff formats",
+    "image.files": "logs picture pillow tiff formats",
     "image.restore": """
         kernels patch_kernels smooth likelihood lines judge mode detect screen borders
         tone patches contexts clusters graphic rounds tile tiles planes
@@ -49,7 +49,9 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
-    "app": "interrupt summary restore clean demo pca reproduce server options cli",
+    "app": """
+        interrupt summary restore clean demo pca reproduce server options speech cli
+    """,
     "app.server": "outcome pictures tables jobs guard site launch command",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}

@@ -98,3 +98,11 @@ def column_types(X: Any) -> list[Any]:
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
         return list(X.dtypes)
     return [getattr(X, "dtype", None)]
+
+
+def kind_of(type_: Any) -> str:
+    """Return NumPy's letter for a type; M for whatever polars calls temporal."""
+    temporal = getattr(type_, "is_temporal", None)
+    if callable(temporal):
+        return "M" if temporal() else ""
+    return str(getattr(type_, "kind", ""))

@@ -84,6 +84,7 @@ def clean_file(
     index: bool | None = None,
     key: str | None = None,
     sheet: str | None = None,
+    decimal: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
     progress: bool | Progress | None = False,
@@ -94,7 +95,7 @@ def clean_file(
     ----------
     file : Path
         A table; see `discrepant.table.mixed.read_mixed` for it, ``header``,
-        ``index``, ``key`` and ``sheet``.
+        ``index``, ``key``, ``sheet`` and ``decimal``.
     output : Path
         Folder for the results; made if needed.
     columns, drop : sequence of str, optional
@@ -121,6 +122,7 @@ def clean_file(
             index=index,
             key=key,
             sheet=sheet,
+            decimal=decimal,
             progress=_part(watch, 0, READING),
         )
         found, caveats = clean_source(

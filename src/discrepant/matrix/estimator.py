@@ -1,7 +1,6 @@
 """RobustPCA: the matrix methods behind scikit-learn's conventions."""
 
 import warnings
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from sklearn.base import (
     TransformerMixin,
 )
 
-from discrepant.checks import check_choice, check_rates, real_array
+from discrepant.checks import real_array
 from discrepant.errors import InputError
 from discrepant.labels import labels_of
 from discrepant.linalg import Array
+from discrepant.matrix.asked import check_asked
 from discrepant.matrix.caveats import caveats, stored_caveats
 from discrepant.matrix.door import recover
 from discrepant.matrix.fitted import FittedParts
@@ -199,10 +199,7 @@ class RobustPCA(
         y : None
             Ignored.
         """
-        check_choice("solver", self.solver, tuple(DEFAULTS))
-        check_choice("missing", self.missing, ("nan", "unstored"))
-        if not (isinstance(self.fdr, Real) and 0 < self.fdr < 1):
-            raise InputError(f"fdr must lie between 0 and 1, got {self.fdr!r}.")
+        check_asked(self)
         before = getattr(self, "_found", None) if self.warm_start else None
         self._forget()  # an interrupted fit leaves nothing behind
         Y = validated(self, X, reset=True)
@@ -274,10 +271,12 @@ class RobustPCA(
         rows = validated(self, X, reset=False)
         if issparse(rows):
             raise InputError("score needs an array; mark what is missing by NaN.")
-        seen = ~np.isnan(rows)
-        size = float(np.abs(rows).sum(where=seen))
-        missed = float(np.abs(rows - np.asarray(C) @ self.components_).sum(where=seen))
-        return 1 - missed / size if size else 1.0
+        top = float(np.nanmax(np.abs(rows), initial=0.0))
+        if not top:
+            return 1.0
+        near = rows / top  # no sum overflows
+        expected = (np.asarray(C) / top) @ self.components_
+        return 1 - float(np.nansum(np.abs(near - expected)) / np.nansum(np.abs(near)))
 
     def _integrated(
         self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
@@ -288,7 +287,6 @@ class RobustPCA(
         from discrepant.matrix.split import Split
         from discrepant.matrix.sweep import open_rows
 
-        check_rates(self.alpha, self.step, self.init_scale)
         rows = open_rows(Y, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
         warm = before if isinstance(before, Split | NoisySplit) else None
         if warm is not None and not warm.program.rows.lies_like(rows):

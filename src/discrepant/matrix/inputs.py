@@ -6,9 +6,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from discrepant.checks import unmasked
+from discrepant.checks import reason_of, unmasked
 from discrepant.errors import InputError, InputTypeError
-from discrepant.labels import column_types
+from discrepant.labels import column_types, kind_of
 
 
 def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -35,7 +35,7 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
             'missing="unstored" is for sparse matrices of SciPy; mark missing entries '
             "of an array by NaN."
         )
-    kinds = {getattr(kind, "kind", "") for kind in column_types(X)}
+    kinds = {kind_of(type_) for type_ in column_types(X)}
     if kinds & set("mMV"):
         raise InputError(
             "The data hold dates, durations or records; numbers are needed (drop "
@@ -52,4 +52,4 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
         )
     except (ValueError, TypeError, RuntimeError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
-        raise kind(" ".join(str(error).split())) from None
+        raise kind(reason_of(error) + ".") from None

@@ -1,12 +1,11 @@
 """One matrix, one answer: the exact solution where there is one, else a noisy fit."""
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from discrepant.checks import check_square
+from discrepant.checks import check_square, shown
 from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.matrix.integrator import HIGH_RANK, integrate
@@ -47,9 +46,9 @@ def solve(
     """Split a matrix, told no more than the settings say."""
     check_square(rows.shape, settings.psd)
     sigma = _told_noise(settings.noise, rows.shape[1])
-    if sigma is not None and sigma.any():
-        _check_positive(sigma)
     program = _program(rows, settings)
+    if sigma is not None and sigma.any():
+        _check_told(sigma, program.scale.bound, float(np.finfo(rows.dtype).eps))
     rng = np.random.default_rng(settings.random_state)
     log = _log(rows, settings, report)
     if warm is None:
@@ -138,7 +137,7 @@ def _by_sample(
     if settings.psd or not settings.polish or not isinstance(settings.alpha, str):
         return None
     rows = program.rows
-    which = sample_of(rows, rng)
+    which = None if rows.n < LEAST_LINES else sample_of(rows, rng)
     if which is None:
         return None
     if sigma is not None and rows.turned:
@@ -205,31 +204,41 @@ def _told_noise(noise: Any, columns: int) -> Array | None:
         if noise not in ("auto", "column"):
             raise InputError(
                 f'noise must be "auto", "column", or a number of zero or more, or one '
-                f"for each column, got {noise!r}."
+                f"for each column, got {shown(noise)}."
             )
         return None
-    if isinstance(noise, Real) and not isinstance(noise, bool):
-        sigma = np.full(columns, float(noise))
-    else:
-        try:
-            sigma = np.asarray(noise, np.float64)
-        except (TypeError, ValueError):
-            sigma = np.full(0, np.nan)
-        if sigma.shape != (columns,):
-            raise InputError(
-                f"noise must be a number or one for each of the {columns} columns, got "
-                f"{noise!r}."
-            )
+    try:
+        sigma = np.asarray(np.nan if isinstance(noise, bool) else noise, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        sigma = np.full(0, np.nan)
+    if sigma.ndim == 0:
+        sigma = np.full(columns, sigma)
+    if sigma.shape != (columns,):
+        raise InputError(
+            f"noise must be a number or one for each of the {columns} columns, got "
+            f"{shown(noise)}."
+        )
     if not (np.isfinite(sigma) & (sigma >= 0)).all():
-        raise InputError(f"noise must be zero or more everywhere, got {noise!r}.")
+        raise InputError(f"noise must be zero or more everywhere, got {shown(noise)}.")
     return sigma
 
 
-def _check_positive(sigma: Array) -> None:
+def _check_told(sigma: Array, bound: float, eps: float) -> None:
+    """Refuse noise that is none in some columns, or that the data cannot show."""
     if not (sigma > 0).all():
         raise InputError(
             "noise is zero for some columns and not for others; give every column a "
             "positive one, or noise=0 for a table without noise."
+        )
+    if (sigma < eps * bound).any():
+        raise InputError(
+            f"noise of {sigma.min():.3g} is below the rounding of entries of size "
+            f"{bound:.3g}; pass noise=0 for a table without noise."
+        )
+    if (sigma * eps > bound).any():
+        raise InputError(
+            f"noise of {sigma.max():.3g} hides entries of size {bound:.3g} altogether; "
+            "give it in the unit of the data."
         )
 
 

@@ -6,9 +6,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from discrepant.checks import unmasked
+from discrepant.checks import (
+    check_flag,
+    check_rate_of_flags,
+    check_seed,
+    reason_of,
+    unmasked,
+)
 from discrepant.errors import InputError, InputTypeError
-from discrepant.table.door import check_fdr, check_numbers, learn_sheet
+from discrepant.table.door import check_numbers, learn_sheet
 from discrepant.table.odds import cutoff
 from discrepant.table.result import Cleaned
 from discrepant.table.sheet import Sheet, open_sheet
@@ -84,7 +90,9 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : None
             Ignored.
         """
-        check_fdr(self.fdr)
+        check_rate_of_flags(self.fdr)
+        check_flag("fill", self.fill)
+        check_seed(self.random_state)
         sheet = self._sheet(X, reset=True)
         check_numbers(sheet)
         rules = learn_sheet(sheet, self.random_state, None)
@@ -117,7 +125,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             checked = validate_data(self, unmasked(X), reset=reset, **options)
         except (ValueError, TypeError, RuntimeError) as error:
             kind = InputTypeError if isinstance(error, TypeError) else InputError
-            raise kind(" ".join(str(error).split())) from None
+            raise kind(reason_of(error) + ".") from None
         if reset:
             return open_sheet(checked, self.columns, self.drop)
         return open_sheet(checked, fields=self._fields)

@@ -4,11 +4,11 @@ The front door: any table is taken apart (`sheet`), its columns of numbers are l
 (`learning`) and judged (`judging`), and put together again with a verdict (`verdict`).
 """
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from discrepant.checks import check_flag, check_rate_of_flags, check_seed
 from discrepant.errors import InputError
 from discrepant.progress import Progress, Report, reporting
 from discrepant.table.learning import learn
@@ -72,7 +72,9 @@ def clean(
     >>> found.flagged[["row", "column"]].values.tolist()
     [[7, 2]]
     """
-    check_fdr(fdr)
+    check_rate_of_flags(fdr)
+    check_flag("fill", fill)
+    check_seed(random_state)
     sheet = open_sheet(table, columns, drop)
     check_numbers(sheet)
     with reporting(progress, "Cleaning") as report:
@@ -86,12 +88,6 @@ def learn_sheet(sheet: Sheet, random_state: Any, report: Report | None) -> Rules
     named = tuple(sheet.fields[j].named for j in sheet.judged)
     rng = np.random.default_rng(random_state)
     return learn(sheet.values, rng=rng, n_jobs=threads(), named=named, report=report)
-
-
-def check_fdr(fdr: Any) -> None:
-    """Refuse a rate that is none."""
-    if not isinstance(fdr, Real) or isinstance(fdr, bool) or not 0 < float(fdr) < 1:
-        raise InputError(f"fdr must be a number between 0 and 1, got {fdr!r}.")
 
 
 def check_numbers(sheet: Sheet) -> None:

@@ -13,9 +13,9 @@ from discrepant.table.odds import LEAST_ODDS, SURE
 from discrepant.table.rules import Rules, prepare
 
 BLOCK = 512  # rows judged at a time: some thirty arrays of 0.2 MB for 50 columns
-# Chance, by the model, that what should stand in a cell is outside of its interval. Real
-# residuals are wider than modelled: at 0.02, 95% of the right values were inside in the
-# mean over the development tables (at 0.05, 92%).
+# Chance, by the model, that what should stand in a cell is outside of its interval.
+# Real residuals are wider than modelled: at 0.02, 95% of the right values were inside
+# in the mean over the development tables (at 0.05, 92%).
 INTERVAL = 0.02
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()

@@ -15,7 +15,8 @@ Importing this module loads the compiler.
 import math
 
 import numpy as np
-from numba import njit
+
+from discrepant.compiled import njit
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 ROOT_2PI = math.sqrt(2 * math.pi)

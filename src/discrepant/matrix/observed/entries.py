@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.checks import count_threads
 from discrepant.errors import InputError
 from discrepant.linalg import Array
-from discrepant.matrix.sweep.workers import threads
 
 PARTS = 4  # of the lines to a thread: some take longer than others
 
@@ -64,7 +64,7 @@ class Entries:
             )
         if not len(self.y):
             raise InputError("No entry is stored; at least one must be observed.")
-        self.workers = threads(n_jobs)
+        self.workers = count_threads(n_jobs)
         self.rows = self._side(self.row, self.column, self.shape[0])
         self.columns = self._side(self.column, self.row, self.shape[1])
         _refuse_twice(self.rows)

@@ -9,8 +9,8 @@ which each lies, and ``place`` where its value stands. A loop works on the lines
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
 
 import numpy as np
-from numba import njit
 
+from discrepant.compiled import njit
 from discrepant.matrix.sweep.robust import BINS, REACH
 
 

@@ -22,11 +22,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from discrepant.checks import check_mapped, count_threads
 from discrepant.errors import InputError
 from discrepant.linalg import Array, row_sizes, some_of
 from discrepant.matrix.sweep import kernels, regression, robust
 from discrepant.matrix.sweep.tiles import Fits, Products, Tally, Tile
-from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, shares_of, threads
+from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, shares_of
 
 # Bytes of a tile: small enough to stay in cache between BLAS, kernel and BLAS again,
 # and large enough for BLAS to run at speed (`benchmarks/matrix.py`: 2⁻² and 2² times
@@ -82,7 +83,7 @@ class Rows:
         self.turned = self.wide is along_rows
         self.m, self.n = max(Z.shape), min(Z.shape)
         self._memory_limit, self.n_jobs = memory_limit, n_jobs
-        jobs = min(threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
+        jobs = min(count_threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
         self._shares = shares_of(self.m, jobs)
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
         self._tile_rows = min(fitting, max(-(-self.m // jobs), 1))
@@ -91,6 +92,7 @@ class Rows:
 
     def __enter__(self) -> Self:
         """Start the workers and hold BLAS at one thread."""
+        check_mapped(self._Z)
         self.lock.acquire()
         ONE_BLAS_THREAD.enter()
         jobs = len(self._shares)

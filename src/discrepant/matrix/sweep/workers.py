@@ -2,13 +2,9 @@
 
 import threading
 from itertools import pairwise
-from numbers import Integral
 from typing import Any
 
-from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
-
-from discrepant.errors import InputError
 
 
 class OneBlasThread:
@@ -44,13 +40,3 @@ def shares_of(number: int, jobs: int) -> list[tuple[int, int]]:
     """Return where the share of each worker begins and ends."""
     cuts = [round(number * k / jobs) for k in range(jobs + 1)]
     return list(pairwise(cuts))
-
-
-def threads(n_jobs: int | None) -> int:
-    """Read a number of threads as joblib does, except that none given means all."""
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise InputError(
-            f"n_jobs must be a whole number other than zero, got {n_jobs!r}; −1 is all "
-            "cores."
-        )
-    return int(effective_n_jobs(-1 if n_jobs is None else int(n_jobs)))
