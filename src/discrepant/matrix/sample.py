@@ -140,6 +140,8 @@ def start_from(
         return None
     basis, wrong = _row_space(rows, known), 1 - known.mixture.clean
     sigma = known.noise.astype(np.float64) * unit
+    if not sigma.all():
+        return None
     own = not rows.turned  # whether the noise goes with the columns of the blocks
     scale = 1 / sigma if own else np.ones(rows.n)
     even = np.ptp(sigma) <= 1e-6 * sigma[0]

@@ -141,6 +141,8 @@ def _by_sample(
     if which is None:
         return None
     if sigma is not None and rows.turned:
+        if np.ptp(sigma):  # that of the other rows would have to be told too
+            return None
         sigma = sigma[which]
     small = _program(rows_of(rows, which), settings)
     watch = _log(rows, settings, lambda share, note: log.report(SAMPLE * share, note))
