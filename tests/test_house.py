@@ -21,11 +21,13 @@ ORDER = {
         descent matrices problems baselines
     """,
     "matrix": """
-        sweep once log program parts spectra polish steps dual split integrator noise
-        observed solve door asked caveats inputs fitted estimator
+        sweep once log program parts spectra extend polish steps dual split integrator
+        noise observed sample solve door asked caveats inputs fitted estimator
     """,
-    "matrix.sweep": "kernels robust workers tiles rows",
-    "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
+    "matrix.sweep": "kernels robust regression workers tiles rows",
+    "matrix.noise": """
+        kernels bins mixture edge lines model pace fit coordinates split solve
+    """,
     "matrix.observed": "kernels entries directions fit split solve",
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
