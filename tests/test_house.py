@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 ORDER = {
     "": """
         errors progress checks linalg labels result outputs plotting
-        paper matrix table image experiments app __main__
+        paper matrix table image video experiments app __main__
     """,
     "paper": """
         kernels operators observation alpha parameters subspace stopping certificate
@@ -22,7 +22,7 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra polish steps dual split integrator noise
-        solve door caveats estimator
+        solve door caveats tracking estimator
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
@@ -42,11 +42,17 @@ ORDER = {
         fused_kernels fused architecture device checkpoints corruption prior fit
         baselines
     """,
+    "video": """
+        kernels model foreground files frames motion stream result example door
+    """,
     "experiments": """
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
-    "app": "interrupt summary restore clean demo pca reproduce options cli",
+    "app": """
+        interrupt talk summary restore clean demo pca reproduce video options
+        video_command cli
+    """,
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

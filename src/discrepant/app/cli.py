@@ -22,6 +22,9 @@ from discrepant.app.options import (
     Seed,
     Solver,
 )
+from discrepant.app.talk import complain as _complain
+from discrepant.app.talk import terminal as _terminal
+from discrepant.app.video_command import video
 from discrepant.errors import InputError
 
 app = typer.Typer(
@@ -313,6 +316,9 @@ def reproduce(
         typer.echo(f"Written to {output}: {', '.join(report.files)}.")
 
 
+app.command()(video)
+
+
 def _number_or(name: str, text: str, *words: str) -> float | str:
     """Return the number that an option holds, or one of the words it may be."""
     if text in words:
@@ -332,15 +338,6 @@ def _names(texts: list[str] | None) -> list[str] | None:
         return None
     cells = [cell for line in csv.reader(texts, skipinitialspace=True) for cell in line]
     return [cell.strip() for cell in cells if cell.strip()]
-
-
-def _terminal() -> bool:
-    """Progress is shown to a person, not to a pipe."""
-    return sys.stderr.isatty()
-
-
-def _complain(sentence: object) -> None:
-    typer.echo(f"discrepant: {sentence}", err=True)
 
 
 def in_flags(sentence: str) -> str:

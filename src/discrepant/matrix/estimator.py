@@ -19,6 +19,7 @@ from discrepant.labels import Labels, column_types
 from discrepant.linalg import Array
 from discrepant.matrix.caveats import caveats
 from discrepant.matrix.door import recover
+from discrepant.matrix.tracking import Tracking
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.progress import reporting
 from discrepant.result import Certificate, History, Result, Status
@@ -32,7 +33,9 @@ DEFAULTS: dict[str, tuple[float, int]] = {
 SETTINGS = ("alpha", "psd", "noise", "fdr", "polish", "random_state")
 
 
-class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class RobustPCA(
+    Tracking, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Split a table into a low-rank part, sparse gross corruption, and noise.
 
     Neither the rank, nor the share of corrupted entries, nor the noise need be known,
@@ -192,31 +195,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         y : None
             Ignored.
         """
-        check_choice("solver", self.solver, tuple(DEFAULTS))
-        if not (isinstance(self.fdr, Real) and 0 < self.fdr < 1):
-            raise InputError(f"fdr must lie between 0 and 1, got {self.fdr!r}.")
         before = getattr(self, "_found", None) if self.warm_start else None
         self._forget()  # an interrupted fit leaves nothing behind
         Y = self._validated(X, reset=True)
-        tol, max_iter = DEFAULTS[self.solver]
-        rules = (
-            Residual(tol if self.tol is None else self.tol),
-            Steps(max_iter if self.max_iter is None else self.max_iter),
-        )
-        solve = self._integrated if self.solver == "implicit" else self._descended
-        found = solve(Y, rules, before)
+        found = self._split(Y, before)
         for message, kind in caveats(Y, found):
             warnings.warn(message, kind, stacklevel=2)
-        self.noise_ = one_or_all(found.noise)
-        self.rank_ = found.rank
-        self.singular_values_ = found.singular_values
-        self.components_ = found.components
-        self.alpha_ = 1 / found.lam
-        self.n_iter_ = found.n_steps
-        self.status_ = found.status
-        self.history_ = found.history
-        self._labels = Labels.of(X)
-        self._found = found  # last: from here on the model counts as fitted
+        self._keep(found, Labels.of(X))
         return self
 
     @property
@@ -301,6 +286,19 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         missed = float(np.abs(rows - np.asarray(C) @ self.components_).sum(where=seen))
         return 1 - missed / size if size else 1.0
 
+    def _split(self, Y: Array, before: Result | None = None) -> Result:
+        """Check what was asked for, and solve."""
+        check_choice("solver", self.solver, tuple(DEFAULTS))
+        if not (isinstance(self.fdr, Real) and 0 < self.fdr < 1):
+            raise InputError(f"fdr must lie between 0 and 1, got {self.fdr!r}.")
+        tol, max_iter = DEFAULTS[self.solver]
+        rules = (
+            Residual(tol if self.tol is None else self.tol),
+            Steps(max_iter if self.max_iter is None else self.max_iter),
+        )
+        solve = self._integrated if self.solver == "implicit" else self._descended
+        return solve(Y, rules, before)
+
     def _integrated(
         self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
     ) -> Result:
@@ -353,7 +351,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Drop what an earlier fit has learned."""
         for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
             delattr(self, name)
-        for name in ("_found", "_labels"):
+        for name in ("_found", "_labels", "_tracker"):
             self.__dict__.pop(name, None)
 
     @property
@@ -390,8 +388,3 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def one_or_all(noise: Array) -> float | Array:
-    """Return one number for the noise where it is the same in all columns."""
-    return float(noise[0]) if np.all(noise == noise[0]) else noise

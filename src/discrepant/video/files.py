@@ -7,6 +7,7 @@ truncated file, is said in `notes`.
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,7 @@ from discrepant.errors import InputError
 from discrepant.linalg import Array
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm")
+COLOURLESS = 2  # grey levels between channels: rounding
 RATE = 25.0  # frames a second where nothing says how many
 CAMERAS = {"linux": "v4l2", "darwin": "avfoundation", "win32": "dshow"}
 
@@ -47,7 +49,7 @@ class VideoFile:
             self.count = stream.frames or None
             if self.count is None and container.duration and stream.average_rate:
                 self.count = round(container.duration / av.time_base * self.rate)
-            self.format = "gray" if stream.pix_fmt in _GREY else "rgb24"
+            self.format = "gray" if _colourless(container, stream) else "rgb24"
 
     def _opened(self) -> Any:
         av = pyav()
@@ -114,7 +116,15 @@ class VideoFile:
         return found
 
 
-_GREY = ("gray", "gray10le", "gray12le", "gray16le", "pal8gray", "monow", "monob")
+def _colourless(container: Any, stream: Any) -> bool:
+    """Whether a video is grey: by its format, or because its first frame is."""
+    if (stream.pix_fmt or "").startswith(("gray", "mono")):
+        return True
+    try:
+        first = next(container.decode(stream)).to_ndarray(format="rgb24")
+    except (pyav().error.FFmpegError, OSError, StopIteration):
+        return False
+    return bool(np.ptp(first.astype(np.int16), axis=-1).max() <= COLOURLESS)
 
 
 def _pixels(frame: Any, form: str) -> Array:
@@ -238,4 +248,8 @@ class VideoWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        if kind is None:
+            self.close()
+            return
+        with suppress(OSError, self._av.error.FFmpegError):  # the first error counts
+            self.close()

@@ -15,7 +15,8 @@ class Foreground:
     thing covers more than half of a pixel.
     """
 
-    def __init__(self, shape: tuple[int, ...], tuning: Tuning) -> None:
+    def __init__(self, size: tuple[int, ...], tuning: Tuning) -> None:
+        shape, channels = size[:2], size[2]
         self.belief, self._before = np.zeros((2, *shape), np.float32)
         self.odds = np.zeros(shape, np.float32)
         self.raw, self.covered, self.mask = np.zeros((3, *shape), bool)
@@ -23,8 +24,9 @@ class Foreground:
         self._runs = np.empty((4, runs), np.int32)
         self._sums = np.empty((runs, 3))
         t = self._tuning = tuning
+        offset = t.offset + (t.hue_offset if channels > 1 else 0.0)
         self._judging = np.array(
-            [t.offset, t.cap, t.time_weight, t.space_weight, t.rounds,
+            [offset, t.cap, t.time_weight, t.space_weight, t.rounds,
              t.shade_spread, t.shade_least, t.shade_most, t.shade_reach, t.calm]
         )  # fmt: skip
 
@@ -53,6 +55,8 @@ class Foreground:
             self.belief, self.odds, self.covered, *limits, *self._runs, self._sums
         )
         kernels.trim(frame, expected, self.covered, t.half, self.mask)
+        for _ in range(t.trims - 1):
+            kernels.trim(frame, expected, self.mask.copy(), t.half, self.mask)
         self.belief, self._before = self._before, self.belief
 
     def probability(self) -> Array:

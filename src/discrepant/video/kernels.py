@@ -74,6 +74,20 @@ def shadowed(frame, expected, y, x, spread, least, most, reach):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
+def _apart(frame, expected, y, x):
+    """Return by how much a pixel is brighter, and the square of its change of hue."""
+    channels = frame.shape[2]
+    bright = 0.0
+    square = 0.0
+    for k in range(channels):
+        off = frame[y, x, k] - expected[y, x, k]
+        bright += off
+        square += off * off
+    bright /= channels
+    return bright, max(square - channels * bright * bright, 0.0)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
 def judge(
     frame, expected, variance, restless, before, raw, odds, belief, top, bottom, tuning
 ):
@@ -85,27 +99,25 @@ def judge(
     height, width, channels = frame.shape
     offset, cap, time_weight, space_weight, rounds = tuning[:5]
     shade_spread, shade_least, shade_most, reach, calm = tuning[5:10]
-    share = 2.0 / (1.0 + channels) if channels > 1 else 1.0
     first, last = max(0, top - HALO), min(height, bottom + HALO)
     own = np.empty((last - first, width), np.float32)
     for y in range(first, last):
         inside = top <= y < bottom
         for x in range(width):
-            noise = variance[y, x]
-            away = 0.0
-            for k in range(channels):
-                off = frame[y, x, k] - expected[y, x, k]
-                away += off * off
-            value = 0.5 * (share * away / noise - offset)
+            bright, square = _apart(frame, expected, y, x)
+            away = bright * bright / variance[y, x, 0]
+            if channels > 1:
+                away += square / variance[y, x, 1]
+            value = 0.5 * (away - offset)
             mark = value > 0.0
             if mark:
                 value = min(value, cap)
                 value = min(value, -calm * math.log(restless[y, x] + 1e-3))
                 if value > 0.0:
-                    darker = 0.0
-                    for k in range(channels):
-                        darker += expected[y, x, k] - frame[y, x, k]
-                    if darker > 0.0 and shadowed(
+                    noise = variance[y, x, 0]
+                    if channels > 1:
+                        noise += variance[y, x, 1] * (channels - 1) / channels
+                    if bright < 0.0 and shadowed(
                         frame, expected, y, x, shade_spread * noise,
                         shade_least, shade_most, int(reach),
                     ):  # fmt: skip
@@ -155,39 +167,48 @@ def _edge(now):
 @njit(cache=True, nogil=True, fastmath=FAST)
 def learn(
     frame, expected, mask, raw, was, U, c, gain, variance, restless, support,
-    other, rival, top, bottom, tuning,
+    other, rival, top, bottom, turn, turns, tuning,
 ):  # fmt: skip
     """Let a band of the background follow a frame, where it is seen.
 
     Where it is not, the pixel's present value gathers support as a rival of the plate,
-    by majority vote; it takes over when it was seen `stand` times as often.
+    by majority vote; it takes over when it was seen `stand` times as often. Of large
+    frames, rows take turns.
     """
     height, width, channels = frame.shape
     ranks = U.shape[0]
-    memory, blink, stand, most, floor, relative = tuning
+    memory, blink, stand, most, floor, relative, hue_floor = tuning
     for y in range(top, bottom):
+        if y % turns != turn:
+            continue
         for x in range(width):
             restless[y, x] += blink * ((raw[y, x] != was[y, x]) - restless[y, x])
             was[y, x] = raw[y, x]
-            noise = variance[y, x]
+            noise = variance[y, x, 0]
+            if channels > 1:
+                noise += variance[y, x, 1] * (channels - 1) / channels
+            limit = 3.0 * math.sqrt(noise)
             if not mask[y, x]:
                 seen = support[y, x]
                 step = max(1.0 / (seen + 1.0), memory)
-                square = 0.0
-                bright = 0.0
+                level = 0.0
+                bright, hue = _apart(frame, expected, y, x)
                 for k in range(channels):
                     off = frame[y, x, k] - expected[y, x, k]
-                    square += off * off
-                    bright += expected[y, x, k]
-                    limit = 3.0 * math.sqrt(noise)
+                    level += expected[y, x, k]
                     off = min(max(off, -limit), limit)
                     U[0, y, x, k] += step * off / c[0]
                     for j in range(1, ranks):
                         U[j, y, x, k] += gain[j] * off
-                square = min(square / channels, 9.0 * noise)
-                bright *= relative / channels
-                least = floor + bright * bright
-                variance[y, x] = max(noise + max(step, 0.02) * (square - noise), least)
+                level *= relative / channels
+                fast = max(step, 0.02)
+                now = variance[y, x, 0]
+                now += fast * (min(bright * bright, 9.0 * now) - now)
+                variance[y, x, 0] = max(now, floor + level * level)
+                if channels > 1:
+                    now = variance[y, x, 1]
+                    now += fast * (min(hue / (channels - 1), 9.0 * now) - now)
+                    variance[y, x, 1] = max(now, hue_floor)
                 support[y, x] = min(seen + 1.0, most)
                 rival[y, x] = max(rival[y, x] - 1.0, 0.0)
                 continue
@@ -348,32 +369,25 @@ def coordinates(basis, values, scale, ridge, start):
     """
     ranks, count = basis.shape
     c = start.copy()
-    G = np.empty((ranks, ranks))
-    g = np.empty(ranks)
+    weighed = np.empty_like(basis)
+    weight = np.empty(count)
     for turn in range(9):
-        G[:] = 0.0
-        g[:] = 0.0
-        for j in range(ranks):
-            G[j, j] = ridge[j] + 1e-9
-            g[j] = ridge[j] * start[j]
+        fit = np.dot(c, basis)
         for i in range(count):
-            fit = 0.0
-            for j in range(ranks):
-                fit += c[j] * basis[j, i]
-            away = (values[i] - fit) / scale[i]
+            away = (values[i] - fit[i]) / scale[i]
             if turn < 5:
-                weight = 1.0 / max(abs(away), 1.0)
+                weight[i] = 1.0 / max(abs(away), 1.0)
             else:
-                weight = 1.0 / (1.0 + away * away / 9.0)
-                weight *= weight
-            weight /= scale[i] * scale[i]
-            for j in range(ranks):
-                part = weight * basis[j, i]
-                g[j] += part * values[i]
-                for k in range(j + 1):
-                    G[j, k] += part * basis[k, i]
+                near = 1.0 / (1.0 + away * away / 9.0)
+                weight[i] = near * near
+            weight[i] /= scale[i] * scale[i]
         for j in range(ranks):
-            for k in range(j):
-                G[k, j] = G[j, k]
+            for i in range(count):
+                weighed[j, i] = weight[i] * basis[j, i]
+        G = np.dot(weighed, basis.T)
+        g = np.dot(weighed, values)
+        for j in range(ranks):
+            G[j, j] += ridge[j] + 1e-9
+            g[j] += ridge[j] * start[j]
         c = np.linalg.solve(G, g)
     return c

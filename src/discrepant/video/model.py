@@ -19,30 +19,34 @@ class Tuning:
     Chosen on walkers pasted into a street, a motorway and a tree in the wind.
     """
 
+    large: int = 500_000  # pixels beyond which rows learn in turns
     start: int = 12  # frames before the first plate: a walker leaves his place
-    samples: int = 3000  # pixels that tell the light; more tell no more
+    samples: int = 2400  # pixels that tell the light; more tell no more
     look: int = 36  # frames of a file or an array that are looked at beforehand
     look_ahead: int = 600  # of the first so many: light and things change with time
     window: int = 32  # frames in which a pattern of change shows
     patterns: int = 3  # most of them
-    stands_out: float = 4.0  # times the edge of the noise's eigenvalues
+    stands_out: float = 10.0  # times the edge of the noise's eigenvalues
     stiff: float = 0.003  # how firmly the light is even, beside what pixels say
     memory: float = 1 / 150  # share of a frame in a settled plate
     offset: float = 9.0  # squared distance at which the odds are even
+    hue_offset: float = 3.0  # more where hue has its say
     cap: float = 6.0  # no pixel says more than e⁶ : 1
     time_weight: float = 1.0
     space_weight: float = 0.35
     rounds: int = 3
     shade_spread: float = 8.0
-    shade_least: float = 0.45
+    shade_least: float = 0.5
     shade_most: float = 0.97
     shade_reach: int = 1
     calm: float = 2.0
     half: float = 0.5
+    trims: int = 1
     blink: float = 1 / 50
     stand: float = 2.0  # a thing that stopped is background after twice the plate's age
     most: float = 150.0  # frames of age that count
     floor: float = 4.0  # least variance: rounding, compression
+    hue_floor: float = 8.0
     relative: float = 0.015  # least noise, of the brightness
     least: int = 12  # pixels of a thing
     evidence: float = 30.0  # log odds of a thing, together
@@ -119,8 +123,10 @@ class Background:
         self._inertia = np.eye(1)
         self._energy = np.zeros(0)
         t = tuning
+        self.turns = 1 if height * width <= t.large else 2
+        self._turn = 0
         self._learning = np.array(
-            [t.memory, t.blink, t.stand, t.most, t.floor, t.relative]
+            [t.memory * self.turns, t.blink, t.stand, t.most, t.floor, t.relative, t.hue_floor]
         )
         self.extend([(frame, None) for frame in first])
 
@@ -132,13 +138,15 @@ class Background:
     @property
     def noise(self) -> Array:
         """Standard deviation of each pixel's noise, in grey levels."""
-        return np.sqrt(self.variance)
+        channels = self.U.shape[-1]
+        hue = self.variance[..., 1] * ((channels - 1) / channels)
+        return np.sqrt(self.variance[..., 0] + hue)
 
     def locate(self, frame: Array) -> Place:
         """Return where a frame lies: coordinates, light, and residuals of samples."""
         from discrepant.video.kernels import coordinates
 
-        U, scale = self._sampled(self.U), np.sqrt(self._sampled(self._spread))
+        U, scale = self._sampled(self.U), self._sampled(self._spread)
         values = self._sampled(frame)
         bright = U[0] > DARK
         start = np.zeros(self.rank)
@@ -167,7 +175,7 @@ class Background:
 
     @property
     def _spread(self) -> Array:
-        return np.broadcast_to(self.variance[..., None], self.U.shape[1:])
+        return np.broadcast_to(self.noise[..., None], self.U.shape[1:])
 
     def _sampled(self, images: Array) -> Array:
         """Return the samples of an image, or of several, as one row each."""
@@ -200,11 +208,13 @@ class Background:
         kernels.learn(
             frame, expected, covered, raw, self.was, self.U,
             place.c.astype(np.float32), gain, self.variance, self.restless,
-            self.support, self.other, self.rival, *band, self._learning,
+            self.support, self.other, self.rival, *band,
+            self._turn % self.turns, self.turns, self._learning,
         )  # fmt: skip
 
     def gain_of(self, c: Array) -> Array:
         """Return how far each pattern moves per unit of residual (recursive LS)."""
+        self._turn += 1
         forget = 1 - self.tuning.memory
         self._inertia = forget * self._inertia + np.outer(c, c)
         if self.rank > 1:
@@ -247,7 +257,7 @@ class Background:
         """Forget patterns that no longer show."""
         if self.rank == 1:
             return
-        size = np.sqrt(((self.U[1:] ** 2).mean(axis=-1) / self.variance).mean((1, 2)))
+        size = np.sqrt(((self.U[1:] ** 2).mean(axis=-1) / self.noise**2).mean((1, 2)))
         keep = np.concatenate([[True], np.sqrt(self._energy) * size > 0.1])
         if not keep.all():
             self.U = np.ascontiguousarray(self.U[keep])
@@ -270,8 +280,6 @@ def _together(residuals: list[Array]) -> tuple[Array, Array]:
 
 def _first_plate(first: Array, places: Array, tuning: Tuning) -> tuple[Array, Array]:
     """Return the median of frames brought to one light, and a first noise."""
-    from scipy.ndimage import uniform_filter
-
     frames = first.astype(np.float32)
     some = frames.reshape(len(frames), -1, frames.shape[-1])[:, places].reshape(
         len(frames), -1
@@ -282,8 +290,18 @@ def _first_plate(first: Array, places: Array, tuning: Tuning) -> tuple[Array, Ar
         gains = np.median(some[:, bright] / middle[bright], axis=1)
         frames /= np.maximum(gains, 0.05)[:, None, None, None]
     plate = np.median(frames, axis=0)
-    steps = np.abs(np.diff(frames, axis=0)) if len(frames) > 1 else np.zeros_like(frames)
-    spread = np.median(steps, axis=0).mean(axis=-1) * 1.4826 / np.sqrt(2)
-    spread = uniform_filter(spread, 5)
     least = tuning.floor + (tuning.relative * plate.mean(axis=-1)) ** 2
-    return plate, np.maximum(spread**2, least).astype(np.float32)
+    variance = np.empty((*plate.shape[:2], 2), np.float32)
+    steps = np.diff(frames, axis=0)
+    bright = steps.mean(axis=-1, keepdims=True)
+    variance[..., 0] = np.maximum(_smooth_square(bright), least)
+    variance[..., 1] = np.maximum(_smooth_square(steps - bright), tuning.hue_floor)
+    return plate, variance
+
+
+def _smooth_square(steps: Array) -> Array:
+    """Return a pixel's variance from its steps in time, its neighbours' heard too."""
+    from scipy.ndimage import uniform_filter
+
+    spread = np.median(np.abs(steps), axis=0).mean(axis=-1) * 1.4826 / np.sqrt(2)
+    return np.asarray(uniform_filter(spread, 5) ** 2)

@@ -34,7 +34,7 @@ class Separator:
         self.scene = Background(first, age, tuning)
         shape = first.shape[1:]
         self.expected = np.empty(shape, np.float32)
-        self.front = Foreground(shape[:2], tuning)
+        self.front = Foreground(shape, tuning)
         threads = min(cpu_count(), max(1, shape[0] // BAND))
         edges = np.linspace(0, shape[0], threads + 1).astype(int)
         self._bands = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
