@@ -1,4 +1,4 @@
-"""Scenes with known masks, made of real footage: walkers of one on the ground of another.
+"""Scenes with known masks: walkers of one real video on the ground of another.
 
 The ground is a real camera's video from which all that moves was taken out: where
 something passes, the pixel shows what the same pixel showed at the nearest time when
@@ -30,6 +30,13 @@ class Scene:
     frames: np.ndarray
     truth: np.ndarray  # bool
     scored: np.ndarray = field(default_factory=lambda: np.arange(LENGTH)[SCORED])
+    window: tuple[slice, slice] = (slice(None), slice(None))
+
+    def f_measure(self, masks: np.ndarray) -> float:
+        """Return 2TP / (2TP + FP + FN) over the frames and the window that count."""
+        seen, true = (a[self.scored][:, *self.window] for a in (masks, self.truth))
+        hits = np.count_nonzero(seen & true)
+        return 2 * hits / max(1, np.count_nonzero(seen) + np.count_nonzero(true))
 
 
 def load(path: Path, *, height: int | None = None) -> np.ndarray:
@@ -68,9 +75,9 @@ def emptied(frames: np.ndarray) -> np.ndarray:
                 cv2.morphologyEx(
                     m.astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8)
                 ),
-                np.ones((9, 9), np.uint8),
+                np.ones((15, 15), np.uint8),
             )
-            for m in moving(frames, 18)
+            for m in moving(frames, 14)
         ]
     ).astype(bool)
     ground = frames.copy()
@@ -112,7 +119,7 @@ def walkers(frames: np.ndarray, area: tuple[int, int], most: int) -> list[np.nda
     ]
     films: list[np.ndarray] = []
     for start in range(0, len(frames) - 8, 6):
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(cuts[start])
+        count, labels = cv2.connectedComponents(cuts[start])
         for piece in range(1, count):
             film = _follow(frames, cuts, start, labels == piece, area)
             if len(film) >= 8:
@@ -168,7 +175,7 @@ def paste(frame, truth, sprite, foot, middle, shadow):
     """Lay one sprite with its shadow on a frame, both changed in place."""
     tall, wide = sprite.shape[:2]
     alpha = np.zeros(frame.shape[:2], np.float32)
-    top, left = int(round(foot - tall)), int(round(middle - wide / 2))
+    top, left = round(foot - tall), round(middle - wide / 2)
     r0, r1 = max(top, 0), min(top + tall, frame.shape[0])
     c0, c1 = max(left, 0), min(left + wide, frame.shape[1])
     if r0 >= r1 or c0 >= c1:
@@ -177,7 +184,9 @@ def paste(frame, truth, sprite, foot, middle, shadow):
     alpha[r0:r1, c0:c1] = piece[..., 3]
     if shadow:
         # The silhouette laid flat to the right of its feet.
-        lay = np.float32([[1, -0.9, left + 0.9 * tall], [0, 0.25, foot - 0.25 * tall - 2]])
+        lay = np.float32(
+            [[1, -0.9, left + 0.9 * tall], [0, 0.25, foot - 0.25 * tall - 2]]
+        )
         cast = cv2.warpAffine(
             np.ascontiguousarray(sprite[..., 3]), lay, frame.shape[1::-1]
         )
@@ -228,7 +237,11 @@ def sway(ground: np.ndarray, rng) -> np.ndarray:
         swing = np.sin(pace * time + np.arange(3)) * 1.6
         dy, dx = np.tensordot(fields, swing.astype(np.float32), axes=(1, 0)) * amount
         out[time] = cv2.remap(
-            ground[time], x + dx, y + dy, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT
+            ground[time],
+            x + dx,
+            y + dy,
+            cv2.INTER_LINEAR,
+            borderMode=cv2.BORDER_REFLECT,
         )
     return out
 
@@ -254,8 +267,13 @@ def composite(
     for turn, which in enumerate(chosen):
         film = films[which]
         scale = rng.uniform(0.22, 0.42) * rows / film.shape[1]
-        size = (max(8, round(film.shape[2] * scale)), max(8, round(film.shape[1] * scale)))
-        film = np.stack([cv2.resize(f, size, interpolation=cv2.INTER_AREA) for f in film])
+        size = (
+            max(8, round(film.shape[2] * scale)),
+            max(8, round(film.shape[1] * scale)),
+        )
+        film = np.stack(
+            [cv2.resize(f, size, interpolation=cv2.INTER_AREA) for f in film]
+        )
         paths.append((film, *_path(kind, turn, rows, columns, rng)))
     frames = np.empty_like(ground)
     truth = np.zeros(ground.shape[:3], bool)
@@ -289,10 +307,3 @@ def _path(kind, turn, rows, columns, rng):
     phase = rng.uniform(0, 1) + time / period
     middle = columns * (-0.15 + 1.3 * np.abs(2 * (phase % 1) - 1))
     return foot, middle
-
-
-def f_measure(scene: Scene, masks: np.ndarray) -> float:
-    """Return 2TP / (2TP + FP + FN) over the frames that count."""
-    seen, true = masks[scene.scored], scene.truth[scene.scored]
-    hits = np.count_nonzero(seen & true)
-    return float(2 * hits / max(1, np.count_nonzero(seen) + np.count_nonzero(true)))

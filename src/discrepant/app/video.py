@@ -189,9 +189,7 @@ class _Shown:
     def bytes(self, image: Array) -> Array:
         """Return an image in eight bits, of one or three channels."""
         grey = np.clip(np.rint(self.levels.grey(image, 0)), 0, 255).astype(np.uint8)
-        if grey.shape[2] in (1, 2):
-            return grey[..., 0]
-        return grey[..., :3]
+        return np.asarray(grey[..., 0] if grey.shape[2] < 3 else grey[..., :3])
 
 
 class _Writers:

@@ -2,9 +2,9 @@
 
 The latest rows are kept and split together, as `fit` would; older ones are forgotten.
 Between two fits each new row is only looked at: does the subspace explain most of its
-entries? A run of rows that it does not explain is a change of the scene. What was before
-is then dropped, and the new rows are fitted at once, and again as they become more, until
-they are explained.
+entries? A run of rows that it does not explain is a change of the scene. What was
+before is then dropped, and the new rows are fitted as soon as there are enough, and
+again as they become more.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """A made video of a street, with what moves in it known."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from discrepant.linalg import Array
@@ -44,8 +46,12 @@ def street(
         wind = np.sin(0.9 * time) * leaves[0] + np.cos(0.7 * time) * leaves[1]
         image[crown] += np.multiply.outer(12 * wind[crown], (0.6, 1.0, 0.5))
         for colour, middle, foot, long in _cars(time, count, rows, columns):
-            body = (np.abs(x - middle) < long / 2) & (y < foot) & (y > foot - 0.4 * long)
-            roof = (np.abs(x - middle) < long / 4) & (y < foot) & (y > foot - 0.65 * long)
+            body = (
+                (np.abs(x - middle) < long / 2) & (y < foot) & (y > foot - 0.4 * long)
+            )
+            roof = (
+                (np.abs(x - middle) < long / 4) & (y < foot) & (y > foot - 0.65 * long)
+            )
             shade = (np.abs(x - middle - 2) < long / 2) & (y >= foot) & (y < foot + 3)
             image[shade] *= 0.6
             image[body] = colour
@@ -79,7 +85,9 @@ def _plate(rows: int, columns: int, rng: np.random.Generator) -> Array:
     return np.asarray(image + 4 * grain)
 
 
-def _cars(time, count, rows, columns):  # type: ignore[no-untyped-def]
+def _cars(
+    time: int, count: int, rows: int, columns: int
+) -> Iterator[tuple[tuple[int, int, int], float, float, float]]:
     """Yield colour, middle, foot and length of each car."""
     share = time / max(count - 1, 1)
     halt = np.interp(share, [0, 0.35, 0.6, 1], [-0.15, 0.5, 0.5, 1.15])

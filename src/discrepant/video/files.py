@@ -42,6 +42,7 @@ class VideoFile:
         av = pyav()
         self.name = f"camera {path}" if isinstance(path, int) else path.name
         self.notes: list[str] = []
+        self.count: int | None
         self.path = path
         with self._opened() as container:
             stream = container.streams.video[0]
@@ -98,20 +99,39 @@ class VideoFile:
             )
 
     def some(self, count: int, of: int) -> list[Array]:
-        """Return frames spread over the first `of`, by jumping; fewer if need be."""
-        av = pyav()
-        found: list[Array] = []
+        """Return frames spread over the first `of`: by jumping, if there is where to.
+
+        A jump ends at a key frame; of a file with few of those, all is decoded.
+        """
         if isinstance(self.path, int) or not self.count:
-            return found
-        with self._opened() as container:
-            stream = container.streams.video[0]
-            length = min(of, self.count) / self.rate
-            for share in (np.arange(count) + 0.5) / count:
-                try:
-                    place = int((stream.start_time or 0) + share * length / stream.time_base)
-                    container.seek(place, stream=stream)
-                    found.append(_pixels(next(container.decode(video=0)), self.format))
-                except (av.error.FFmpegError, OSError, StopIteration):
+            return []
+        of = min(of, self.count)
+        with suppress(OSError, pyav().error.FFmpegError), self._opened() as container:
+            found = self._jumped(container, count, of)
+            if 2 * len(found) >= min(count, of):
+                return found
+        return self._strode(count, of)
+
+    def _jumped(self, container: Any, count: int, of: int) -> list[Array]:
+        stream = container.streams.video[0]
+        found: dict[int, Array] = {}
+        for share in (np.arange(count) + 0.5) / count:
+            seconds = share * of / self.rate
+            place = (stream.start_time or 0) + seconds / stream.time_base
+            container.seek(int(place), stream=stream)
+            frame = next(container.decode(video=0), None)
+            if frame is not None and frame.pts not in found:
+                found[frame.pts] = _pixels(frame, self.format)
+        return list(found.values())
+
+    def _strode(self, count: int, of: int) -> list[Array]:
+        wanted = set(np.linspace(0, of - 1, min(count, of)).astype(int).tolist())
+        found: list[Array] = []
+        with suppress(OSError, pyav().error.FFmpegError), self._opened() as container:
+            for number, frame in enumerate(container.decode(video=0)):
+                if number in wanted:
+                    found.append(_pixels(frame, self.format))
+                if number >= of:
                     break
         return found
 
@@ -166,9 +186,8 @@ def _image(path: Path) -> Array:
 
     try:
         with Image.open(path) as image:
-            if image.mode not in ("L", "I;16", "F", "RGB"):
-                image = image.convert("RGB")
-            return np.asarray(image)
+            plain = image.mode in ("L", "I;16", "F", "RGB")
+            return np.asarray(image if plain else image.convert("RGB"))
     except (UnidentifiedImageError, OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read as an image: {error}.") from None
 
@@ -177,7 +196,8 @@ class RawFrames:
     """Raw frames from a pipe: uint8, grey or RGB, of a size that must be told."""
 
     def __init__(self, pipe: BinaryIO, width: int, height: int, channels: int) -> None:
-        self.name, self.notes, self.rate, self.count = "pipe", list[str](), RATE, None
+        self.name, self.notes, self.rate = "pipe", list[str](), RATE
+        self.count: int | None = None
         self.pipe = pipe
         self.shape = (height, width) if channels == 1 else (height, width, channels)
 

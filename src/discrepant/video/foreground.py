@@ -25,9 +25,11 @@ class Foreground:
         self._sums = np.empty((runs, 3))
         t = self._tuning = tuning
         offset = t.offset + (t.hue_offset if channels > 1 else 0.0)
+        spread = t.shade_spread if channels > 1 else t.shade_grey
         self._judging = np.array(
             [offset, t.cap, t.time_weight, t.space_weight, t.rounds,
-             t.shade_spread, t.shade_least, t.shade_most, t.shade_reach, t.calm]
+             spread, t.shade_least, t.shade_most, t.shade_reach, t.calm,
+             t.shade_noise]
         )  # fmt: skip
 
     def around(self, band: tuple[int, int]) -> tuple[int, int]:
@@ -50,13 +52,14 @@ class Foreground:
         from discrepant.video import kernels
 
         t = self._tuning
-        limits = (t.least, t.evidence, t.thick, t.hole)
+        hole = max(t.least_hole, t.hole * self.mask.size)
+        limits = (t.least, t.evidence, t.thick, hole)
+        starts, ends, rows, parent = self._runs
         kernels.tidy(
-            self.belief, self.odds, self.covered, *limits, *self._runs, self._sums
-        )
+            self.belief, self.odds, self.covered, *limits,
+            starts, ends, rows, parent, self._sums,
+        )  # fmt: skip
         kernels.trim(frame, expected, self.covered, t.half, self.mask)
-        for _ in range(t.trims - 1):
-            kernels.trim(frame, expected, self.mask.copy(), t.half, self.mask)
         self.belief, self._before = self._before, self.belief
 
     def probability(self) -> Array:
@@ -65,7 +68,7 @@ class Foreground:
 
     def belief_bytes(self) -> Array:
         """Return the last belief in eight bits, for keeping."""
-        return np.rint((self._before + 1) * 127.5).astype(np.uint8)
+        return np.asarray(np.rint((self._before + 1) * 127.5), np.uint8)
 
 
 def probability(belief: Array) -> Array:

@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,7 +41,8 @@ class ArraySource:
                 f"channels); this array is of shape {frames.shape}."
             )
         self.name, self.rate, self.notes = "array", RATE, list[str]()
-        self.frames, self.count = frames, len(frames)
+        self.frames = frames
+        self.count: int | None = len(frames)
 
     def __iter__(self) -> Iterator[Array]:
         return iter(self.frames)
@@ -58,7 +59,8 @@ class IterableSource:
 
     def __init__(self, frames: Iterable[Any]) -> None:
         self.name, self.rate, self.notes = "stream", RATE, list[str]()
-        self.frames, self.count = frames, None
+        self.frames = frames
+        self.count: int | None = None
 
     def __iter__(self) -> Iterator[Array]:
         return map(np.asarray, self.frames)
@@ -78,21 +80,24 @@ def open_frames(frames: Any) -> tuple[Source, bool]:
     if isinstance(frames, int) and not isinstance(frames, bool):
         return VideoFile(frames), False
     if hasattr(frames, "shape") and hasattr(frames, "dtype"):
-        return ArraySource(frames if hasattr(frames, "ndim") else np.asarray(frames)), True
+        return ArraySource(frames), True
     if isinstance(frames, list | tuple):
         shapes = {np.shape(frame) for frame in frames}
         if len(shapes) > 1:
-            raise InputError(_sizes(*sorted(shapes)[:2]))
+            one, other = sorted(shapes)[:2]
+            raise InputError(_sizes(one, other))
         return ArraySource(np.asarray(frames)), True
     if isinstance(frames, Iterable):
         return IterableSource(frames), False
     raise InputError(
-        "Frames are needed: an array, the path of a video or of a folder of images, the "
-        f"number of a camera, or an iterator of arrays; got {type(frames).__name__}."
+        "Frames are needed: an array, the path of a video or of a folder of images, "
+        f"the number of a camera, or an iterator of arrays; got {type(frames).__name__}."
     )
 
 
-def _sizes(one: tuple[int, ...], other: tuple[int, ...], number: int | None = None) -> str:
+def _sizes(
+    one: tuple[int, ...], other: tuple[int, ...], number: int | None = None
+) -> str:
     where = "" if number is None else f" at frame {number}"
     return (
         f"The frames change their size{where}, from {_size(one)} to {_size(other)}; "
@@ -121,7 +126,9 @@ class Levels:
     def of(cls, first: list[Array]) -> "Levels":
         """Read the scale off the first frames."""
         shape, dtype = first[0].shape, first[0].dtype
-        if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (1, 2, 3, 4)):
+        if len(shape) not in (2, 3) or (
+            len(shape) == 3 and shape[2] not in (1, 2, 3, 4)
+        ):
             raise InputError(
                 f"A frame is (rows, columns) or (rows, columns, channels), with up to "
                 f"four channels; this one is of shape {shape}."
@@ -140,16 +147,22 @@ class Levels:
         low = min(low, 0.0)
         return cls(shape, dtype, float(low), float((high - low) or 1.0) / 255)
 
-    def grey(self, frame: Array, number: int) -> Array:
-        """Return a frame as (rows, columns, channels), uint8 or float32."""
+    def grey(self, frame: Array, number: int, before: Array | None = None) -> Array:
+        """Return a frame as (rows, columns, channels), uint8 or float32.
+
+        What is missing (NaN) is as it was `before`.
+        """
         if frame.shape != self.shape:
             raise InputError(_sizes(self.shape, frame.shape, number))
         if frame.dtype == np.uint8 and self.dtype == np.uint8:
             values = np.ascontiguousarray(frame)
         else:
             values = ((frame - self.low) / self.unit).astype(np.float32)
-            values = np.nan_to_num(values, copy=False, nan=0.0, posinf=255, neginf=0)
-        return values.reshape(*self.shape[:2], -1)
+        values = values.reshape(*self.shape[:2], -1)
+        if values.dtype != np.uint8 and not np.isfinite(values).all():
+            fill = np.zeros_like(values) if before is None else before
+            values = np.where(np.isfinite(values), values, fill)
+        return values
 
     def back(self, values: Array) -> Array:
         """Return grey levels in the type, shape and unit of the frames."""
@@ -162,7 +175,7 @@ class Levels:
         return np.clip(np.rint(given), limits.min, limits.max).astype(self.dtype)
 
 
-def ahead(frames: Iterable[Array], depth: int = 4) -> Iterator[Array]:
+def ahead(frames: Iterable[Array], depth: int = 4) -> Generator[Array]:
     """Yield frames that another thread fetches meanwhile, a few ahead."""
     held: queue.Queue[Any] = queue.Queue(depth)
     done = threading.Event()

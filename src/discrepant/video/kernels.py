@@ -47,8 +47,7 @@ def expect(U, c, light, across, out, top, bottom):
 def shadowed(frame, expected, y, x, spread, least, most, reach):
     """Return whether a darker pixel is the background in less light.
 
-    In a window around it one factor must take background to frame as closely as the
-    noise allows, in every channel.
+    One factor must take its surroundings to the frame as closely as noise allows.
     """
     height, width, channels = frame.shape
     y0, y1 = max(0, y - reach), min(height, y + reach + 1)
@@ -98,7 +97,7 @@ def judge(
     """
     height, width, channels = frame.shape
     offset, cap, time_weight, space_weight, rounds = tuning[:5]
-    shade_spread, shade_least, shade_most, reach, calm = tuning[5:10]
+    shade_spread, shade_least, shade_most, reach, calm, shade_noise = tuning[5:11]
     first, last = max(0, top - HALO), min(height, bottom + HALO)
     own = np.empty((last - first, width), np.float32)
     for y in range(first, last):
@@ -118,7 +117,7 @@ def judge(
                     if channels > 1:
                         noise += variance[y, x, 1] * (channels - 1) / channels
                     if bright < 0.0 and shadowed(
-                        frame, expected, y, x, shade_spread * noise,
+                        frame, expected, y, x, shade_spread * min(noise, shade_noise),
                         shade_least, shade_most, int(reach),
                     ):  # fmt: skip
                         value = -1.0
@@ -175,9 +174,9 @@ def learn(
     by majority vote; it takes over when it was seen `stand` times as often. Of large
     frames, rows take turns.
     """
-    height, width, channels = frame.shape
+    width, channels = frame.shape[1:]
     ranks = U.shape[0]
-    memory, blink, stand, most, floor, relative, hue_floor = tuning
+    memory, blink, stand, most, floor, relative, hue_floor, unrest = tuning
     for y in range(top, bottom):
         if y % turns != turn:
             continue
@@ -212,6 +211,14 @@ def learn(
                 support[y, x] = min(seen + 1.0, most)
                 rival[y, x] = max(rival[y, x] - 1.0, 0.0)
                 continue
+            if restless[y, x] > unrest:  # no thing comes and goes so often: it sways
+                bright, hue = _apart(frame, expected, y, x)
+                now = variance[y, x, 0]
+                variance[y, x, 0] += 0.05 * (min(bright * bright, 25.0 * now) - now)
+                if channels > 1:
+                    now = variance[y, x, 1]
+                    hue /= channels - 1
+                    variance[y, x, 1] += 0.05 * (min(hue, 25.0 * now) - now)
             away = 0.0
             for k in range(channels):
                 off = frame[y, x, k] - expected[y, x, k]

@@ -1,7 +1,8 @@
 """The background of a fixed camera, followed frame by frame.
 
-Frames are a plate in the present light, patterns of its changes (flicker, a lamp, waves)
-whose number follows the scene, noise of each pixel's own size, and what passes in front.
+A frame is a plate in the present light, patterns of its changes (flicker, a lamp,
+waves) whose number follows the scene, noise of each pixel's own size, and what is in
+front of it all.
 """
 
 from dataclasses import dataclass
@@ -16,43 +17,54 @@ from discrepant.linalg import Array
 class Tuning:
     """The constants of the model, in grey levels of 0 to 255 where they have a unit.
 
-    Chosen on walkers pasted into a street, a motorway and a tree in the wind.
+    Chosen on walkers pasted into a street, grey and in colour, and before a tree in the
+    wind; none matters much within a third of its value.
     """
 
-    large: int = 500_000  # pixels beyond which rows learn in turns
+    # What is looked at.
     start: int = 12  # frames before the first plate: a walker leaves his place
-    samples: int = 2400  # pixels that tell the light; more tell no more
     look: int = 36  # frames of a file or an array that are looked at beforehand
     look_ahead: int = 600  # of the first so many: light and things change with time
-    window: int = 32  # frames in which a pattern of change shows
+    samples: int = 2400  # values that tell the light; more tell no more
+    large: int = 500_000  # pixels beyond which rows learn in turns
+    # The light, and patterns of change.
+    light_modes: tuple[int, int] = (4, 3)  # cosines down and across
+    stiff: float = 0.003  # how firmly the light is even, beside what the samples say
+    window: int = 32  # frames in which a pattern shows
     patterns: int = 3  # most of them
     stands_out: float = 10.0  # times the edge of the noise's eigenvalues
-    stiff: float = 0.003  # how firmly the light is even, beside what pixels say
-    memory: float = 1 / 150  # share of a frame in a settled plate
-    offset: float = 9.0  # squared distance at which the odds are even
-    hue_offset: float = 3.0  # more where hue has its say
+    # The odds of a pixel.
+    offset: float = 9.0  # squared distance, in sigmas, at which they are even
+    hue_offset: float = 3.0  # more where hue has its say: two numbers more
     cap: float = 6.0  # no pixel says more than e⁶ : 1
-    time_weight: float = 1.0
-    space_weight: float = 0.35
+    calm: float = 2.0  # and a restless one no more than this many powers of its rate
+    floor: float = 4.0  # least variance of brightness: rounding, compression
+    relative: float = 0.015  # and least sigma, of the brightness itself
+    hue_floor: float = 8.0  # least variance of hue, which files keep at half size
+    # What neighbours say.
+    time_weight: float = 1.0  # of what was believed a frame ago
+    space_weight: float = 0.35  # of each of eight neighbours, in every round
     rounds: int = 3
-    shade_spread: float = 8.0
+    # A shadow: the background times a factor, up to noise, in a window.
     shade_least: float = 0.5
     shade_most: float = 0.97
-    shade_reach: int = 1
-    calm: float = 2.0
-    half: float = 0.5
-    trims: int = 1
-    blink: float = 1 / 50
+    shade_reach: int = 1  # pixels to each side: penumbras are narrow
+    shade_spread: float = 8.0  # times the noise's variance that may be left
+    shade_grey: float = 3.0  # and without colour, where a plain coat is much alike
+    shade_noise: float = 25.0  # most variance: beyond, all would pass for shadow
+    # Whole things.
+    least: int = 12  # pixels
+    evidence: float = 30.0  # log odds, together
+    thick: float = 1.7  # pixels: an edge that trembles is thinner
+    hole: float = 4e-4  # of the picture that is closed as a hole, and no less than
+    least_hole: int = 60  # pixels
+    half: float = 0.4  # of the contrast inside, which a pixel at the border must have
+    # Learning.
+    memory: float = 1 / 150  # share of a frame in a settled plate
+    blink: float = 1 / 50  # share of a frame in the rate of flips
+    unrest: float = 0.2  # flips a frame, from which on a pixel sways
     stand: float = 2.0  # a thing that stopped is background after twice the plate's age
     most: float = 150.0  # frames of age that count
-    floor: float = 4.0  # least variance: rounding, compression
-    hue_floor: float = 8.0
-    relative: float = 0.015  # least noise, of the brightness
-    least: int = 12  # pixels of a thing
-    evidence: float = 30.0  # log odds of a thing, together
-    thick: float = 1.7
-    hole: int = 60  # pixels of a hole that is closed
-    light_modes: tuple[int, int] = (4, 3)  # cosines down and across, of the light
 
 
 TUNING = Tuning()
@@ -126,7 +138,16 @@ class Background:
         self.turns = 1 if height * width <= t.large else 2
         self._turn = 0
         self._learning = np.array(
-            [t.memory * self.turns, t.blink, t.stand, t.most, t.floor, t.relative, t.hue_floor]
+            [
+                t.memory * self.turns,
+                t.blink,
+                t.stand,
+                t.most,
+                t.floor,
+                t.relative,
+                t.hue_floor,
+                t.unrest,
+            ]
         )
         self.extend([(frame, None) for frame in first])
 
@@ -140,7 +161,7 @@ class Background:
         """Standard deviation of each pixel's noise, in grey levels."""
         channels = self.U.shape[-1]
         hue = self.variance[..., 1] * ((channels - 1) / channels)
-        return np.sqrt(self.variance[..., 0] + hue)
+        return np.asarray(np.sqrt(self.variance[..., 0] + hue))
 
     def locate(self, frame: Array) -> Place:
         """Return where a frame lies: coordinates, light, and residuals of samples."""
@@ -266,8 +287,9 @@ class Background:
 
 
 def _together(residuals: list[Array]) -> tuple[Array, Array]:
-    """Return eigenvalues of the residuals' Gram matrix over the noise's edge, and for
-    each frame its part in their vectors.
+    """Return how far eigenvalues of residuals stand out, and each frame's part in them.
+
+    They are those of the Gram matrix, over the edge of what noise alone would give.
     """
     Z = np.stack(residuals)
     Z = np.where(np.abs(Z) < 6, np.clip(Z, -3, 3), 0.0)

@@ -7,6 +7,7 @@ from discrepant.linalg import Array
 EVERY = 5  # frames between two looks
 SIDE = 96  # rows and columns of the small picture that is looked at, about
 PART = 0.2  # share of looks with a shift from which on it is said
+CLOSER = 0.7  # of the difference that may be left
 LOOKS = 6  # less say nothing
 
 
@@ -15,9 +16,7 @@ class Steadiness:
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.step = max(1, min(shape[:2]) // SIDE)
-        self.rows, self.columns = (
-            side // self.step for side in shape[:2]
-        )
+        self.rows, self.columns = (side // self.step for side in shape[:2])
         window = np.hanning(self.rows)[:, None] * np.hanning(self.columns)
         self._window = window.astype(np.float32)
         self._before: Array | None = None
@@ -41,29 +40,37 @@ class Steadiness:
         if len(self.shifts) < LOOKS or len(moved) < PART * len(self.shifts):
             return None
         return (
-            f"The camera seems to move: in {len(moved)} of {len(self.shifts)} looks the "
-            f"whole picture had shifted within {EVERY} frames, by {np.median(moved):.0f} "
-            "pixels as a rule. Background and foreground are told apart for a fixed "
-            "camera only; stabilise the video first."
+            f"The camera seems to move: in {len(moved)} of {len(self.shifts)} looks "
+            f"the whole picture had shifted within {EVERY} frames, by "
+            f"{np.median(moved):.0f} pixels as a rule. Background and foreground are "
+            "told apart for a fixed camera only; stabilise the video first."
         )
 
     def _small(self, frame: Array) -> Array:
         cut = frame[: self.rows * self.step, : self.columns * self.step]
         grey = cut.mean(axis=-1, dtype=np.float32)
         blocks = grey.reshape(self.rows, self.step, self.columns, self.step)
-        small = blocks.mean(axis=(1, 3))
-        spectrum = np.fft.rfft2((small - small.mean()) * self._window)
-        return np.asarray(spectrum)
+        return np.asarray(blocks.mean(axis=(1, 3)))
 
     def _shift(self, one: Array, two: Array) -> float:
-        """Return how far the second picture is from the first; zero if in doubt."""
-        cross = one * np.conj(two)
+        """Return how far the second picture is from the first; zero if in doubt.
+
+        A shift counts if undoing it brings most of the picture closer.
+        """
+        spectra = [np.fft.rfft2((a - a.mean()) * self._window) for a in (one, two)]
+        cross = spectra[0] * np.conj(spectra[1])
         size = np.abs(cross)
         if not size.max() > 0:
             return 0.0
-        peaks = np.fft.irfft2(cross / (size + 1e-3 * size.max()))
+        peaks = np.fft.irfft2(cross / (size + 1e-3 * size.max()), one.shape)
         place = np.unravel_index(np.argmax(peaks), peaks.shape)
-        if peaks[place] < 6 * np.abs(peaks).mean() or peaks[place] < 1.5 * peaks[0, 0]:
+        down, right = (
+            int(p - n if p > n // 2 else p)
+            for p, n in zip(place, peaks.shape, strict=True)
+        )
+        if (down, right) == (0, 0) or max(abs(down), abs(right)) > min(one.shape) // 3:
             return 0.0
-        away = [min(p, n - p) for p, n in zip(place, peaks.shape, strict=True)]
-        return float(np.hypot(*away))
+        back = np.roll(two, (down, right), axis=(0, 1))
+        inner = np.s_[abs(down) : -abs(down) or None, abs(right) : -abs(right) or None]
+        before, after = (np.median(np.abs(a - one)[inner]) for a in (two, back))
+        return float(np.hypot(down, right)) if after < CLOSER * before else 0.0

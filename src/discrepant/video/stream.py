@@ -160,11 +160,11 @@ class Stream:
 
     def judged(self) -> Iterator[tuple[int, Array, Place]]:
         """Yield the number of a frame, the frame and its place, as `work` holds it."""
-        number = 0
+        number, grey = 0, None
         try:
             for frames in (self._first, self._frames):
                 for frame in frames:
-                    grey = self.levels.grey(frame, number)
+                    grey = self.levels.grey(frame, number, grey)
                     self._steady.look(grey)
                     yield number, frame, self.work.judge(grey)
                     number += 1
