@@ -8,9 +8,9 @@
     python benchmarks/video.py stream       RobustPCA.partial_fit on an exact stream
 
 Rivals: OpenCV's MOG2, KNN, CNT and GSOC with their defaults, shadows that they name
-not counted as foreground, and the temporal median of the whole video with the threshold
-that is best in hindsight. Each is scored as it is and after a 5×5 median, and the better
-of the two counts. Footage: `--footage`, by default ../shared/data/video.
+not counted as foreground, and the temporal median of the whole video with the
+threshold that is best in hindsight. Each is scored as it is and after a 5×5 median, and
+the better of the two counts. Footage: `--footage`, by default ../shared/data/video.
 """
 
 import argparse

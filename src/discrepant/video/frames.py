@@ -91,7 +91,8 @@ def open_frames(frames: Any) -> tuple[Source, bool]:
         return IterableSource(frames), False
     raise InputError(
         "Frames are needed: an array, the path of a video or of a folder of images, "
-        f"the number of a camera, or an iterator of arrays; got {type(frames).__name__}."
+        "the number of a camera, or an iterator of arrays; got "
+        f"{type(frames).__name__}."
     )
 
 
