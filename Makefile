@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-slow lint format clean
+.PHONY: demo test test-slow docs lint format clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp
@@ -14,6 +14,11 @@ test: .venv/dev.stamp lint
 
 test-slow: .venv/dev.stamp
 	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m law --hypothesis-profile=long -n 2
+
+docs: .venv/docs.stamp
+	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -37,6 +42,11 @@ format: .venv/dev.stamp
 	$(INSTALL) --editable ".[dev]"
 	@touch $@ .venv/demo.stamp
 
+.venv/docs.stamp: .venv/dev.stamp
+	@echo "Installing what the documentation is built with into .venv ..."
+	$(INSTALL) --editable ".[dev,docs]"
+	@touch $@
+
 clean:
-	rm -rf .venv demo build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv demo build dist docs/_build docs/api docs/gallery .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

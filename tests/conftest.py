@@ -5,6 +5,14 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Laws (marked so): some 200 examples in all in every run, always the same; 5,000 new
+# ones with --hypothesis-profile=long.
+CALM = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("short", max_examples=8, derandomize=True, **CALM)
+settings.register_profile("long", max_examples=200, **CALM)
+settings.load_profile("short")
 
 # Tests run side by side, one process a core: more threads of BLAS would only wait.
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discrepant.app.cli import in_flags
+from discrepant.app.cli import app
+from discrepant.app.speech import in_flags
 from discrepant.paper.problems import corrupted_matrix
 
 
@@ -160,7 +161,7 @@ def test_help_names_every_command(discrepant, tmp_path):
     ],
 )
 def test_mistakes_are_told_in_the_words_of_the_command_line(said, shown):
-    assert in_flags(said) == shown
+    assert in_flags(said, app) == shown
 
 
 def test_what_belongs_to_other_commands_is_refused_in_flags(discrepant, tmp_path):

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors progress checks linalg labels result outputs plotting
+        errors compiled progress checks memory linalg labels result outputs plotting
         paper matrix table image video experiments app __main__
     """,
     "paper": """
@@ -22,17 +22,18 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra polish steps dual split integrator noise
-        solve door caveats tracking estimator
+        observed solve door asked caveats inputs fitted tracking estimator
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
+    "matrix.observed": "kernels entries directions fit split solve",
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
-        rules learning judging numbers sheet rewrite result verdict door cleaner view
-        plot svg report
+        rules bends learning judging numbers sheet rewrite result verdict door cleaner
+        view plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
-    "image.files": "picture pillow tiff formats",
+    "image.files": "logs picture pillow tiff formats",
     "image.restore": """
         kernels patch_kernels smooth likelihood lines judge mode detect screen borders
         tone patches contexts clusters graphic rounds tile tiles planes
@@ -50,9 +51,10 @@ ORDER = {
         photographs images
     """,
     "app": """
-        interrupt talk summary restore clean demo pca reproduce video options
+        interrupt summary restore clean demo pca reproduce video server options speech
         video_command cli
     """,
+    "app.server": "outcome pictures tables jobs guard site launch command",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

@@ -25,7 +25,7 @@ def found(made):
 
 
 def test_the_made_street_is_told_apart(made, found):
-    frames, truth = made
+    truth = made[1]
     assert f_measure(found.foreground, truth) > 0.9
     assert found.foreground.shape == truth.shape
     assert found.foreground.dtype == bool
@@ -76,7 +76,9 @@ def test_units_do_not_matter(made, found, kind):
     other = separate(frames)
     assert other.background[0].dtype == kind
     assert f_measure(other.foreground, found.foreground) > 0.95
-    assert np.median(other.noise) == pytest.approx(100 * np.median(found.noise), rel=0.2)
+    assert np.median(other.noise) == pytest.approx(
+        100 * np.median(found.noise), rel=0.2
+    )
 
 
 def test_grey_and_missing_pixels(made):

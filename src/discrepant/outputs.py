@@ -1,4 +1,9 @@
-"""Results reach their folder whole or not at all, and overwrite nothing unasked."""
+"""Results reach their folder whole or not at all, and overwrite nothing unasked.
+
+They are written to a scratch folder beside their place and moved there at the end. The
+folder is held by a lock for as long as its run lives: one that no lock holds was left
+by a run that was killed, and the next run removes it.
+"""
 
 import errno
 import json
@@ -8,9 +13,19 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from discrepant.checks import reason_of
 from discrepant.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where an open file cannot be removed
+    fcntl = None  # type: ignore[assignment]
+
+SCRATCH = ".discrepant-"
+LOCK, OLD = ".lock", ".old"  # inside a scratch folder, beside the results
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @contextmanager
@@ -34,51 +49,125 @@ def staged(
     keep : Path, optional
         A file that is never replaced: the input.
     """
-    taken = [name for name in names if (directory / name).exists()]
-    if keep is not None and any(_same(directory / name, keep) for name in taken):
-        raise InputError(
-            f"{keep} would be overwritten by its own result; choose another folder."
-        )
-    if taken and not overwrite:
-        raise InputError(
-            f"{directory / taken[0]} exists already; choose another folder or pass "
-            "overwrite=True."
-        )
-    made = _first_missing(directory)
-    try:
+    with _told(directory, all_of_them=True):
+        _check_free(directory, names, overwrite, keep)
+        made = _first_missing(directory)
         directory.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".discrepant-", dir=directory))
-    except OSError as error:
-        raise InputError(
-            f"{directory} cannot be written to: {error.strerror or error}."
-        ) from None
+        _remove_left(directory)
+        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=directory))
+    lock: IO[bytes] | None = None
     done = False
     try:
-        yield scratch
-        for path in sorted(scratch.iterdir()):
-            os.replace(path, directory / path.name)
+        with _told(directory):
+            lock = _locked(scratch)
+            yield scratch
+            _move(scratch, directory, overwrite)
         done = True
-    except OSError as error:
-        if not _about_writing(error, directory):
-            raise
-        raise InputError(
-            f"Writing to {directory} failed: {error.strerror or error}."
-        ) from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        if lock is not None:
+            lock.close()
         if not done and made is not None:
             _remove_if_empty(directory, made)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write readable JSON."""
+    """Write readable JSON; what is not UTF-8 in the name of a file is escaped."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=float)
-    path.write_text(text + "\n", encoding="utf-8")
+    path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+
+
+def _check_free(
+    directory: Path, names: Sequence[str], overwrite: bool, keep: Path | None
+) -> None:
+    taken = [name for name in names if os.path.lexists(directory / name)]
+    for name in taken:
+        if (directory / name).is_dir():
+            raise InputError(
+                f"{directory / name} is a folder, and a file is to be written there; "
+                "choose another place."
+            )
+    if keep is not None and any(_same(directory / name, keep) for name in taken):
+        raise InputError(
+            f"{keep} would be overwritten by its own result; choose another folder."
+        )
+    if taken and not overwrite:
+        raise InputError(_exists(directory / taken[0]))
+
+
+def _exists(path: Path) -> str:
+    return f"{path} exists already; choose another folder or pass overwrite=True."
+
+
+def _move(scratch: Path, directory: Path, overwrite: bool) -> None:
+    """Move all files to their places, or, if one cannot be moved, none.
+
+    What is replaced is kept until all are in place.
+    """
+    files = sorted(p for p in scratch.iterdir() if p.name not in (LOCK, OLD))
+    old = scratch / OLD
+    old.mkdir()
+    placed: list[Path] = []
+    try:
+        for path in files:
+            target = directory / path.name
+            if os.path.lexists(target):
+                if not overwrite:  # of a run at the same time
+                    raise InputError(_exists(target))
+                _copy(target, old / path.name)
+            if overwrite:
+                os.replace(path, target)
+            else:
+                _place(path, target)
+            placed.append(target)
+    except BaseException:
+        for target in placed:
+            before = old / target.name
+            if before.exists():
+                os.replace(before, target)
+            else:
+                target.unlink(missing_ok=True)
+        raise
+
+
+def _place(path: Path, target: Path) -> None:
+    """Move a file to where there is none; of two runs at once, one succeeds."""
+    try:
+        os.link(path, target)
+    except FileExistsError:
+        raise InputError(_exists(target)) from None
+    except OSError:  # a file system without links
+        os.replace(path, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+@contextmanager
+def _told(directory: Path, all_of_them: bool = False) -> Iterator[None]:
+    """Say in a sentence what is wrong with the folder of the results."""
+    try:
+        yield
+    except OSError as error:
+        if not (all_of_them or _about_writing(error, directory)):
+            raise
+        if error.errno is None:  # so NumPy tells of a full disk
+            raise InputError(
+                f"Writing to {directory} failed; its disk is full, or nearly so "
+                f"({reason_of(error)})."
+            ) from None
+        raise InputError(
+            f"{directory} cannot be written to: {error.strerror or error}."
+        ) from None
 
 
 def _about_writing(error: OSError, directory: Path) -> bool:
     """Whether the disk is full, or the file of the error lies in the folder."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+    if error.errno in FULL or "requested and" in str(error):
         return True
     names = (error.filename, error.filename2)
     return any(
@@ -88,8 +177,35 @@ def _about_writing(error: OSError, directory: Path) -> bool:
     )
 
 
+def _locked(scratch: Path) -> IO[bytes] | None:
+    """Hold a lock on a scratch folder, from the moment that it is there to be seen."""
+    if fcntl is None:
+        return None
+    unseen = scratch / f"{LOCK}-made"
+    file = unseen.open("wb")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # a file system without locks
+        file.close()
+        unseen.unlink()
+        return None
+    unseen.rename(scratch / LOCK)
+    return file
+
+
+def _remove_left(directory: Path) -> None:
+    """Remove what runs that were killed have left."""
+    for lock in directory.glob(f"{SCRATCH}*/{LOCK}") if fcntl is not None else ():
+        try:
+            with lock.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:  # its run is at work, or it is gone
+            continue
+
+
 def _same(first: Path, second: Path) -> bool:
-    return second.exists() and first.samefile(second)
+    return second.exists() and first.exists() and first.samefile(second)
 
 
 def _first_missing(directory: Path) -> Path | None:

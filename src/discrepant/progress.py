@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from discrepant.errors import InputError
+
 Progress = Callable[[float, str], bool | None]
 Report = Callable[[float, str], bool]  # True: go on
 
@@ -46,6 +48,8 @@ def reporting(progress: bool | Progress | None, description: str) -> Iterator[Wa
     if callable(progress):
         yield Watch(progress)
         return
+    if not isinstance(progress, int | None):  # True and False are, too
+        raise InputError("progress must be True, False, None or a function.")
     if not progress:
         yield Watch(lambda share, note: None)
         return

@@ -1,16 +1,15 @@
 """The command line: arguments in, reports printed. The work is done by its siblings."""
 
 import csv
-import re
 import sys
-import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from discrepant import __version__
 from discrepant.app.options import (
+    Decimal,
     Header,
     Index,
     Key,
@@ -22,9 +21,10 @@ from discrepant.app.options import (
     Seed,
     Solver,
 )
-from discrepant.app.talk import complain as _complain
-from discrepant.app.talk import terminal as _terminal
+from discrepant.app.server.command import serve
+from discrepant.app.speech import complain, on_terminal, run_command
 from discrepant.app.video_command import video
+from discrepant.checks import check_number
 from discrepant.errors import InputError
 
 app = typer.Typer(
@@ -65,7 +65,7 @@ def demo(
     """
     from discrepant.app.demo import demo as run
 
-    report = run(output, seed=seed, overwrite=overwrite, progress=_terminal())
+    report = run(output, seed=seed, overwrite=overwrite, progress=on_terminal())
     typer.echo(str(report))
 
 
@@ -90,6 +90,7 @@ def clean(
     header: Header = None,
     index: Index = None,
     key: Key = None,
+    decimal: Decimal = None,
     sheet: Annotated[
         str | None, typer.Option(help="Excel: the name of the sheet; else the first.")
     ] = None,
@@ -118,18 +119,19 @@ def clean(
             header=header,
             index=index,
             key=key,
+            decimal=decimal,
             sheet=sheet,
             seed=seed,
             overwrite=overwrite,
-            progress=_terminal(),
+            progress=on_terminal(),
         )
     except KeyboardInterrupt:
-        _complain("interrupted; nothing was written.")
+        complain("interrupted; nothing was written.")
         raise typer.Exit(130) from None
     for caveat in report.caveats:
-        _complain(caveat)
+        complain(caveat)
     if report.no_picture:
-        _complain(f"no picture: {report.no_picture}")
+        complain(f"no picture: {report.no_picture}")
     typer.echo(str(report))
 
 
@@ -160,6 +162,7 @@ def pca(
     header: Header = None,
     index: Index = None,
     key: Key = None,
+    decimal: Decimal = None,
     solver: Annotated[
         Solver, typer.Option(help="The quick integrator, or the paper's own descent.")
     ] = Solver.implicit,
@@ -195,15 +198,16 @@ def pca(
         header=header,
         index=index,
         key=key,
-        memory_limit=None if memory is None else int(memory * 1e9),
+        decimal=decimal,
+        memory_limit=_bytes(memory),
         seed=seed,
         overwrite=overwrite,
-        progress=_terminal(),
+        progress=on_terminal(),
     )
     for warning in report.warnings:
-        _complain(warning)
+        complain(warning)
     if report.no_picture:
-        _complain(f"no picture: {report.no_picture}")
+        complain(f"no picture: {report.no_picture}")
     typer.echo(str(report))
 
 
@@ -258,7 +262,7 @@ def restore(
         time_limit,
     )
     jobs = plan(files, output, options)
-    with interruptible(_terminal(), "Restoring", _complain) as progress:
+    with interruptible(on_terminal(), "Restoring", complain) as progress:
         report = restore_files(jobs, options, progress=progress, tell=typer.echo)
     if len(jobs) == 1 and report.failures:
         raise InputError(next(iter(report.failures.values())))
@@ -306,16 +310,17 @@ def reproduce(
             seed=seed,
             jobs=jobs,
             overwrite=overwrite,
-            progress=_terminal(),
+            progress=on_terminal(),
         )
     except KeyboardInterrupt:
-        _complain("interrupted; the same command goes on from here.")
+        complain("interrupted; the same command goes on from here.")
         raise typer.Exit(130) from None
     typer.echo(str(report))
     if sys.stdout.isatty():
         typer.echo(f"Written to {output}: {', '.join(report.files)}.")
 
 
+app.command()(serve)
 app.command()(video)
 
 
@@ -332,6 +337,13 @@ def _number_or(name: str, text: str, *words: str) -> float | str:
         ) from None
 
 
+def _bytes(gigabytes: float | None) -> int | None:
+    if gigabytes is None:
+        return None
+    what = "a number of gigabytes, zero or more"
+    return int(1e9 * check_number("memory", gigabytes, what, lambda size: size >= 0))
+
+
 def _names(texts: list[str] | None) -> list[str] | None:
     """Return the names in lists like ``a,b``; quotes keep a comma in a name."""
     if not texts:
@@ -340,42 +352,9 @@ def _names(texts: list[str] | None) -> list[str] | None:
     return [cell.strip() for cell in cells if cell.strip()]
 
 
-def in_flags(sentence: str) -> str:
-    """Say a sentence about parameters in the words of the command line.
-
-    The functions behind the commands name parameters as Python does: ``key=``,
-    ``overwrite=True``, ``scale="paper"``, "jobs must be". Here they are options.
-    """
-    group: Any = typer.main.get_command(app)
-    flags = {
-        option.name: max(option.opts, key=len)
-        for command in group.commands.values()
-        for option in command.params
-        if option.param_type_name == "option"
-    }
-    name = rf"\b({'|'.join(flags)})"
-    sentence = re.sub(
-        rf"pass {name}=False", lambda m: f"leave out {flags[m[1]]}", sentence
-    )
-    sentence = re.sub(rf'{name}="(\w+)"', lambda m: f"{flags[m[1]]} {m[2]}", sentence)
-    sentence = re.sub(rf"{name}=(True\b)?", lambda m: flags[m[1]], sentence)
-    return re.sub(rf"^{name}(?= must be)", lambda m: flags[m[1]], sentence)
-
-
 def main() -> None:
     """Run the command line; a mistake is one sentence and exit code 2."""
-    warnings.showwarning = lambda message, *place: _complain(message)
-    try:
-        app()
-    except InputError as error:
-        _complain(in_flags(str(error)))
-        sys.exit(2)
-    except KeyboardInterrupt:
-        _complain("interrupted.")
-        sys.exit(130)
-    except MemoryError:
-        _complain("not enough memory for data of this size.")
-        sys.exit(2)
+    run_command(app)
 
 
 if __name__ == "__main__":

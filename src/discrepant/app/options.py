@@ -28,6 +28,10 @@ Index = Annotated[
     bool | None,
     typer.Option("--index/--no-index", help="The first column holds labels."),
 ]
+Decimal = Annotated[
+    str | None,
+    typer.Option(help="Text files: what stands before decimals, `.` or `,`."),
+]
 Key = Annotated[str | None, typer.Option(help="NPZ: the name of the array.")]
 Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
 

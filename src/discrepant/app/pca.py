@@ -95,6 +95,7 @@ def pca(
     header: bool | None = None,
     index: bool | None = None,
     key: str | None = None,
+    decimal: str | None = None,
     memory_limit: int | None = None,
     seed: int = 0,
     overwrite: bool = False,
@@ -105,8 +106,8 @@ def pca(
     Parameters
     ----------
     file : Path
-        A table; see `discrepant.table.files.read_table` for it, ``header``, ``index``
-        and ``key``.
+        A table; see `discrepant.table.files.read_table` for it, ``header``, ``index``,
+        ``key`` and ``decimal``.
     output : Path
         Folder for the results; made if needed.
     alpha, psd, solver, noise, fdr, max_iter, tol, memory_limit
@@ -130,7 +131,7 @@ def pca(
         random_state=seed,
         verbose=progress,
     )
-    table = read_table(file, header=header, index=index, key=key)
+    table = read_table(file, header=header, index=index, key=key, decimal=decimal)
     values = table.values
     parts = [f"{part}{table.suffix}" for part in ("low_rank", "sparse")]
     names = (*parts, "summary.json", "picture.png")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from discrepant.app.options import Output, Overwrite
-from discrepant.app.talk import complain, terminal
+from discrepant.app.speech import complain, on_terminal
 
 
 def video(
@@ -43,7 +43,7 @@ def video(
     from discrepant.app.interrupt import interruptible
     from discrepant.app.video import video as run
 
-    with interruptible(terminal(), "Separating", complain) as progress:
+    with interruptible(on_terminal(), "Separating", complain) as progress:
         report = run(
             file,
             output,

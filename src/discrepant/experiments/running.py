@@ -160,14 +160,15 @@ def _mark(task: Row) -> str:
 
 
 def _read(journal: Path | None) -> dict[str, Row]:
-    """Read what is done, leaving out a line that was cut short."""
+    """Read what is done, leaving out a line that was cut short or is no result."""
     done: dict[str, Row] = {}
     if journal is None or not journal.exists():
         return done
-    for line in journal.read_text(encoding="utf-8").splitlines():
+    for line in journal.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             mark, result = json.loads(line)
-        except ValueError:
+        except (ValueError, TypeError):
             continue
-        done[mark] = result
+        if isinstance(mark, str) and isinstance(result, dict):
+            done[mark] = result
     return done

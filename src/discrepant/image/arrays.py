@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discrepant.checks import check_whole, reason_of
 from discrepant.errors import InputError
 from discrepant.linalg import Array
 
@@ -24,6 +25,10 @@ def array_of(values: Any, what: str) -> Array:
         return np.asarray(values)
     except ValueError:
         raise InputError(f"{what} has rows of different lengths.") from None
+    except (TypeError, RuntimeError) as error:
+        raise InputError(
+            f"{what} cannot be read as an array: {reason_of(error)}."
+        ) from None
 
 
 def check_shape(values: Array) -> None:
@@ -72,6 +77,19 @@ def unit_image(image: ArrayLike) -> Array:
 def has_transparency(image: Array, channel_axis: int | None) -> bool:
     """Return whether an array looks like RGBA: integers, of four channels, last."""
     return image.dtype.kind in "ui" and channel_axis == 2 and image.shape[2] == 4
+
+
+def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Return floats as integers; what lies beyond their range becomes its end.
+
+    As floats, the ends of 64-bit integers lie beyond them: a cast alone would wrap.
+    """
+    ends = np.iinfo(dtype)
+    inside = (values > float(ends.min)) & (values < float(ends.max))
+    out: Array = np.rint(np.where(inside, values, 0.0)).astype(dtype)
+    out[values >= float(ends.max)] = ends.max
+    out[values <= float(ends.min)] = ends.min
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +151,10 @@ def _checked_axis(given: Array, channel_axis: int | None) -> int | None:
         raise InputError(
             f"An image of shape {given.shape} has channels: say by channel_axis where."
         )
-    if channel_axis not in range(-3, 3):
-        raise InputError(f"channel_axis must be -3 to 2, got {channel_axis!r}.")
-    return int(channel_axis) % 3
+    axis = check_whole(
+        "channel_axis", channel_axis, "-3 to 2", lambda axis: axis in range(-3, 3)
+    )
+    return axis % 3
 
 
 def _checked_mask(mask: Array, given: Array, axis: int | None) -> Array:

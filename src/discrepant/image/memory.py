@@ -1,9 +1,8 @@
 """How much memory there is, and whether an image fits into it."""
 
-import os
 from pathlib import Path
 
-from discrepant.errors import InputError
+from discrepant.memory import check_memory
 
 # What `restore` takes beside an image and its copy, in bytes.
 # For each value of a page: the signed corruption (4), the probability (4), and two
@@ -15,14 +14,6 @@ BYTES_PER_VALUE = 10
 # 1088×1088×3 with overlap: `python benchmarks/restore.py --large` prints the peak.
 TILE_BYTES_PER_VALUE = 250
 TILE_BYTES = 800_000_000
-
-
-def physical_memory() -> int | None:
-    """Return the bytes of memory of this machine, or None where they are not known."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def memory_needed(values: int, page: int, itemsize: int) -> int:
@@ -38,9 +29,4 @@ def memory_needed(values: int, page: int, itemsize: int) -> int:
 
 def check_room(path: Path, values: int, page: int, itemsize: int) -> None:
     """Refuse a file that does not fit into memory; see `memory_needed`."""
-    needed, there = memory_needed(values, page, itemsize), physical_memory()
-    if there is not None and needed > there:
-        raise InputError(
-            f"{path} needs some {needed / 2**30:.0f} GiB of memory, and this machine "
-            f"has {there / 2**30:.0f} GiB; cut it into parts."
-        )
+    check_memory(path, memory_needed(values, page, itemsize))

@@ -5,7 +5,15 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from discrepant.checks import check_choice, check_rates, check_square
+from discrepant.checks import (
+    check_callback,
+    check_choice,
+    check_flag,
+    check_rates,
+    check_seed,
+    check_square,
+    check_whole,
+)
 from discrepant.paper.descent import Callback
 from discrepant.paper.matrices import Descent, recover_by_descent
 from discrepant.paper.observation import checked_data
@@ -88,6 +96,11 @@ def recover(
     check_choice("solver", solver, SOLVERS)
     data, A = checked_data(y, operator)
     rules = checked_rules(stop)
+    check_flag("psd", psd)
+    check_seed(random_state)
+    check_callback("callback", callback)
+    if width is not None:
+        check_whole("width", width, "a whole number from 1", lambda count: count >= 1)
     check_rates(alpha, step, init_scale)
     check_square(A.signal_shape, psd)
     settings = Descent(alpha, step, init_scale, width, bool(psd), rules, callback)

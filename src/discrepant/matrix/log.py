@@ -36,7 +36,8 @@ class Log:
         self.steps.append(step)
         self.seconds.append(time.perf_counter() - self.started)
         if share is None:
-            share = math.log(max(step.residual, 1e-300)) / math.log(self.tol)
+            tol = min(self.tol, 0.5)
+            share = math.log(max(step.residual, 1e-300)) / math.log(tol)
         share = min(max(share, len(self.steps) / self.max_iter, 0.0), 1.0)
         note = f"rank {step.rank}, residual {step.residual:.1e}"
         self.stopped |= not self.report(share, note)

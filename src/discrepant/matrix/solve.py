@@ -1,12 +1,11 @@
 """One matrix, one answer: the exact solution where there is one, else a noisy fit."""
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from discrepant.checks import check_square
+from discrepant.checks import check_square, shown
 from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.matrix.integrator import HIGH_RANK, integrate
@@ -68,7 +67,7 @@ def solve(
     if convex or (sigma is not None and not sigma.any()):
         return _exact(program, settings, told, warm, rng, log)
     if sigma is not None:
-        _check_positive(sigma)
+        _check_told(sigma, scale.bound, float(np.finfo(rows.dtype).eps))
         return _noisy(program, settings, sigma, rng, log)
     first = integrate(
         program,
@@ -104,31 +103,41 @@ def _told_noise(noise: Any, columns: int) -> Array | None:
         if noise not in ("auto", "column"):
             raise InputError(
                 f'noise must be "auto", "column", or a number of zero or more, or one '
-                f"for each column, got {noise!r}."
+                f"for each column, got {shown(noise)}."
             )
         return None
-    if isinstance(noise, Real) and not isinstance(noise, bool):
-        sigma = np.full(columns, float(noise))
-    else:
-        try:
-            sigma = np.asarray(noise, np.float64)
-        except (TypeError, ValueError):
-            sigma = np.full(0, np.nan)
-        if sigma.shape != (columns,):
-            raise InputError(
-                f"noise must be a number or one for each of the {columns} columns, got "
-                f"{noise!r}."
-            )
+    try:
+        sigma = np.asarray(np.nan if isinstance(noise, bool) else noise, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        sigma = np.full(0, np.nan)
+    if sigma.ndim == 0:
+        sigma = np.full(columns, sigma)
+    if sigma.shape != (columns,):
+        raise InputError(
+            f"noise must be a number or one for each of the {columns} columns, got "
+            f"{shown(noise)}."
+        )
     if not (np.isfinite(sigma) & (sigma >= 0)).all():
-        raise InputError(f"noise must be zero or more everywhere, got {noise!r}.")
+        raise InputError(f"noise must be zero or more everywhere, got {shown(noise)}.")
     return sigma
 
 
-def _check_positive(sigma: Array) -> None:
+def _check_told(sigma: Array, bound: float, eps: float) -> None:
+    """Refuse noise that is none in some columns, or that the data cannot show."""
     if not (sigma > 0).all():
         raise InputError(
             "noise is zero for some columns and not for others; give every column a "
             "positive one, or noise=0 for a table without noise."
+        )
+    if (sigma < eps * bound).any():
+        raise InputError(
+            f"noise of {sigma.min():.3g} is below the rounding of entries of size "
+            f"{bound:.3g}; pass noise=0 for a table without noise."
+        )
+    if (sigma * eps > bound).any():
+        raise InputError(
+            f"noise of {sigma.max():.3g} hides entries of size {bound:.3g} altogether; "
+            "give it in the unit of the data."
         )
 
 

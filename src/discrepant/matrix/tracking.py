@@ -15,6 +15,8 @@ import numpy as np
 from discrepant.errors import InputError
 from discrepant.labels import Labels
 from discrepant.linalg import Array
+from discrepant.matrix.asked import check_asked
+from discrepant.matrix.inputs import validated
 from discrepant.paper.subspace import coordinates
 from discrepant.result import Result
 
@@ -113,17 +115,20 @@ class Tracking:
         y : None
             Ignored.
         """
-        if self.psd or self.solver != "implicit":
+        check_asked(self)
+        if self.missing == "unstored" or self.psd or self.solver != "implicit":
             raise InputError(
-                'partial_fit needs solver="implicit" and psd=False: rows of a stream '
-                "are no square matrix."
+                'partial_fit needs solver="implicit", missing="nan" and psd=False: '
+                "rows of a stream are dense, and no square matrix."
             )
         first = "_tracker" not in self.__dict__
         if first:
             self._forget()
-        rows = self._validated(X, reset=first)
+        rows = validated(self, X, reset=first)
         if first:
-            self._tracker = Tracker(self._split)
+            self._tracker = Tracker(
+                lambda latest: self._integrated(latest, self._rules(), None)
+            )
         self._tracker.update(rows)
         self.n_samples_seen_ = self._tracker.seen
         if self._tracker.found is not None:

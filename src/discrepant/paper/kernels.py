@@ -1,7 +1,8 @@
 """Compiled inner loops of the descent; importing this module loads the compiler."""
 
 import numpy as np
-from numba import njit
+
+from discrepant.compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.checks import check_whole
 from discrepant.linalg import Array
 
 
@@ -167,9 +167,10 @@ def _checked_width(width: int | None, most: int) -> int:
     """Default the width r′ to its most, and refuse what cannot be."""
     if width is None:
         return most
-    if not 1 <= width <= most:
-        raise InputError(
-            f"width must be between 1 and {most} for this matrix, got {width}; leave "
-            "it out to over-parameterise fully."
-        )
-    return width
+    return check_whole(
+        "width",
+        width,
+        f"a whole number between 1 and {most} for this matrix, or left out to "
+        "over-parameterise fully",
+        lambda columns: 1 <= columns <= most,
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+from discrepant.checks import check_number, shown
 from discrepant.errors import InputError
 from discrepant.result import Status
 
@@ -31,8 +32,7 @@ class Residual:
     tol: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tol, Real) or not self.tol >= 0:
-            raise InputError(f"tol must be zero or more, got {self.tol!r}.")
+        check_number("tol", self.tol, "zero or more", lambda tol: tol >= 0)
 
     def __call__(self, moment: Moment) -> Status | None:
         """Judge a moment of the run."""
@@ -53,7 +53,7 @@ class Steps:
 
     def __post_init__(self) -> None:
         if not isinstance(self.most, Real) or not self.most >= 1:
-            raise InputError(f"At least one step is needed, got {self.most!r}.")
+            raise InputError(f"At least one step is needed, got {shown(self.most)}.")
 
     def __call__(self, moment: Moment) -> Status | None:
         """Judge a moment of the run."""
@@ -92,7 +92,8 @@ def checked_rules(stop: Any) -> tuple[Rule, ...]:
         rules = tuple(stop) if isinstance(stop, Iterable) else (stop,)
     if not rules or not all(callable(rule) for rule in rules):
         raise InputError(
-            f"stop must be rules such as Steps(1000) or Residual(1e-3), got {stop!r}."
+            "stop must be rules such as Steps(1000) or Residual(1e-3), got "
+            f"{shown(stop)}."
         )
     endless = all(isinstance(rule, Residual) for rule in rules)
     return (*rules, DEFAULT_STOP[-1]) if endless else rules

@@ -4,21 +4,19 @@ The front door: any table is taken apart (`sheet`), its columns of numbers are l
 (`learning`) and judged (`judging`), and put together again with a verdict (`verdict`).
 """
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
+from discrepant.checks import check_flag, check_rate_of_flags, check_seed
 from discrepant.errors import InputError
 from discrepant.progress import Progress, Report, reporting
-from discrepant.table.judging import judge
 from discrepant.table.learning import learn
 from discrepant.table.odds import cutoff
 from discrepant.table.result import Cleaned
 from discrepant.table.rules import Rules
 from discrepant.table.sheet import Sheet, open_sheet
-from discrepant.table.verdict import verdict
+from discrepant.table.verdict import judge_sheet, threads, verdict
 
 
 def clean(
@@ -74,13 +72,15 @@ def clean(
     >>> found.flagged[["row", "column"]].values.tolist()
     [[7, 2]]
     """
-    check_fdr(fdr)
+    check_rate_of_flags(fdr)
+    check_flag("fill", fill)
+    check_seed(random_state)
     sheet = open_sheet(table, columns, drop)
     check_numbers(sheet)
     with reporting(progress, "Cleaning") as report:
         rules = learn_sheet(sheet, random_state, report)
-        judged = judge(sheet.values, rules, n_jobs=threads(), report=report)
-    return verdict(sheet, rules, judged, cutoff(judged.score, fdr), float(fdr), fill)
+        found = judge_sheet(sheet, rules, fill, report)
+    return verdict(sheet, rules, found, cutoff(found[0].score, fdr), float(fdr))
 
 
 def learn_sheet(sheet: Sheet, random_state: Any, report: Report | None) -> Rules:
@@ -88,17 +88,6 @@ def learn_sheet(sheet: Sheet, random_state: Any, report: Report | None) -> Rules
     named = tuple(sheet.fields[j].named for j in sheet.judged)
     rng = np.random.default_rng(random_state)
     return learn(sheet.values, rng=rng, n_jobs=threads(), named=named, report=report)
-
-
-def threads() -> int:
-    """Give the number of threads that judge rows: one a core."""
-    return int(effective_n_jobs(-1))
-
-
-def check_fdr(fdr: Any) -> None:
-    """Refuse a rate that is none."""
-    if not isinstance(fdr, Real) or isinstance(fdr, bool) or not 0 < float(fdr) < 1:
-        raise InputError(f"fdr must be a number between 0 and 1, got {fdr!r}.")
 
 
 def check_numbers(sheet: Sheet) -> None:

@@ -1,18 +1,21 @@
 """Tables in files: CSV, NPY, NPZ and Parquet, with their labels kept."""
 
-import csv
+import math
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
+from discrepant.checks import reason_of
 from discrepant.errors import InputError
 from discrepant.linalg import Array
-from discrepant.table.layout import MISSING, is_number, layout_of
+from discrepant.memory import check_honest, check_memory
+from discrepant.progress import StoppedError
+from discrepant.table.layout import MISSING, Layout, is_number, layout_of
 
 FORMATS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
 
@@ -77,6 +80,7 @@ def read_table(
     header: bool | None = None,
     index: bool | None = None,
     key: str | None = None,
+    decimal: str | None = None,
 ) -> Table:
     """Read a table of numbers.
 
@@ -89,6 +93,8 @@ def read_table(
         row labels; found out by itself if not said.
     key : str, optional
         Which array of an NPZ file is meant.
+    decimal : {".", ","}, optional
+        What stands before the decimals in a text file; found out by itself if not said.
     """
     suffix = path.suffix.lower()
     with reading(path, FORMATS):
@@ -100,7 +106,7 @@ def read_table(
         elif suffix == ".parquet":
             table = _read_parquet(path)
         else:
-            table = _read_csv(path, suffix, header, index)
+            table = _read_csv(path, suffix, header, index, decimal)
     if table.values.ndim != 2:
         raise InputError(
             f"{path.name} holds a {table.values.ndim}-D array; a table (2-D) is needed."
@@ -126,18 +132,19 @@ def reading(path: Path, formats: tuple[str, ...]) -> Iterator[None]:
         )
     try:
         yield
-    except InputError:
+    except (InputError, StoppedError):
         raise
     except PermissionError:
         raise InputError(f"{path} cannot be read: permission denied.") from None
-    except (
-        *(OSError, ValueError, EOFError, UnicodeError),
-        *(zipfile.BadZipFile, csv.Error),
-    ) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+    except MemoryError:
+        raise InputError(
+            f"{path} cannot be read: it is too large for memory."
+        ) from None
+    except Exception as error:  # readers raise anything on a damaged file
+        reason = reason_of(error)
         if "pickle" in reason or "Python objects" in reason:
             reason = "it holds Python objects, which are never loaded"
-        raise InputError(f"{path} cannot be read: {reason.rstrip('.')}.") from None
+        raise InputError(f"{path} cannot be read: {reason}.") from None
 
 
 def read_npz(path: Path, key: str | None) -> Table:
@@ -154,7 +161,46 @@ def read_npz(path: Path, key: str | None) -> Table:
             raise InputError(
                 f"{path.name} has no array named {key!r}; it has {', '.join(names)}."
             )
+        check_members(path, [f"{key}.npy"])
         return Table(archive[key], ".npz", key=key)
+
+
+def check_members(path: Path, names: list[str], times: int = 2) -> None:
+    """Refuse a zip file whose members declare more than it or memory can hold.
+
+    ``times`` is how often what they hold is held in memory.
+    """
+    with zipfile.ZipFile(path) as archive:
+        declared = sum(
+            info.file_size for info in archive.infolist() if info.filename in names
+        )
+        check_honest(path, declared)
+        check_memory(path, times * declared)
+        for name in names:
+            if name.endswith(".npy") and name in archive.namelist():
+                with archive.open(name) as file:
+                    _check_header(path, file, archive.getinfo(name).file_size)
+
+
+def _check_header(path: Path, file: IO[bytes], size: int) -> None:
+    """Refuse an array that is larger than what holds it."""
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(np.lib.format.read_magic(file))
+    if read is None:
+        raise ValueError("its array is of an unknown version")
+    shape, _, dtype = read(file)
+    declared = math.prod(shape) * dtype.itemsize
+    if not dtype.hasobject and declared > size:
+        raise ValueError(f"it declares {declared:,} bytes and holds {size:,}")
+
+
+def check_cells(path: Path, laid: Layout) -> None:
+    """Refuse a text file whose short lines stand for more than memory can hold."""
+    with path.open("rb") as file:
+        lines = sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 22), b""))
+    check_memory(path, 16 * laid.width * lines)
 
 
 def read_parquet(path: Path) -> Any:
@@ -163,11 +209,15 @@ def read_parquet(path: Path) -> Any:
 
     try:
         import pyarrow
+        import pyarrow.parquet
     except ImportError:
         raise InputError(
             "Reading Parquet needs pyarrow: pip install 'discrepant[parquet]'."
         ) from None
     try:
+        declared = pyarrow.parquet.read_metadata(path)
+        cells = declared.num_rows * declared.num_columns
+        check_memory(path, 16 * cells)
         return pd.read_parquet(path)
     except pyarrow.ArrowException as error:
         raise ValueError(str(error)) from None
@@ -184,17 +234,23 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _read_csv(
-    path: Path, suffix: str, header: bool | None, index: bool | None
+    path: Path,
+    suffix: str,
+    header: bool | None,
+    index: bool | None,
+    decimal: str | None,
 ) -> Table:
     import pandas as pd
 
-    laid = layout_of(path, suffix, header, index)
+    laid = layout_of(path, suffix, header, index, decimal=decimal)
+    check_cells(path, laid)
     labelled = int(laid.index)
     missing: dict[Any, list[str]] = {i: MISSING for i in range(labelled, laid.width)}
     frame = pd.read_csv(
         path,
         sep=laid.separator,
         decimal=laid.decimal,
+        thousands="," if laid.grouped else None,
         header=None,
         skiprows=laid.before + 1 if laid.header else 0,
         index_col=0 if laid.index else None,

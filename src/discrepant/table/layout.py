@@ -2,10 +2,16 @@
 
 import csv
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import TextIO
 
+from discrepant.checks import check_choice
 from discrepant.errors import InputError
+
+LONGEST_LINE = 1 << 26  # characters; what is longer is no line of a table
 
 _WORDS = ("na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none")
 MISSING = ["", "NaN", "-NaN", *_WORDS, *map(str.upper, _WORDS), "Null", "None"]
@@ -16,7 +22,8 @@ class Layout:
     """Where the cells of a text file are; found from its first lines.
 
     ``first`` holds the cells of the first line, ``before`` counts the blank lines
-    above it, and ``width`` is the longest of the lines that were looked at.
+    above it, and ``width`` is the longest of the lines that were looked at. With
+    ``grouped`` commas stand between thousands.
     """
 
     separator: str
@@ -27,6 +34,7 @@ class Layout:
     before: int
     width: int
     encoding: str = "utf-8-sig"
+    grouped: bool = False
 
     def labels(self, path: Path, width: int) -> list[str]:
         """Return one label a column, the index too; columns are counted if none."""
@@ -51,6 +59,7 @@ def layout_of(
     *,
     mixed: bool = False,
     encoding: str = "utf-8-sig",
+    decimal: str | None = None,
 ) -> Layout:
     """Find out how a text file is laid out.
 
@@ -65,54 +74,64 @@ def layout_of(
         holds labels only if the cell above it is empty.
     encoding : str
         That of the file.
+    decimal : {".", ","}, optional
+        What stands before the decimals, if it is known.
     """
+    if decimal is not None:
+        check_choice("decimal", decimal, (".", ","))
     with path.open(encoding=encoding, newline="") as file:
-        raw = [line for line in (file.readline() for _ in range(30)) if line]
-    head = [line for line in raw if line.strip()][:20]
-    if not head:
-        raise InputError(f"{path.name} is empty.")
-    separator = _separator(head[0], suffix)
-    lines = list(csv.reader(head, delimiter=separator, skipinitialspace=mixed))
-    if all(len(line) == 1 for line in lines) and len(head[-1].split()) > 1:
-        raise InputError(
-            f"{path.name} has no commas, semicolons, tabs or bars between its cells; "
-            "save it with one of them."
-        )
-    comma = separator != "," and any(
-        re.fullmatch(r"\s*[+-]?\d+,\d+\s*", cell) for line in lines for cell in line
-    )
-    decimal = "," if comma else "."
+        raw = [line for line in (_line(file, path) for _ in range(30)) if line]
+        head = [line for line in raw if line.strip()][:20]
+        if not head:
+            raise InputError(f"{path.name} is empty.")
+        separator = _separator(head[0], suffix)
+        lines = list(csv.reader(head, delimiter=separator, skipinitialspace=mixed))
+        if all(len(line) == 1 for line in lines) and len(head[-1].split()) > 1:
+            raise InputError(
+                f"{path.name} has no commas, semicolons, tabs or bars between its "
+                "cells; save it with one of them."
+            )
+        mark, grouped = decimal or ".", False
+        if separator != ",":
+            later = (line.rstrip("\r\n").split(separator) for line in file)
+            mark, grouped = _marks(chain(lines, later), decimal, path)
     first, body = lines[0], lines[1:]
-    cornered = _is_cornered(first, body, decimal)
+    cornered = _is_cornered(first, body, mark)
+    numbered = not cornered and _is_numbered(first, body, mark, path, header)
     if header is None:
-        header = cornered or (
-            _stands_above(first, body, decimal)
-            if mixed
-            else any(not is_number(cell, decimal) for cell in first[1:] or first)
+        header = (
+            cornered
+            or numbered
+            or (
+                _stands_above(first, body, mark)
+                if mixed
+                else any(not is_number(cell, mark) for cell in first[1:] or first)
+            )
         )
     if index is None:
         below = [line[0] for line in lines[header:]]
-        words = sum(not is_number(cell, decimal) for cell in below)
+        words = sum(not is_number(cell, mark) for cell in below)
         texts = not mixed and 2 * words >= max(len(below), 1)
-        index = (cornered and header) or texts
+        index = (header and (cornered or (numbered and not mixed))) or texts
     if len(lines) <= header:
         raise InputError(f"{path.name} holds no rows below its labels.")
     return Layout(
         separator,
-        decimal,
+        mark,
         header,
         index,
         first,
         raw.index(head[0]),
         max(map(len, lines)),
         encoding,
+        grouped,
     )
 
 
 def is_number(cell: str, decimal: str) -> bool:
     """Tell whether a cell is a number or stands for a missing one."""
     text = cell.strip()
-    if text.lower() in {"", *_WORDS}:
+    if text.lower() in {"", *_WORDS} or (decimal == "." and _GROUPED.fullmatch(text)):
         return True
     try:
         float(text.replace(decimal, "."))
@@ -121,14 +140,84 @@ def is_number(cell: str, decimal: str) -> bool:
     return True
 
 
+def split(record: str, separator: str) -> tuple[list[str], bool]:
+    """Split a record into its cells as they stand, quotes and spaces included.
+
+    The second value tells whether the last cell has an open quote.
+    """
+    if '"' not in record:
+        return record.split(separator), False
+    cells: list[str] = []
+    start = 0
+    while True:
+        place = start
+        while record[place : place + 1] == " ":
+            place += 1
+        if record[place : place + 1] == '"':
+            place += 1
+            while True:
+                place = record.find('"', place)
+                if place < 0:
+                    return [*cells, record[start:]], True
+                if record[place + 1 : place + 2] != '"':
+                    break
+                place += 2
+        end = record.find(separator, place)
+        if end < 0:
+            return [*cells, record[start:]], False
+        cells.append(record[start:end])
+        start = end + 1
+
+
 def _separator(line: str, suffix: str) -> str:
     if suffix == ".tsv":
         return "\t"
 
-    def cells(mark: str) -> int:
-        return len(next(csv.reader([line], delimiter=mark)))
+    def cells(mark: str) -> int:  # csv.reader refuses a long line that has no mark
+        return len(split(line, mark)[0])
 
     return max(",;\t|", key=cells)  # on a tie the comma, which comes first
+
+
+def _line(file: TextIO, path: Path) -> str:
+    line = file.readline(LONGEST_LINE)
+    if len(line) == LONGEST_LINE:
+        raise InputError(f"{path.name} has a line too long for a table.")
+    return line
+
+
+# A comma before decimals beyond doubt: not three of them, or no thousands before it.
+_DECIMAL = re.compile(r"[+-]?(\d*,(\d{1,2}|\d{4,})|0\d*,\d+|\d{4,},\d+|\d*,\d+[eE].*)")
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+_POINT = re.compile(r"[+-]?\d*\.(\d{1,2}|\d{4,})([eE][+-]?\d+)?")
+
+
+def _marks(
+    lines: Iterable[list[str]], decimal: str | None, path: Path
+) -> tuple[str, bool]:
+    """Tell decimal commas from commas between thousands; 1,234 alone may be either.
+
+    Returns the decimal mark, and whether commas stand between thousands.
+    """
+    doubtful = ""
+    for cell in (cell.strip(' "') for line in lines for cell in line):
+        if "," in cell and _DECIMAL.fullmatch(cell):
+            return decimal or ",", False
+        if _GROUPED.fullmatch(cell):
+            if decimal == ",":
+                return decimal, False
+            if decimal == "." or "." in cell or cell.count(",") > 1:
+                return ".", True
+            doubtful = doubtful or cell
+        elif doubtful and _POINT.fullmatch(cell):
+            return ".", True
+    if doubtful:
+        plain = doubtful.replace(",", "")
+        raise InputError(
+            f"{path.name} holds {doubtful}, which may be {doubtful.replace(',', '.')} "
+            f"or {plain}; say which with decimal=: a comma, or a point."
+        )
+    return decimal or ".", False
 
 
 def _stands_above(first: list[str], body: list[list[str]], decimal: str) -> bool:
@@ -145,6 +234,62 @@ def _stands_above(first: list[str], body: list[list[str]], decimal: str) -> bool
             return True
     again = {cell for line in body for cell in line}
     return all(words) and not again & set(first)
+
+
+def _is_numbered(
+    first: list[str], body: list[list[str]], decimal: str, path: Path, told: bool | None
+) -> bool:
+    """Tell whether the first line holds numbers as labels, by the corner before them.
+
+    They all differ, none is missing, and the corner is a word that is not one of the
+    labels below it; or it is empty and there are words below. Where a word in the
+    corner is written as those below it, the first line may be a row like any other: if
+    numbers do not tell either, this is asked about.
+    """
+    corner, names = first[0].strip(), [cell.strip() for cell in first[1:]]
+    below = [line[0].strip() for line in body if line]
+    if not names or not below or told is not None or len(set(names)) < len(names):
+        return False
+    if not all(name and _is_value(name, decimal) for name in names):
+        return False
+    words = 2 * sum(not is_number(cell, decimal) for cell in below) >= len(below)
+    if not corner:
+        return words and all(below)
+    if is_number(corner, decimal):
+        return False
+    shapes = [_shape(cell) for cell in below]
+    if not words or 2 * shapes.count(_shape(corner)) < len(shapes):
+        return True
+    if len(names) == 1 or any(sign.isdigit() for sign in corner):  # r1 above r2
+        return False
+    rising = _rises(names, decimal)
+    rows = [_rises([cell.strip() for cell in line[1:]], decimal) for line in body]
+    if len(names) < 3 or rising == (2 * sum(rows) > len(rows)):
+        raise InputError(
+            f"The first line of {path.name} ({corner}, {names[0]}, …) may hold labels "
+            "or values; say which with header=True or header=False."
+        )
+    return rising
+
+
+def _is_value(cell: str, decimal: str) -> bool:
+    return is_number(cell, decimal) and cell.lower() not in _WORDS
+
+
+def _shape(cell: str) -> str:
+    """Return how a word is written: Spain as Aa, s12 as a9."""
+    cell = re.sub(r"[^\W\d_]", lambda m: "A" if m[0].isupper() else "a", cell)
+    return re.sub(r"(.)\1+", r"\1", re.sub(r"\d", "9", cell))
+
+
+def _rises(cells: list[str], decimal: str) -> bool:
+    """Tell whether numbers only grow, or only fall."""
+    try:
+        numbers = [float(cell.replace(decimal, ".")) for cell in cells]
+    except ValueError:
+        return False
+    steps = [after - before for before, after in pairwise(numbers)]
+    return all(step > 0 for step in steps) or all(step < 0 for step in steps)
 
 
 def _is_cornered(first: list[str], body: list[list[str]], decimal: str) -> bool:

@@ -2,6 +2,7 @@
 
 import io
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,15 @@ from typing import IO, Any
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.memory import check_memory
 from discrepant.progress import Report, StoppedError
-from discrepant.table.files import read_npz, read_parquet, reading
+from discrepant.table.files import (
+    check_cells,
+    check_members,
+    read_npz,
+    read_parquet,
+    reading,
+)
 from discrepant.table.layout import MISSING, layout_of
 from discrepant.table.verbatim import coded_columns, copy_changed
 
@@ -43,6 +51,7 @@ def read_mixed(
     index: bool | None = None,
     key: str | None = None,
     sheet: str | None = None,
+    decimal: str | None = None,
     progress: Report | None = None,
 ) -> Source:
     """Read a table whose columns may be of any type.
@@ -58,6 +67,8 @@ def read_mixed(
         Which array of an NPZ file is meant.
     sheet : str, optional
         Which sheet of a workbook is meant; the first, if not said.
+    decimal : {".", ","}, optional
+        What stands before the decimals in a text file; found out by itself if not said.
     progress : callable, optional
         Told ``(share, note)`` while a text file is read.
     """
@@ -72,7 +83,7 @@ def read_mixed(
             )
         if suffix == ".xlsx":
             return _workbook(path, sheet, header, index)
-        return _text(path, suffix, header, index, progress)
+        return _text(path, suffix, header, index, decimal, progress)
 
 
 def changed_cells(before: Any, after: Any, column: int) -> Any:
@@ -157,6 +168,7 @@ def _text(
     suffix: str,
     header: bool | None,
     index: bool | None,
+    decimal: str | None,
     progress: Report | None,
 ) -> Source:
     import pandas as pd
@@ -165,7 +177,10 @@ def _text(
     with path.open("rb") as start:
         if encoding != "utf-16" and b"\0" in start.read(1 << 16):
             raise InputError(f"{path} cannot be read: it is not a text file.")
-    laid = layout_of(path, suffix, header, index, mixed=True, encoding=encoding)
+    laid = layout_of(
+        *(path, suffix, header, index), mixed=True, encoding=encoding, decimal=decimal
+    )
+    check_cells(path, laid)
     labelled = int(laid.index)
     missing: dict[Any, list[str]] = {i: MISSING for i in range(labelled, laid.width)}
     names = [0] * labelled + coded_columns(path, laid)
@@ -240,6 +255,8 @@ def _workbook(
     import pandas as pd
 
     openpyxl = _openpyxl()
+    with zipfile.ZipFile(path) as archive:
+        check_members(path, archive.namelist(), times=10)
     try:
         book = openpyxl.load_workbook(path, data_only=True, read_only=True)
     except KeyError as error:
@@ -250,7 +267,9 @@ def _workbook(
             f"{path.name} has no sheet named {sheet!r}; it has {', '.join(names)}."
         )
     name = sheet or names[0]
-    cells = [list(row) for row in book[name].iter_rows(values_only=True)]
+    page = book[name]
+    page.reset_dimensions()  # which a file may declare as it likes
+    cells = [list(row) for row in page.iter_rows(values_only=True)]
     book.close()
     while cells and not any(_full(cell) for cell in cells[-1]):
         cells.pop()
@@ -259,6 +278,7 @@ def _workbook(
     )
     if not width:
         raise InputError(f"{path.name} is empty.")
+    check_memory(path, 24 * width * len(cells))
     cells = [(row + [None] * width)[:width] for row in cells]
     above = sum(1 for _ in _leading_blanks(cells))
     first = cells[above]

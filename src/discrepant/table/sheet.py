@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.checks import reason_of, shown, unmasked
 from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.table.numbers import Readout, Writing, read
@@ -110,7 +111,7 @@ def open_sheet(
         if bad is not None and bad.any():
             unreadable[j] = bad
             values[bad] = np.inf  # surely wrong
-    if plain is None or len(aside):
+    if plain is None or len(_kept(known)) < p:
         picked = arrays if plain is None else [plain[:, j] for j in _kept(known)]
         plain = np.column_stack(picked) if picked else np.zeros((n, 0))
     return Sheet(table, frame, tuple(known), plain, unreadable)
@@ -138,10 +139,7 @@ def as_frame(table: Any) -> Any:
         return _from_polars(table)
     if hasattr(table, "toarray"):
         raise InputError("The table is sparse; pass it as an array: table.toarray().")
-    if isinstance(table, np.ma.MaskedArray):
-        if table.dtype.kind in "iub":
-            table = table.astype(np.float64)
-        table = table.filled(np.nan) if table.dtype.kind == "f" else table.data
+    table = unmasked(table)
     if isinstance(table, list | tuple):
         return _from_lists(table)
     if isinstance(table, dict):
@@ -151,8 +149,9 @@ def as_frame(table: Any) -> Any:
     try:
         array = np.asarray(table)
     except (TypeError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"This cannot be read as a table: {reason}.") from None
+        raise InputError(
+            f"This cannot be read as a table: {reason_of(error)}."
+        ) from None
     if array.dtype.names is not None:
         raise InputError(
             "A structured array has fields instead of columns; pass "
@@ -219,7 +218,7 @@ def positions(frame: Any, labels: Any, parameter: str) -> set[int]:
             known = ", ".join(str(name) for name in names[:8])
             more = ", …" if len(names) > 8 else ""
             raise InputError(
-                f"{parameter}= names {label!r}, which is no column of the table "
+                f"{parameter}= names {shown(label)}, which is no column of the table "
                 f"({known}{more})."
             )
         found |= set(at)

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from discrepant.errors import InputError
-from discrepant.table.layout import Layout
+from discrepant.table.layout import Layout, split
 
 LOOKED_AT = 5000  # rows from which the way of writing a column is learned
 DECIMALS = 10  # beyond so many, a number was written by a machine, in full
@@ -75,35 +75,6 @@ def _records(file: TextIO, laid: Layout) -> Iterator[tuple[int | None, str]]:
         row += 1
     if parts:
         yield row, "".join(parts)
-
-
-def split(record: str, separator: str) -> tuple[list[str], bool]:
-    """Split a record into its cells as they stand, quotes and spaces included.
-
-    The second value tells whether the last cell has an open quote.
-    """
-    if '"' not in record:
-        return record.split(separator), False
-    cells: list[str] = []
-    start = 0
-    while True:
-        place = start
-        while record[place : place + 1] == " ":
-            place += 1
-        if record[place : place + 1] == '"':
-            place += 1
-            while True:
-                place = record.find('"', place)
-                if place < 0:
-                    return [*cells, record[start:]], True
-                if record[place + 1 : place + 2] != '"':
-                    break
-                place += 2
-        end = record.find(separator, place)
-        if end < 0:
-            return [*cells, record[start:]], False
-        cells.append(record[start:end])
-        start = end + 1
 
 
 def _changed(

@@ -13,7 +13,8 @@ so that threads share a frame. Importing this module loads the compiler.
 import math
 
 import numpy as np
-from numba import njit
+
+from discrepant.compiled import njit
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 WHITE = 255.0
@@ -45,10 +46,7 @@ def expect(U, c, light, across, out, top, bottom):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def shadowed(frame, expected, y, x, spread, least, most, reach):
-    """Return whether a darker pixel is the background in less light.
-
-    One factor must take its surroundings to the frame as closely as noise allows.
-    """
+    """Return whether one factor takes the background around a pixel to the frame."""
     height, width, channels = frame.shape
     y0, y1 = max(0, y - reach), min(height, y + reach + 1)
     x0, x1 = max(0, x - reach), min(width, x + reach + 1)

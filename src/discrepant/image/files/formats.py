@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from discrepant.checks import reason_of
 from discrepant.errors import InputError
 from discrepant.image.arrays import MOST_CHANNELS, has_transparency
 from discrepant.image.files.picture import Picture, upright
@@ -50,12 +51,18 @@ def read(path: Path) -> Picture:
             picture = read_tiff(path)
         else:
             picture = read_pillow(path, kind)
-    except (InputError, MemoryError):
+    except InputError:
         raise
+    except MemoryError:
+        raise InputError(
+            f"{path} cannot be read as {kind}: it is too large for memory, or damaged."
+        ) from None
     except ModuleNotFoundError:
         raise InputError(_MISSING) from None
     except Exception as error:  # readers raise anything on a broken file
-        raise InputError(f"{path} cannot be read as {kind}: {_why(error)}.") from None
+        raise InputError(
+            f"{path} cannot be read as {kind}: {reason_of(error)}."
+        ) from None
     native = picture.values.dtype.newbyteorder("=")
     turned = picture.orientation if picture.orientation in range(1, 9) else 1
     values = picture.values.astype(native, copy=False)
@@ -103,7 +110,7 @@ def write(path: Path, picture: Picture, values: Array) -> None:
         raise
     except Exception as error:  # writers raise anything on odd metadata
         raise InputError(
-            f"{path.name} cannot be written as {kind}: {_why(error)}."
+            f"{path.name} cannot be written as {kind}: {reason_of(error)}."
         ) from None
 
 
@@ -114,11 +121,6 @@ def _format(path: Path) -> str:
         raise InputError(
             f"{path.name}: the ending must be one of {', '.join(FORMATS)}."
         ) from None
-
-
-def _why(error: Exception) -> str:
-    """Return the first line of what went wrong, to stand within a sentence."""
-    return str(error).split("\n")[0].rstrip(".") or type(error).__name__
 
 
 def _check_installed(kind: str, picture: Picture) -> None:

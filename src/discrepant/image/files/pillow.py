@@ -1,5 +1,6 @@
 """PNG, JPEG and WebP files, by Pillow; deep PNG by imagecodecs."""
 
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.image.files.logs import listening
 from discrepant.image.files.picture import Picture
 from discrepant.image.memory import check_room
 from discrepant.linalg import Array
+from discrepant.memory import DEFLATE, check_honest
 
 # Pillow's names: modes without colours, all modes that are read, and the entries of
 # ``info`` that are handed on.
@@ -21,6 +24,9 @@ MODES = GREY | {"LA", "P", "PA", "RGB", "RGBA"}
 CARRIED = ("icc_profile", "exif", "dpi", "xmp", "comment")
 # Numbers and marks of the EXIF and PNG standards.
 ORIENTATION = 274
+# Values that one byte can stand for: of JPEG, 18 blocks of at least a bit each hold up
+# to 32×32 pixels of three channels.
+MOST_OF_A_BYTE = {"PNG": DEFLATE, "JPEG": 1400}
 EXIF_MARK = b"Exif\0\0"
 PNG_MARK = b"\x89PNG\r\n\x1a\n"
 
@@ -32,6 +38,9 @@ def read_pillow(path: Path, kind: str) -> Picture:
     with _of_any_size(), Image.open(path) as file:
         _check_supported(path, kind, file)
         size = file.width * file.height * len(file.getbands())
+        bits = min(_png_depth(path), 8) if kind == "PNG" else 8
+        if kind in MOST_OF_A_BYTE:  # a byte of WebP may stand for a whole picture
+            check_honest(path, size * bits // 8, MOST_OF_A_BYTE[kind])
         check_room(path, size, size, 2)
         file.load()
         # Of PNG Pillow reads colours of 16 bits as 8 bits, and ignores a grey that is
@@ -39,9 +48,7 @@ def read_pillow(path: Path, kind: str) -> Picture:
         keyed = "transparency" in file.info
         coded = kind == "PNG" and file.mode not in ("P", "PA")
         if coded and (keyed or (file.mode not in GREY and _png_depth(path) == 16)):
-            import imagecodecs
-
-            values = imagecodecs.png_decode(path.read_bytes())
+            values = _decoded_png(path)
         elif file.mode in ("P", "PA"):
             clear = keyed or file.mode == "PA"
             values = np.array(file.convert("RGBA" if clear else "RGB"))
@@ -143,6 +150,18 @@ def _of_any_size() -> Iterator[None]:
         yield
     finally:
         Image.MAX_IMAGE_PIXELS = limit
+
+
+def _decoded_png(path: Path) -> Array:
+    """Read a PNG file by imagecodecs, which only logs that pixels are damaged."""
+    import imagecodecs
+
+    with listening("imagecodecs", logging.WARNING) as heard:
+        values: Array = imagecodecs.png_decode(path.read_bytes())
+    damage = next((sentence for sentence in heard if "IDAT" in sentence), None)
+    if damage is not None:
+        raise ValueError(damage)
+    return values
 
 
 def _png_depth(path: Path) -> int:

@@ -1,6 +1,7 @@
 """TIFF files: pages, channels, colours and tags, kept as they were."""
 
 import math
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.image.files.logs import listening
 from discrepant.image.files.picture import Picture
 from discrepant.image.memory import check_room
 from discrepant.linalg import Array
@@ -44,7 +46,9 @@ def read_tiff(path: Path) -> Picture:
     """
     import tifffile
 
-    with tifffile.TiffFile(path) as file:
+    with listening("tifffile") as heard, tifffile.TiffFile(path) as file:
+        len(file.pages)  # looks for all of them, of which some may follow in a circle
+        _check_pages(path, heard)
         series = _only_series(path, file)
         page, axes, shape = series.keyframe, series.axes, series.shape
         _check_colours(path, page)
@@ -58,6 +62,11 @@ def read_tiff(path: Path) -> Picture:
         extra = _extra(file, series)
         orientation = page.tags.get(ORIENTATION)
         colours = page.colormap
+    _check_pages(path, heard)
+    if heard:
+        warnings.warn(
+            f"{path.name}: some of its tags cannot be read, and are lost.", stacklevel=3
+        )
     transparent = False
     if page.photometric == PALETTE:
         values = _coloured(values, colours)
@@ -106,6 +115,14 @@ def write_tiff(path: Path, picture: Picture, values: Array) -> None:
         for number, text in zip(extra["order"], extra["descriptions"], strict=True):
             options["description"] = text.encode() or None
             file.write(pages[number], metadata=None, **options)
+
+
+def _check_pages(path: Path, heard: list[str]) -> None:
+    """Refuse a file that lacks pages."""
+    if any("TiffPages" in sentence for sentence in heard):
+        raise InputError(
+            f"{path} is cut short or damaged: pages that it declares are not there."
+        )
 
 
 def _only_series(path: Path, file: Any) -> Any:

@@ -3,8 +3,8 @@
 import torch
 
 from discrepant.errors import InputError
-from discrepant.image.memory import physical_memory
 from discrepant.image.network.architecture import Network
+from discrepant.memory import available_memory
 
 # Floats held at once for each pixel, for each hidden channel and beside them; an upper
 # bound of what `python benchmarks/image.py --memory` measures from 256×256 on.
@@ -58,4 +58,4 @@ def _memory_there(device: torch.device) -> int | None:
     """Return the bytes of memory of a device, or None where they are not known."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
-    return physical_memory()
+    return available_memory()

@@ -1,13 +1,14 @@
 """Compiled inner loops of the network, imported when its first layer runs."""
 
-import numba
 import numpy as np
+
+from discrepant.compiled import njit
 
 # Sums may be taken in any order, so that they can be vectorised; NaN stays NaN.
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, fastmath=_REORDER)
 def norm_leak(
     x: np.ndarray,
     weight: np.ndarray,
@@ -59,7 +60,7 @@ def norm_leak(
                 out[c, height + 1, j] = out[c, height - 1, j]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, fastmath=_REORDER)
 def norm_leak_backward(
     grad: np.ndarray,
     x: np.ndarray,

@@ -8,11 +8,11 @@ Values judged clean are never touched. This is the door; the work is in `tiles`.
 
 import warnings
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from discrepant.checks import check_choice, check_number
 from discrepant.errors import InputError
 from discrepant.image.arrays import Stack
 from discrepant.image.restore.compressed import again_if_compressed
@@ -127,18 +127,15 @@ def restore(
     >>> int(np.abs(restore(spoiled).image.astype(int) - image).max()) <= 2
     True
     """
-    if quality not in QUALITIES:
-        raise InputError(f'quality must be "best" or "fast", got {quality!r}.')
-    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
-        raise InputError(f"time_limit must be a positive number, got {time_limit!r}.")
-    if not (isinstance(sensitivity, Real) and 0 < sensitivity <= 50):
-        raise InputError(
-            f"sensitivity must be a number above 0, up to 50, got {sensitivity!r}."
-        )
-    if gain is not None and not (isinstance(gain, Real) and gain > 0):
-        raise InputError(f"gain must be a positive number, got {gain!r}.")
-    if not (isinstance(read_noise, Real) and read_noise >= 0):
-        raise InputError(f"read_noise must be 0 or more, got {read_noise!r}.")
+    check_choice("quality", quality, tuple(reversed(QUALITIES)))
+    for name, value in (("time_limit", time_limit), ("gain", gain)):
+        if value is not None:
+            check_number(name, value, "a positive number", lambda given: given > 0)
+    check_number(
+        *("sensitivity", sensitivity, "a number above 0, up to 50"),
+        lambda given: 0 < given <= 50,
+    )
+    check_number("read_noise", read_noise, "0 or more", lambda given: given >= 0)
     stack = Stack.of(image, mask, channel_axis)
     colours = np.s_[..., : stack.colours]
     if stack.bad[colours].all():

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from discrepant.compiled import njit
 
 f4 = np.float32
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _bend_all(x: np.ndarray, tension: Any, out: np.ndarray) -> None:
     """Write ``Q x`` to ``out``, difference by difference."""
     rows, columns, channels = x.shape
@@ -57,7 +58,7 @@ def _bend_all(x: np.ndarray, tension: Any, out: np.ndarray) -> None:
                 w[i + 1, k] -= d[k]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def bend(x: np.ndarray, tension: Any, out: np.ndarray) -> None:
     """Write ``Q x`` to ``out``, channel by channel.
 
@@ -92,7 +93,7 @@ def bend(x: np.ndarray, tension: Any, out: np.ndarray) -> None:
         out[:, first + start : first + start + 2] = strip[:, start : start + 2]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def descend(
     x: np.ndarray,
     r: np.ndarray,
@@ -114,7 +115,7 @@ def descend(
     return total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def turn(r: np.ndarray, p: np.ndarray, diagonal: np.ndarray, keep: Any) -> None:
     """Turn the direction ``p`` to ``r / diagonal + keep p``."""
     for i in range(len(r)):
@@ -122,7 +123,7 @@ def turn(r: np.ndarray, p: np.ndarray, diagonal: np.ndarray, keep: Any) -> None:
             p[i, k] = r[i, k] / diagonal[i, k] + keep * p[i, k]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def pull(bent: np.ndarray, weight: np.ndarray, v: np.ndarray, stiffness: Any) -> float:
     """Turn ``Q v`` to ``A v = weight v + stiffness Q v``; return ``⟨v, A v⟩``."""
     total = 0.0
@@ -136,7 +137,7 @@ def pull(bent: np.ndarray, weight: np.ndarray, v: np.ndarray, stiffness: Any) ->
     return total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def mix(x: np.ndarray, P: np.ndarray) -> None:
     """Replace ``x`` of shape (n, channels) by ``x P``."""
     channels = len(P)
@@ -161,7 +162,7 @@ def mix(x: np.ndarray, P: np.ndarray) -> None:
             x[i, k] = row[k]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def ring_median(x: np.ndarray, out: np.ndarray) -> None:
     """Write the median of the eight neighbours of each value, the border mirrored."""
     rows, columns, channels = x.shape

@@ -1,12 +1,13 @@
 """Compiled inner loops of the patches, imported only when an image is restored."""
 
-import numba
 import numpy as np
+
+from discrepant.compiled import njit
 
 f4 = np.float32
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _similar(
     planes: np.ndarray,
     top: int,
@@ -70,7 +71,7 @@ def _similar(
     return q
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
     """Write the products of the rows of ``group``, two by two, over k columns."""
     for m in range(0, len(group), 2):
@@ -91,7 +92,7 @@ def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
             S[m + 1, r], S[m + 1, r + 1] = s10 / k, s11 / k
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def leave_one_out(
     x: np.ndarray,
     y: np.ndarray,

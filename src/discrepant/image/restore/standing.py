@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from discrepant.image.arrays import rounded
 from discrepant.image.restore.outliers import outliers
 from discrepant.image.restore.tiles import Mended
 from discrepant.linalg import Array
@@ -48,9 +49,10 @@ def with_outliers(
         )
         if more is None:
             continue
-        guess = np.rint(more.guess) if kind in "ui" else more.guess
         low, high = values[..., c].min(), values[..., c].max()
-        guess = np.clip(guess, low, high).astype(values.dtype)
+        guess = np.clip(more.guess, low, high)
+        whole = kind in "ui"
+        guess = rounded(guess, values.dtype) if whole else guess.astype(values.dtype)
         out[..., c] = np.where(more.mask, guess, out[..., c])
         mask[..., c] |= more.mask
         probability[..., c] = np.maximum(probability[..., c], more.probability)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.image.arrays import rounded
 from discrepant.linalg import Array
 
 
@@ -113,7 +114,7 @@ class Tone:
         if self.dtype.kind == "b":
             out = v > 0.5
         elif self.dtype.kind in "ui":
-            out = np.rint(v).astype(self.dtype)
+            out = rounded(v, self.dtype)
         else:
             out = v.astype(self.dtype)
         return out

@@ -5,7 +5,8 @@
 from math import exp, lgamma, log, pi, sqrt
 
 import numpy as np
-from numba import njit
+
+from discrepant.compiled import njit
 
 
 @njit(cache=True, nogil=True)

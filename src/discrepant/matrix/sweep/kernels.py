@@ -16,7 +16,7 @@ is all there is to it: S then absorbs the residual and M = 0.
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
 
-from numba import njit
+from discrepant.compiled import njit
 
 # NaN must keep its meaning, so only these liberties are granted to the compiler.
 kernel = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})

@@ -64,7 +64,7 @@ def robust_step(
             g = max(f * off[j], one)
             # Nothing pulls by more than a cell in the last bin.
             residual[j] = e * (last * g / max(t, last * g))
-            place[j] = min(fine * (t / (reach * g + t)), top)
+            place[j] = min(top, fine * (t / (reach * g + t)))  # top for NaN, too
             o = one if t > limit * g else zero
             outside[j] += o
             beyond += o
@@ -123,13 +123,13 @@ def left_out(
             e = abs(clipped(z[j], unit, one) * a * second[0, j] - L[j])
             std = s * second[1, j]  # 1/√(1 − h)
             t = e * std
-            x = min(fine * (t / (reach + t)), top)
+            x = min(top, fine * (t / (reach + t)))  # top for NaN, too
             b = np.int32(x)
             w = weight[b] + (x - b) * (weight[b + 1] - weight[b])
             keep = one / (std * std)  # 1 − h
             t *= keep + (one - keep) * w
             L[j] = t / (reach + t)
-            b = np.int32(min(fine * L[j], top))
+            b = np.int32(min(top, fine * L[j]))
             histogram[b] += 1
             if own == 1:
                 by_second[b // COARSE, j] += one
@@ -178,7 +178,7 @@ def cell_probability(
             x = tile[i, j] * BINS
             p = unit * 0
             if x == x:
-                x = min(x, top)
+                x = min(top, x)
                 b = np.int32(x)
                 p = corrupt[b] + (x - b) * (corrupt[b + 1] - corrupt[b])
             out[row + i, column + j] = p

@@ -22,11 +22,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from discrepant.checks import check_mapped, count_threads
 from discrepant.errors import InputError
 from discrepant.linalg import Array, row_sizes, some_of
 from discrepant.matrix.sweep import kernels, robust
 from discrepant.matrix.sweep.tiles import Products, Tally, Tile
-from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, threads
+from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD
 
 # Bytes of a tile: small enough to stay in cache between BLAS, kernel and BLAS again,
 # and large enough for BLAS to run at speed (`benchmarks/matrix.py`: 2⁻² and 2² times
@@ -82,7 +83,7 @@ class Rows:
         self.turned = self.wide is along_rows
         self.m, self.n = max(Z.shape), min(Z.shape)
         self._memory_limit = memory_limit
-        jobs = min(threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
+        jobs = min(count_threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
         cuts = np.linspace(0, self.m, jobs + 1).astype(int)
         self._shares = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
@@ -92,6 +93,7 @@ class Rows:
 
     def __enter__(self) -> Self:
         """Start the workers and hold BLAS at one thread."""
+        check_mapped(self._Z)
         self.lock.acquire()
         ONE_BLAS_THREAD.enter()
         jobs = len(self._shares)

@@ -1,13 +1,9 @@
 """How many threads work, and that BLAS does not bring more of its own."""
 
 import threading
-from numbers import Integral
 from typing import Any
 
-from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
-
-from discrepant.errors import InputError
 
 
 class OneBlasThread:
@@ -37,13 +33,3 @@ class OneBlasThread:
 
 
 ONE_BLAS_THREAD = OneBlasThread()
-
-
-def threads(n_jobs: int | None) -> int:
-    """Read a number of threads as joblib does, except that none given means all."""
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise InputError(
-            f"n_jobs must be a whole number other than zero, got {n_jobs!r}; −1 is all "
-            "cores."
-        )
-    return int(effective_n_jobs(-1 if n_jobs is None else int(n_jobs)))
