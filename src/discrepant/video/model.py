@@ -24,7 +24,7 @@ class Tuning:
     # What is looked at.
     start: int = 12  # frames before the first plate: a walker leaves his place
     look: int = 36  # frames of a file or an array that are looked at beforehand
-    look_ahead: int = 600  # of the first so many: light and things change with time
+    look_ahead: int = 300  # of the first so many: light and things change with time
     samples: int = 2400  # values that tell the light; more tell no more
     large: int = 500_000  # pixels beyond which rows learn in turns
     # The light, and patterns of change.

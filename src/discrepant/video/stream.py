@@ -10,6 +10,7 @@ from joblib import cpu_count
 
 from discrepant.errors import InputError
 from discrepant.linalg import Array
+from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD
 from discrepant.video.foreground import Foreground
 from discrepant.video.frames import Levels, Source, ahead
 from discrepant.video.model import TUNING, Background, Place, Tuning
@@ -161,6 +162,7 @@ class Stream:
     def judged(self) -> Iterator[tuple[int, Array, Place]]:
         """Yield the number of a frame, the frame and its place, as `work` holds it."""
         number, grey = 0, None
+        ONE_BLAS_THREAD.enter()  # its products are small, and its threads in the way
         try:
             for frames in (self._first, self._frames):
                 for frame in frames:
@@ -170,6 +172,7 @@ class Stream:
                     number += 1
                 self._first = []
         finally:
+            ONE_BLAS_THREAD.leave()
             self._frames.close()
             self.work.close()
 
