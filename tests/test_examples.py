@@ -14,6 +14,7 @@ SCRIPTS = {
     "corrupted_table": ("rank 3", False),
     "label_noise": ("wrong labels that it points out", True),
     "matrix_sensing": ("converged", False),
+    "separate_video": ("found of the cars", False),
 }
 
 

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 ORDER = {
     "": """
         errors compiled progress checks memory linalg labels result outputs plotting
-        paper matrix table image experiments app __main__
+        paper matrix table image video experiments app __main__
     """,
     "paper": """
         kernels operators observation alpha parameters subspace stopping certificate
@@ -22,7 +22,8 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra extend polish steps dual split integrator
-        noise observed sample solve door asked caveats inputs fitted estimator
+        noise observed sample solve door asked caveats inputs fitted tracking
+        estimator
     """,
     "matrix.sweep": "kernels robust regression workers tiles rows",
     "matrix.noise": """
@@ -47,13 +48,16 @@ ORDER = {
         fused_kernels fused architecture device checkpoints corruption prior fit
         baselines
     """,
+    "video": """
+        kernels model foreground files frames motion stream result example door
+    """,
     "experiments": """
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
     "app": """
-        interrupt summary shown restore clean demo pca reproduce server options
-        speech cli
+        interrupt summary shown restore clean demo pca reproduce video server options
+        speech video_command cli
     """,
     "app.server": "outcome pictures tables jobs guard site launch command",
 }

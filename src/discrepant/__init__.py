@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from discrepant.image.restore.front import restore
     from discrepant.table.cleaner import Cleaner
     from discrepant.table.door import clean
+    from discrepant.video.door import separate
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "l1_factorisation",
     "recover",
     "restore",
+    "separate",
 ]
 
 # Front doors that load more than matrices need, and so wait until they are used:
@@ -54,6 +56,7 @@ _LATER = {
     "Cleaner": "discrepant.table.cleaner",
     "clean": "discrepant.table.door",
     "restore": "discrepant.image.restore.front",
+    "separate": "discrepant.video.door",
 }
 
 

@@ -30,6 +30,7 @@ from discrepant.app.options import (
 )
 from discrepant.app.server.command import serve
 from discrepant.app.speech import complain, on_terminal, run_command
+from discrepant.app.video_command import video
 from discrepant.checks import check_number
 from discrepant.errors import InputError
 
@@ -337,6 +338,7 @@ def reproduce(
 
 
 app.command()(serve)
+app.command()(video)
 
 
 def _number_or(name: str, text: str, *words: str) -> float | str:
