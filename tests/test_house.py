@@ -16,20 +16,24 @@ ORDER = {
         paper matrix table image video experiments app __main__
     """,
     "paper": """
-        kernels operators observation alpha parameters subspace stopping certificate
+        kernels operators sensing observation alpha parameters subspace stopping
+        certificate
         recovery
         descent matrices problems baselines
     """,
     "matrix": """
         sweep once log program parts spectra extend polish steps dual split integrator
-        noise observed sample solve door asked caveats inputs fitted tracking
-        estimator
+        noise observed sample solve asked caveats linear whole door inputs fitted
+        tracking estimator
     """,
     "matrix.sweep": "kernels robust regression workers tiles rows",
     "matrix.noise": """
         kernels bins mixture edge lines model pace fit coordinates split solve
     """,
     "matrix.observed": "kernels entries directions fit split solve",
+    "matrix.linear": """
+        measuring tangent squares log pursuit flow dual certify noise split solve
+    """,
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
         rules bends learning judging numbers sheet rewrite result verdict door cleaner

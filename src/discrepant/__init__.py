@@ -15,8 +15,9 @@ from discrepant.matrix.door import recover
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.paper.baselines import convex, l1_factorisation
 from discrepant.paper.certificate import certify
-from discrepant.paper.operators import Diagonal, Identity, Mask, Sensing, Wrapped
+from discrepant.paper.operators import Diagonal, Entries, Identity, Mask, Wrapped
 from discrepant.paper.recovery import Recovery
+from discrepant.paper.sensing import Outer, Sensing
 from discrepant.result import Certificate, History, Result, Status
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ __all__ = [
     "Certificate",
     "Cleaner",
     "Diagonal",
+    "Entries",
     "History",
     "Identity",
     "InputError",
     "Mask",
+    "Outer",
     "Recovery",
     "Result",
     "RobustPCA",

@@ -328,6 +328,7 @@ class RobustPCA(
         """Fit by the paper's descent."""
         return recover(
             Y,
+            solver="descent",
             alpha=self.alpha,
             step=self.step,
             init_scale=self.init_scale,
