@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 ORDER = {
     "": """
         errors compiled progress checks memory linalg labels result outputs plotting
-        paper matrix table image experiments app __main__
+        paper matrix table image video experiments app __main__
     """,
     "paper": """
         kernels operators sensing observation alpha parameters subspace stopping
@@ -22,11 +22,14 @@ ORDER = {
         descent matrices problems baselines
     """,
     "matrix": """
-        sweep once log program parts spectra polish steps dual split integrator noise
-        observed solve asked caveats linear whole door inputs fitted estimator
+        sweep once log program parts spectra extend polish steps dual split integrator
+        noise observed sample solve asked caveats linear whole door inputs fitted
+        tracking estimator
     """,
-    "matrix.sweep": "kernels robust workers tiles rows",
-    "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
+    "matrix.sweep": "kernels robust regression workers tiles rows",
+    "matrix.noise": """
+        kernels bins mixture edge lines model pace fit coordinates split solve
+    """,
     "matrix.observed": "kernels entries directions fit split solve",
     "matrix.linear": """
         measuring tangent squares log pursuit flow dual certify noise split solve
@@ -39,20 +42,26 @@ ORDER = {
     "image": "arrays memory noise filters files restore network",
     "image.files": "logs picture pillow tiff formats",
     "image.restore": """
-        kernels patch_kernels smooth likelihood lines judge mode detect screen borders
-        tone patches contexts clusters graphic rounds tile tiles planes
-        comb spread ringing compressed outliers standing front
+        kernels patch_kernels numbering smooth likelihood lines judge calibrate mode
+        detect screen borders tone mark_kernels mark_evidence mark_ridges mark_pieces
+        marks patches contexts clusters graphic rounds tile tiles planes
+        comb spread ringing compressed outliers standing cosmic motion_kernels motion
+        temporal axes stack denoise front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit
         baselines
+    """,
+    "video": """
+        kernels model foreground files frames motion stream result example door
     """,
     "experiments": """
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
     "app": """
-        interrupt summary restore clean demo pca reproduce server options speech cli
+        interrupt summary shown restore clean demo pca reproduce video server options
+        speech video_command cli
     """,
     "app.server": "outcome pictures tables jobs guard site launch command",
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discrepant.image.restore.front import restore
     from discrepant.table.cleaner import Cleaner
     from discrepant.table.door import clean
+    from discrepant.video.door import separate
 
 __version__ = "0.1.0"
 
@@ -49,6 +50,7 @@ __all__ = [
     "l1_factorisation",
     "recover",
     "restore",
+    "separate",
 ]
 
 # Front doors that load more than matrices need, and so wait until they are used:
@@ -57,6 +59,7 @@ _LATER = {
     "Cleaner": "discrepant.table.cleaner",
     "clean": "discrepant.table.door",
     "restore": "discrepant.image.restore.front",
+    "separate": "discrepant.video.door",
 }
 
 

@@ -5,15 +5,18 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from discrepant.app.shown import kind_of_values, write_beside
 from discrepant.errors import InputError
 from discrepant.image.files.formats import FORMATS, check_fits, is_image, read, write
-from discrepant.image.files.picture import Picture, upright
+from discrepant.image.files.picture import Picture
 from discrepant.image.restore.front import restore
+from discrepant.image.restore.standing import Detector
 from discrepant.linalg import Array
 from discrepant.outputs import staged
 from discrepant.progress import Progress, Report, reporting
@@ -32,6 +35,10 @@ class Job:
         """Return where the mask goes; its ending depends on the picture."""
         return self.target.with_name(f"{self.target.stem}-mask{ending}")
 
+    def suggestions(self, ending: str) -> Path:
+        """Return where the suggestions go; their ending is that of the mask."""
+        return self.target.with_name(f"{self.target.stem}-suggestions{ending}")
+
     @property
     def beside(self) -> Path:
         """Where before beside after goes."""
@@ -42,9 +49,12 @@ class Job:
 class Options:
     """What a batch is asked for.
 
-    ``bad`` is a picture whose nonzero values mark known-bad ones; ``mask`` and
-    ``beside`` ask for two more files: what was judged corrupted, and before beside
-    after. ``time_limit`` is in seconds, for each file.
+    ``bad`` is a picture whose nonzero values mark known-bad ones; ``mask``, ``beside``
+    and ``suggestions`` ask for more files: what was judged corrupted, before beside
+    after, and what looks foreign but may be the picture. ``time_limit`` is in seconds,
+    for each file. ``axes`` names the axes of stacks; without it, a file that names its
+    own (OME, ImageJ) is believed. ``denoise`` takes off noise too; ``detector`` is what
+    is known of it.
     """
 
     quality: str = "best"
@@ -53,6 +63,10 @@ class Options:
     beside: bool = False
     overwrite: bool = False
     time_limit: float | None = None
+    axes: str | None = None
+    denoise: bool = False
+    detector: Detector = field(default_factory=Detector)
+    suggestions: bool = False
 
     def __post_init__(self) -> None:
         if self.time_limit is not None and not self.time_limit > 0:
@@ -89,7 +103,7 @@ def plan(
 
 @dataclass(frozen=True)
 class FileReport:
-    """What was found in one file: the share of its values, and of which kind."""
+    """What was found in one file: shares of its values, and of which kind."""
 
     source: Path
     target: Path
@@ -97,11 +111,13 @@ class FileReport:
     kind: str
     complete: bool
     seconds: float
+    suggested: float = 0.0
 
     def __str__(self) -> str:
+        more = f", {self.suggested:.2%} suggested" if self.suggested else ""
         return (
             f"{self.source.name}: {'' if self.complete else 'stopped early; '}"
-            f"{self.corrupted:.2%} of the values corrupted{self.kind}, "
+            f"{self.corrupted:.2%} of the values corrupted{self.kind}{more}, "
             f"{self.seconds:.1f} s → {self.target}"
         )
 
@@ -180,8 +196,10 @@ def restore_file(
     started = time.perf_counter()
     picture = read(job.source)
     check_fits(job.target, picture)
-    mask = _mask_path(job, picture)
+    ending = _mask_ending(picture)
+    mask, suggestions = job.mask(ending), job.suggestions(ending)
     extras = [mask] * options.mask + [job.beside] * options.beside
+    extras += [suggestions] * options.suggestions
     for path in extras:
         check_fits(path, BLANK)
     names = [path.name for path in (job.target, *extras)]
@@ -196,8 +214,11 @@ def restore_file(
         write(scratch / job.target.name, picture, found.values)
         if options.mask:
             _write_mask(scratch / mask.name, picture, found.mask)
+        if options.suggestions:
+            _write_mask(scratch / suggestions.name, picture, found.suggestions)
         if options.beside:
-            _write_beside(scratch / job.beside.name, picture, found.values)
+            parts = (found.values, found.suggestions)
+            write_beside(scratch / job.beside.name, picture, *parts)
     return FileReport(
         source=job.source,
         target=job.target,
@@ -205,15 +226,17 @@ def restore_file(
         kind=kind_of_values(picture.values, found.mask),
         complete=found.complete,
         seconds=time.perf_counter() - started,
+        suggested=float(found.suggestions[picture.colours].mean()),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Restored:
-    """What was made of a picture's values, and which of them were replaced."""
+    """What was made of a picture: its values, what was replaced, what suggested."""
 
     values: Array
     mask: Array
+    suggestions: Array
     complete: bool
 
 
@@ -222,18 +245,35 @@ def restore_picture(
 ) -> Restored:
     """Restore page by page, each with an even share of the time that is left.
 
+    Pages that are said to be frames of one scene inform each other.
+
     Parameters
     ----------
     picture : Picture
         What a file holds.
     options : Options
-        Of which ``quality``, ``bad`` and ``time_limit`` are heeded.
+        Of which all but ``mask``, ``beside`` and ``overwrite`` are heeded.
     report : callable
         Told of the progress; False ends the work with the best so far.
     started : float
         When the clock of ``time_limit`` began, by `time.perf_counter`.
     """
-    out, mask = picture.values.copy(), np.zeros(picture.values.shape, bool)
+    words: dict[str, Any] = {"denoise": options.denoise, **asdict(options.detector)}
+    axes = options.axes or _said_axes(picture)
+    if axes is not None:
+        stack = restore(
+            picture.values,
+            axes=axes,
+            quality=options.quality,
+            mask=None if options.bad is None else options.bad.values != 0,
+            time_limit=options.time_limit,
+            progress=report,
+            **words,
+        )
+        parts = (stack.image, stack.mask, stack.suggestions)
+        return Restored(*parts, stack.complete)
+    out = picture.values.copy()
+    mask, suggestions = np.zeros((2, *picture.values.shape), bool)
     pages, complete = picture.n_pages, True
     marks = _marks(options.bad, picture)
     for number, (place, page) in enumerate(picture.pages()):
@@ -248,28 +288,13 @@ def restore_picture(
             mask=marks[number],
             time_limit=left,
             progress=_part(report, number, pages),
+            **words,
         )
         picture.put(out, place, result.image)
         picture.put(mask, place, result.mask)
+        picture.put(suggestions, place, result.suggestions)
         complete = complete and result.complete
-    return Restored(out, mask, complete)
-
-
-def kind_of_values(values: Array, mask: Array) -> str:
-    """Say in a few words what the corrupted values are; nothing if there are none."""
-    wrong = values[mask]
-    if not wrong.size:
-        return ""
-    if wrong.dtype.kind == "f" and not np.isfinite(wrong).any():
-        return ", all missing"
-    found, counts = np.unique(wrong, return_counts=True)
-    order = np.argsort(-counts)[:2]
-    if counts[order[0]] > 0.9 * wrong.size:
-        return f", nearly all of them {found[order[0]]:g}"
-    if counts[order].sum() > 0.9 * wrong.size:
-        low, high = sorted(found[order].tolist())
-        return f", nearly all of them {low:g} or {high:g}"
-    return ", of many sizes"
+    return Restored(out, mask, suggestions, complete)
 
 
 def _check_names(jobs: Sequence[Job], options: Options) -> None:
@@ -277,8 +302,8 @@ def _check_names(jobs: Sequence[Job], options: Options) -> None:
     names: Counter[Path] = Counter()
     for job in jobs:
         names[job.target] += 1
-        if options.mask:
-            names.update(job.mask(ending) for ending in (".png", ".tif"))
+        kinds = [job.mask] * options.mask + [job.suggestions] * options.suggestions
+        names.update(kind(ending) for kind in kinds for ending in (".png", ".tif"))
         if options.beside:
             names[job.beside] += 1
     twice = next((path.name for path, count in names.items() if count > 1), None)
@@ -286,6 +311,14 @@ def _check_names(jobs: Sequence[Job], options: Options) -> None:
         raise InputError(
             f"Two results would be called {twice}; restore these to two folders."
         )
+
+
+def _said_axes(picture: Picture) -> str | None:
+    """Return the axes that a file gives, if they say what its pages are."""
+    axes: str = picture.extra.get("axes", "")
+    said = picture.extra.get("kind") in ("ome", "imagej")
+    paged = any(axes[k] in "TZ" for k in picture.page_axes) if axes else False
+    return axes if said and paged else None
 
 
 def _marks(bad: Picture | None, picture: Picture) -> list[Array | None]:
@@ -319,53 +352,15 @@ def _flat(marks: Array) -> Array:
     return marks if marks.ndim == 2 else np.asarray(marks.any(axis=0))
 
 
-def _mask_path(job: Job, picture: Picture) -> Path:
+def _mask_ending(picture: Picture) -> str:
     simple = not picture.page_axes and picture.channels - picture.transparent in (1, 3)
-    return job.mask(".png" if simple else ".tif")
+    return ".png" if simple else ".tif"
 
 
 def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
     marks = mask[picture.colours].astype(np.uint8) * np.uint8(255)
     axes, turned = (picture.page_axes, picture.channel_axis), picture.orientation
     write(path, Picture(marks, *axes, "NPY", orientation=turned), marks)
-
-
-def _write_beside(path: Path, picture: Picture, values: Array) -> None:
-    """Write the first page, before beside after."""
-    left, right = displayed(picture, (picture.values, values))
-    gap = np.full((len(left), 8, *left.shape[2:]), 255, np.uint8)
-    both = np.concatenate([left, gap, right], axis=1)
-    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
-
-
-def displayed(picture: Picture, versions: Sequence[Array]) -> list[Array]:
-    """Return the first page as it is seen: upright, in 8 bits, on one scale.
-
-    Parameters
-    ----------
-    picture : Picture
-        Says what the axes of the values are.
-    versions : sequence of ndarray
-        Values of the picture's shape; the last sets the scale of all.
-    """
-    pages = [next(replace(picture, values=v).pages())[1] for v in versions]
-    last = pages[-1]
-    finite = last[np.isfinite(last)].astype(float)
-    low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
-    if last.dtype == np.uint8:
-        low, high = 0.0, 255.0
-    elif last.dtype == np.bool_:
-        low, high = 0.0, 1.0
-    span = (high - low) or 1.0
-
-    def shown(page: Array) -> Array:
-        page = upright(page, picture.orientation, (-2, -1))
-        if page.ndim == 3:
-            page = np.moveaxis(page, 0, -1) if len(page) == 3 else page[0]
-        scaled = (np.nan_to_num(page.astype(float), nan=low) - low) / span
-        return np.asarray(255 * np.clip(scaled, 0, 1), np.uint8)
-
-    return [shown(page) for page in pages]
 
 
 @contextmanager
