@@ -84,7 +84,7 @@ def test_ctrl_c_leaves_whole_files(tmp_path):
     )
     rng = np.random.default_rng(0)
     frame = rng.integers(50, 60, 48 * 64, np.uint8).tobytes()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not list(tmp_path.glob(".discrepant-*/mask.mp4")):
         run.stdin.write(frame)
         run.stdin.flush()
@@ -96,7 +96,8 @@ def test_ctrl_c_leaves_whole_files(tmp_path):
     run.stdin.write(frame * 20)
     run.stdin.close()
     assert "Stopping" in run.stderr.read().decode()
-    assert run.wait(60) == 0
+    assert run.wait(300) == 0
+    run.stderr.close()
     assert count(tmp_path / "mask.mp4") >= 1
 
 
@@ -172,5 +173,5 @@ def test_a_full_disk_is_said_and_leaves_nothing(file, tmp_path):
         env={**os.environ, "NUMBA_DISABLE_JIT": "0"},
     )
     assert done.returncode == 2, done.stderr
-    assert "failed" in done.stderr and "Traceback" not in done.stderr
+    assert "File too large" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()

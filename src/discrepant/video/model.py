@@ -68,6 +68,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+DIMMEST = 0.05  # light that is reckoned with: less shows no plate to learn from
 DARK = 8  # grey levels below which a ratio says nothing
 
 
@@ -172,7 +173,10 @@ class Background:
         bright = U[0] > DARK
         start = np.zeros(self.rank)
         start[0] = np.median(values[bright] / U[0, bright]) if bright.any() else 1.0
-        c = coordinates(U, values, scale, np.zeros(self.rank), start)
+        ridge = np.zeros(self.rank)
+        ridge[0] = 0.0 if bright.any() else 1.0  # in the dark nothing tells the light
+        c = coordinates(U, values, scale, ridge, start)
+        c[0] = max(c[0], DIMMEST)
         away = (values - c @ U) / scale
         waves = self._modes * (U[0] / scale)
         square = np.maximum((waves**2).sum(axis=1), 1e-9)
@@ -188,6 +192,7 @@ class Background:
         weak[1 : modes + 1] = self.tuning.stiff * square
         found = coordinates(basis, values, scale, weak, near)
         c = np.concatenate([found[:1], found[modes + 1 :]])
+        c[0] = max(c[0], DIMMEST)
         return Place(
             c,
             self.light.rows(c[0], found[1 : modes + 1]),

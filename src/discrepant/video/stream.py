@@ -128,7 +128,9 @@ class Stream:
         self.levels = Levels.of(first)
         self._first = first
         grey = [self.levels.grey(frame, k) for k, frame in enumerate(first)]
-        spread = source.some(tuning.look, tuning.look_ahead)
+        large = grey[0].shape[0] * grey[0].shape[1] > tuning.large
+        look = tuning.start + 1 if large else tuning.look  # medians of large ones cost
+        spread = source.some(look, tuning.look_ahead)
         spread = [frame for frame in spread if frame.shape == self.levels.shape]
         if len(spread) > len(first):
             grey = [self.levels.grey(frame, 0) for frame in spread]
