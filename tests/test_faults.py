@@ -219,21 +219,19 @@ def test_a_cache_that_cannot_be_written(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+MORE_STREAMS = (
+    "PYTHONIOENCODING=cp1252 {} pca --help > log",
+    "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {} pca y.npy -o out > log",
+    "env -u HOME -u USER {} pca y.npy -o out > log",
+)
+
+
 @pytest.mark.parametrize(
     "how",
     [
         "PYTHONIOENCODING=cp1252 {} restore im.npy -o out.npy --fast > log",
-        pytest.param(
-            "PYTHONIOENCODING=cp1252 {} pca --help > log", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {} pca y.npy -o out > log",
-            marks=pytest.mark.slow,
-        ),
         "{} pca y.npy -o out <&- >&- 2>&-",
-        pytest.param(
-            "env -u HOME -u USER {} pca y.npy -o out > log", marks=pytest.mark.slow
-        ),
+        *(pytest.param(way, marks=pytest.mark.slow) for way in MORE_STREAMS),
     ],
 )
 def test_streams_of_any_kind(tmp_path, how):
