@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-slow fuzz lint format clean
+.PHONY: demo test test-slow fuzz docs lint format clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp
@@ -18,6 +18,10 @@ test-slow: .venv/dev.stamp
 
 fuzz: .venv/dev.stamp
 	$(BIN)/python tests/fuzz.py --kind all --seconds 30
+
+docs: .venv/docs.stamp
+	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -41,6 +45,11 @@ format: .venv/dev.stamp
 	$(INSTALL) --editable ".[dev]"
 	@touch $@ .venv/demo.stamp
 
+.venv/docs.stamp: .venv/dev.stamp
+	@echo "Installing what the documentation is built with into .venv ..."
+	$(INSTALL) --editable ".[dev,docs]"
+	@touch $@
+
 clean:
-	rm -rf .venv demo build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv demo build dist docs/_build docs/api docs/gallery .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,9 @@
-"""Find the wrong readings of twelve sensors, and what they should have been."""
+"""
+Wrong readings of twelve sensors
+================================
+
+Find the wrong readings of twelve sensors, and what they should have been.
+"""
 
 from pathlib import Path
 

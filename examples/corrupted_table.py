@@ -1,4 +1,9 @@
-"""Clean a table with wrong and missing cells, then place new rows in what it taught."""
+"""
+A matrix with wrong and missing entries, and new rows
+=====================================================
+
+Clean a table with wrong and missing cells, then place new rows in what it taught.
+"""
 
 from pathlib import Path
 

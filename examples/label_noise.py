@@ -1,4 +1,8 @@
-"""Learn from labels of which 40% are wrong: three lines added to a training loop.
+"""
+Learning from labels of which 40% are wrong
+===========================================
+
+Learn from labels of which 40% are wrong: three lines added to a training loop.
 
 A network that can memorise its training set learns the wrong labels by heart. With
 g∘g − h∘h added to what it predicts, the wrong labels go there instead (Liu, Zhu, Qu,

@@ -1,4 +1,9 @@
-"""Recover a matrix from corrupted random measurements by the paper's descent."""
+"""
+A matrix from corrupted random measurements
+===========================================
+
+Recover a matrix from corrupted random measurements by the paper's descent.
+"""
 
 from pathlib import Path
 

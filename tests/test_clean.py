@@ -1,11 +1,15 @@
 """clean: wrong cells by the company they keep, and the laws of what comes out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from discrepant import InputError, clean
 from discrepant.progress import StoppedError
+from discrepant.table import verdict
+from discrepant.table.example import CHANNELS, sensor_table
 from sheets import correlated, sensors, spoilt
 
 
@@ -25,6 +29,17 @@ def test_sensors_are_flagged_rightly_and_completely(table, found):
     assert (flagged & wrong).sum() >= 0.95 * flagged.sum()
     assert (flagged & wrong).sum() >= 0.95 * wrong.sum()
     assert not found.mask[["time", "reading", "station"]].to_numpy().any()
+
+
+@pytest.mark.parametrize("seed", range(20, 23))
+def test_a_short_table_of_sensors(seed):
+    frame, wrong = sensor_table(300, seed)
+    found = clean(frame)
+    flagged = found.mask.to_numpy()
+    assert (flagged & wrong).sum() >= 0.95 * flagged.sum()
+    assert (flagged & wrong).sum() >= 0.95 * wrong.sum()
+    made = [channel[2] for channel in CHANNELS.values()]
+    assert np.median(found.noise.to_numpy()[3:] / made) < 1.6
 
 
 def test_what_is_flagged_is_mended(table, found):
@@ -67,7 +82,8 @@ def test_flagged_is_the_mask_as_a_list(table, found):
     assert len(listed) == found.mask.to_numpy().sum()
     assert listed["probability"].is_monotonic_decreasing
     assert listed["probability"].between(0.5, 1).all()
-    assert (listed["low"] <= listed["high"]).all()
+    assert (listed["low"] <= listed["expected"]).all()
+    assert (listed["expected"] <= listed["high"]).all()
     for line in listed.itertuples():
         assert found.mask.loc[line.row, line.column]
         assert frame.loc[line.row, line.column] == line.value
@@ -100,6 +116,23 @@ def test_gaps_are_filled_only_if_asked(table, found):
     assert np.isfinite(filled).all()
     missed = ((filled - right) / right.std(axis=0))[gaps]
     assert np.sqrt(np.mean(missed**2)) < 0.3
+
+
+def test_gaps_of_a_lopsided_column_are_filled_around_its_mean():
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.normal(size=(400, 3)), rng.exponential(size=400)])
+    table[::4, 3] = np.nan
+    filled = clean(table, fill=True).table[::4, 3]
+    assert abs(filled.mean() - np.nanmean(table[:, 3])) < 0.2
+
+
+def test_of_a_large_table_all_cells_are_judged_again(table, found, monkeypatch):
+    monkeypatch.setattr(verdict, "TUNING", replace(verdict.TUNING, kept=0))
+    again = clean(table[0])
+    pd.testing.assert_frame_equal(again.table, found.table)
+    pd.testing.assert_frame_equal(again.flagged, found.flagged)
+    pd.testing.assert_frame_equal(again.expected, found.expected)
+    pd.testing.assert_frame_equal(again.scores, found.scores)
 
 
 def test_the_input_is_not_changed(table):
@@ -168,6 +201,11 @@ class TestLaws:
         few, many = (self.flags(self.data, fdr=fdr) for fdr in (1e-6, 0.2))
         assert not (few & ~many).any()
 
+    def test_the_rate_goes_beyond_the_sure_cells(self):
+        noisy = self.data + np.random.default_rng(1).normal(size=self.data.shape)
+        few, many = (self.flags(noisy, fdr=fdr).sum() for fdr in (0.01, 0.2))
+        assert few < many
+
     def test_cleaning_twice_finds_little_more(self):
         once = clean(self.data).table
         assert self.flags(once).sum() <= 2
@@ -217,6 +255,23 @@ def test_sentinels_are_codes():
     assert found.mask[1].to_numpy()[rows].all()
     assert found.mask.to_numpy().sum() <= 22
     assert any("-999" in caveat for caveat in found.caveats)
+
+
+def test_rain_is_no_stray():
+    table = correlated()
+    rng = np.random.default_rng(2)
+    rain = np.where(rng.random(300) < 0.08, np.round(rng.exponential(0.1, 300), 2), 0.0)
+    found = clean(np.column_stack([table, rain]))
+    assert found.mask[6].sum() <= 1
+    rain[5] = 40
+    assert clean(np.column_stack([table, rain])).mask.loc[5, 6]
+
+
+def test_a_column_that_hardly_varies_is_no_trouble():
+    table = correlated(2400, 5)
+    counts = np.zeros(2400)
+    counts[1::40] = np.arange(60) % 12
+    clean(np.column_stack([table, counts]))
 
 
 def test_of_two_columns_alike_a_gap_in_one_leaves_the_other_in_peace():

@@ -22,14 +22,15 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra polish steps dual split integrator noise
-        solve door asked caveats estimator
+        observed solve door asked caveats inputs fitted estimator
     """,
     "matrix.sweep": "kernels robust workers tiles rows",
     "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
+    "matrix.observed": "kernels entries directions fit split solve",
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
-        rules learning judging numbers sheet rewrite result verdict door cleaner view
-        plot svg report
+        rules bends learning judging numbers sheet rewrite result verdict door cleaner
+        view plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
     "image.files": "logs picture pillow tiff formats",
@@ -46,7 +47,10 @@ ORDER = {
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
-    "app": "interrupt summary restore clean demo pca reproduce options speech cli",
+    "app": """
+        interrupt summary restore clean demo pca reproduce server options speech cli
+    """,
+    "app.server": "outcome pictures tables jobs guard site launch command",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

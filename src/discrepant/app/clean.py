@@ -15,10 +15,10 @@ from discrepant.errors import InputError
 from discrepant.outputs import staged, write_json
 from discrepant.progress import Progress, Report, StoppedError, reporting
 from discrepant.table.door import clean
-from discrepant.table.mixed import read_mixed
+from discrepant.table.mixed import Source, read_mixed
 from discrepant.table.plot import cell_map
 from discrepant.table.report import headline, write_report
-from discrepant.table.result import ColumnReport
+from discrepant.table.result import Cleaned, ColumnReport
 
 JUDGED = ("numbers", "few values", "booleans")  # roles of columns
 READING, CLEANING = 0.15, 0.85  # where the parts of the work end, about
@@ -110,14 +110,10 @@ def clean_file(
         See `discrepant.progress.reporting`. Told to stop, nothing is written and
         `StoppedError` raised.
     """
-    suffix = file.suffix.lower()
-    names: tuple[str, ...] = (
-        f"cleaned{suffix}",
-        *("flagged.csv", "report.html", "cells.png", "summary.json"),
-    )
+    expected = (*_names(file.suffix.lower()), "summary.json")
     with (
         reporting(progress, "Cleaning") as watch,
-        staged(output, names, overwrite=overwrite, keep=file) as scratch,
+        staged(output, expected, overwrite=overwrite, keep=file) as scratch,
     ):
         started = time.perf_counter()
         source = read_mixed(
@@ -129,32 +125,17 @@ def clean_file(
             decimal=decimal,
             progress=_part(watch, 0, READING),
         )
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            found = clean(
-                source.table,
-                fdr=fdr,
-                fill=fill,
-                columns=_columns("columns", columns, source.table, file),
-                drop=_columns("drop", drop, source.table, file),
-                random_state=seed,
-                progress=_part(watch, READING, CLEANING),
-            )
+        found, caveats = clean_source(
+            source,
+            fdr=fdr,
+            fill=fill,
+            columns=_columns("columns", columns, source.table, file),
+            drop=_columns("drop", drop, source.table, file),
+            seed=seed,
+            progress=_part(watch, READING, CLEANING),
+        )
         _go_on(watch, CLEANING, "writing")
-        source.write(scratch / names[0], found.table)
-        _go_on(watch, 0.9, "writing")
-        _write_flagged(scratch / "flagged.csv", found.flagged)
-        title = file.name
-        write_report(found, scratch / "report.html", title=title, rows=source.rows)
-        no_picture = ""
-        _go_on(watch, 0.95, "drawing")
-        try:
-            with _quiet_fonts():
-                cell_map(found).savefig(scratch / "cells.png")
-        except InputError as error:  # matplotlib is an extra: do without
-            no_picture = str(error)
-            names = tuple(name for name in names if name != "cells.png")
-        noticed = (str(warning.message) for warning in caught)
+        names, no_picture = write_cleaned(found, source, scratch, title=file.name)
         rows, width = np.shape(found.mask)
         report = CleanReport(
             file=file.name,
@@ -165,18 +146,72 @@ def clean_file(
             bad_rows=tuple(map(str, found.rows)),
             rank=int(found.rank),
             columns=tuple(map(_plain, found.columns, found.noise)),
-            caveats=(*source.notes, *map(str, found.caveats), *dict.fromkeys(noticed)),
+            caveats=caveats,
             fdr=fdr,
             filled=fill,
             seconds=round(time.perf_counter() - started, 3),
             seed=seed,
             folder=output,
-            files=names,
+            files=(*names, "summary.json"),
             no_picture=no_picture,
         )
         write_json(scratch / "summary.json", report.summary)
         watch(1.0, "done")
     return report
+
+
+def clean_source(
+    source: Source,
+    *,
+    fdr: float = 0.01,
+    fill: bool = False,
+    columns: Any = None,
+    drop: Any = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> tuple[Cleaned, tuple[str, ...]]:
+    """Clean what was read from a file; also returns all there is to know of it.
+
+    The parameters are those of `discrepant.clean`.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = clean(
+            source.table,
+            fdr=fdr,
+            fill=fill,
+            columns=columns,
+            drop=drop,
+            random_state=seed,
+            progress=progress,
+        )
+    noticed = dict.fromkeys(str(warning.message) for warning in caught)
+    return found, (*source.notes, *map(str, found.caveats), *noticed)
+
+
+def write_cleaned(
+    found: Cleaned, source: Source, folder: Path, *, title: str
+) -> tuple[tuple[str, ...], str]:
+    """Write table, flags, page and picture into a folder.
+
+    Returns the names of the files, the table's first, and the reason why there is no
+    picture, if so.
+    """
+    names = _names(source.suffix)
+    source.write(folder / names[0], found.table)
+    write_flagged(folder / "flagged.csv", found.flagged)
+    write_report(found, folder / "report.html", title=title, rows=source.rows)
+    try:
+        with _quiet_fonts():
+            cell_map(found).savefig(folder / "cells.png")
+    except InputError as error:  # matplotlib is an extra: do without
+        return tuple(name for name in names if name != "cells.png"), str(error)
+    return names, ""
+
+
+def _names(suffix: str) -> tuple[str, ...]:
+    """Return what the results of a table of this ending are called."""
+    return (f"cleaned{suffix}", "flagged.csv", "report.html", "cells.png")
 
 
 def _part(watch: Report, start: float, end: float) -> Report:
@@ -207,7 +242,7 @@ def _columns(
     return [known[name] for name in asked]
 
 
-def _write_flagged(path: Path, flagged: Any) -> None:
+def write_flagged(path: Path, flagged: Any) -> None:
     """Write the flagged cells; what was computed in six digits, values in full."""
     computed = ("expected", "low", "high", "score", "probability")
     texts = {

@@ -21,6 +21,7 @@ from discrepant.app.options import (
     Seed,
     Solver,
 )
+from discrepant.app.server.command import serve
 from discrepant.app.speech import complain, on_terminal, run_command
 from discrepant.checks import check_number
 from discrepant.errors import InputError
@@ -316,6 +317,9 @@ def reproduce(
     typer.echo(str(report))
     if sys.stdout.isatty():
         typer.echo(f"Written to {output}: {', '.join(report.files)}.")
+
+
+app.command()(serve)
 
 
 def _number_or(name: str, text: str, *words: str) -> float | str:

@@ -192,7 +192,7 @@ def restore_file(
             _named_warnings(job.source.name),
             reporting(progress, job.source.name) as watch,
         ):
-            found = _restored(picture, options, started, watch)
+            found = restore_picture(picture, options, watch, started)
         write(scratch / job.target.name, picture, found.values)
         if options.mask:
             _write_mask(scratch / mask.name, picture, found.mask)
@@ -206,6 +206,53 @@ def restore_file(
         complete=found.complete,
         seconds=time.perf_counter() - started,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Restored:
+    """What was made of a picture's values, and which of them were replaced."""
+
+    values: Array
+    mask: Array
+    complete: bool
+
+
+def restore_picture(
+    picture: Picture, options: Options, report: Report, started: float
+) -> Restored:
+    """Restore page by page, each with an even share of the time that is left.
+
+    Parameters
+    ----------
+    picture : Picture
+        What a file holds.
+    options : Options
+        Of which ``quality``, ``bad`` and ``time_limit`` are heeded.
+    report : callable
+        Told of the progress; False ends the work with the best so far.
+    started : float
+        When the clock of ``time_limit`` began, by `time.perf_counter`.
+    """
+    out, mask = picture.values.copy(), np.zeros(picture.values.shape, bool)
+    pages, complete = picture.n_pages, True
+    marks = _marks(options.bad, picture)
+    for number, (place, page) in enumerate(picture.pages()):
+        left = None
+        if options.time_limit is not None:
+            spent = time.perf_counter() - started
+            left = max(options.time_limit - spent, 1e-3) / (pages - number)
+        result = restore(
+            page,
+            channel_axis=0,
+            quality=options.quality,
+            mask=marks[number],
+            time_limit=left,
+            progress=_part(report, number, pages),
+        )
+        picture.put(out, place, result.image)
+        picture.put(mask, place, result.mask)
+        complete = complete and result.complete
+    return Restored(out, mask, complete)
 
 
 def kind_of_values(values: Array, mask: Array) -> str:
@@ -239,41 +286,6 @@ def _check_names(jobs: Sequence[Job], options: Options) -> None:
         raise InputError(
             f"Two results would be called {twice}; restore these to two folders."
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What was made of a picture's values, and which of them were replaced."""
-
-    values: Array
-    mask: Array
-    complete: bool
-
-
-def _restored(
-    picture: Picture, options: Options, started: float, report: Report
-) -> _Found:
-    """Restore page by page, each with an even share of the time that is left."""
-    out, mask = picture.values.copy(), np.zeros(picture.values.shape, bool)
-    pages, complete = picture.n_pages, True
-    marks = _marks(options.bad, picture)
-    for number, (place, page) in enumerate(picture.pages()):
-        left = None
-        if options.time_limit is not None:
-            spent = time.perf_counter() - started
-            left = max(options.time_limit - spent, 1e-3) / (pages - number)
-        result = restore(
-            page,
-            channel_axis=0,
-            quality=options.quality,
-            mask=marks[number],
-            time_limit=left,
-            progress=_part(report, number, pages),
-        )
-        picture.put(out, place, result.image)
-        picture.put(mask, place, result.mask)
-        complete = complete and result.complete
-    return _Found(out, mask, complete)
 
 
 def _marks(bad: Picture | None, picture: Picture) -> list[Array | None]:
@@ -319,14 +331,31 @@ def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
 
 
 def _write_beside(path: Path, picture: Picture, values: Array) -> None:
-    """Write the first page, before beside after, in 8 bits and on one scale."""
-    before, after = (
-        next(replace(picture, values=v).pages())[1] for v in (picture.values, values)
-    )
-    finite = after[np.isfinite(after)].astype(float)
+    """Write the first page, before beside after."""
+    left, right = displayed(picture, (picture.values, values))
+    gap = np.full((len(left), 8, *left.shape[2:]), 255, np.uint8)
+    both = np.concatenate([left, gap, right], axis=1)
+    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
+
+
+def displayed(picture: Picture, versions: Sequence[Array]) -> list[Array]:
+    """Return the first page as it is seen: upright, in 8 bits, on one scale.
+
+    Parameters
+    ----------
+    picture : Picture
+        Says what the axes of the values are.
+    versions : sequence of ndarray
+        Values of the picture's shape; the last sets the scale of all.
+    """
+    pages = [next(replace(picture, values=v).pages())[1] for v in versions]
+    last = pages[-1]
+    finite = last[np.isfinite(last)].astype(float)
     low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
-    if after.dtype == np.uint8:
+    if last.dtype == np.uint8:
         low, high = 0.0, 255.0
+    elif last.dtype == np.bool_:
+        low, high = 0.0, 1.0
     span = (high - low) or 1.0
 
     def shown(page: Array) -> Array:
@@ -336,10 +365,7 @@ def _write_beside(path: Path, picture: Picture, values: Array) -> None:
         scaled = (np.nan_to_num(page.astype(float), nan=low) - low) / span
         return np.asarray(255 * np.clip(scaled, 0, 1), np.uint8)
 
-    left, right = shown(before), shown(after)
-    gap = np.full((len(left), 8, *left.shape[2:]), 255, np.uint8)
-    both = np.concatenate([left, gap, right], axis=1)
-    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
+    return [shown(page) for page in pages]
 
 
 @contextmanager

@@ -21,6 +21,7 @@ def check_asked(model: Any) -> None:
     `noise` and `width` are looked at with the data, whose columns they count.
     """
     check_choice("solver", model.solver, SOLVERS)
+    check_choice("missing", model.missing, ("nan", "unstored"))
     check_rates(model.alpha, model.step, model.init_scale)
     check_rate_of_flags(model.fdr)
     check_seed(model.random_state)

@@ -1,6 +1,7 @@
 """What a user should know before trusting the parts of a fit."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -57,6 +58,25 @@ def caveats(Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
             f"{found.status}; {found.certificate}. Raise max_iter, or tol.",
             ConvergenceWarning,
         )
+
+
+def stored_caveats(found: Any) -> Iterator[tuple[str, type[Warning]]]:
+    """Yield the same of a fit of stored entries (`observed.split.ObservedSplit`)."""
+    if not found.rank:
+        yield (
+            "No component stands out of the noise: the low-rank part is zero, and "
+            "only entries that are large by themselves are flagged.",
+            UserWarning,
+        )
+    few = found.undetermined
+    if any(few):
+        yield (
+            f"{few[0]} rows and {few[1]} columns store fewer entries than the rank, "
+            f"{max(found.rank, 1)}: what the low-rank part says of them is a guess.",
+            UserWarning,
+        )
+    if not found.status.converged:
+        yield f"The fit {found.status}. Raise max_iter.", ConvergenceWarning
 
 
 def _missed_share(Y: Array, found: Result) -> float:

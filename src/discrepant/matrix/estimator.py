@@ -1,27 +1,28 @@
 """RobustPCA: the matrix methods behind scikit-learn's conventions."""
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from discrepant.checks import real_array, reason_of, unmasked
-from discrepant.errors import InputError, InputTypeError
-from discrepant.labels import Labels, column_types, kind_of
+from discrepant.checks import real_array
+from discrepant.errors import InputError
+from discrepant.labels import labels_of
 from discrepant.linalg import Array
 from discrepant.matrix.asked import check_asked
-from discrepant.matrix.caveats import caveats
+from discrepant.matrix.caveats import caveats, stored_caveats
 from discrepant.matrix.door import recover
+from discrepant.matrix.fitted import FittedParts
+from discrepant.matrix.inputs import validated
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.progress import reporting
-from discrepant.result import Certificate, History, Result, Status
+from discrepant.result import History, Result, Status
 
 # solver → (tol, max_iter) where they are not given
 DEFAULTS: dict[str, tuple[float, int]] = {
@@ -32,7 +33,9 @@ DEFAULTS: dict[str, tuple[float, int]] = {
 SETTINGS = ("alpha", "psd", "noise", "fdr", "polish", "random_state")
 
 
-class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class RobustPCA(
+    FittedParts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Split a table into a low-rank part, sparse gross corruption, and noise.
 
     Neither the rank, nor the share of corrupted entries, nor the noise need be known,
@@ -76,6 +79,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Implicit solver: bytes that its one large working array may take in memory;
         beyond that it is kept in a temporary file, and so are the two parts. The data
         may be a memory map.
+    missing : {"nan", "unstored"}
+        What marks missing entries. With "unstored" the data are a sparse matrix of
+        SciPy, and only what it stores is observed; time and memory go with that, and
+        the parts come back as sparse as the data.
     n_jobs : int, optional
         Implicit solver: threads; by default one a core. −1 is all cores.
     step, init_scale, width
@@ -101,13 +108,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ten are. Zero where it is missing; zero or one where there is no noise.
     residual_ : ndarray or DataFrame of the shape of the data
         The noise: data minus both parts.
-    explained_variance_ratio_ : ndarray of shape (rank_,)
+    explained_variance_ratio_ : ndarray of shape (rank,)
         Share of the squares of the uncorrupted data that each component explains.
     rank_ : int
         Rank of the low-rank part.
-    components_ : ndarray of shape (rank_, n_features)
+    components_ : ndarray of shape (rank, n_features)
         Orthonormal basis of its row space.
-    singular_values_ : ndarray of shape (rank_,)
+    singular_values_ : ndarray of shape (rank,)
         Its singular values.
     certificate_ : Certificate
         How far the result is from a global optimum of the convex program; where there
@@ -142,8 +149,6 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     n_iter_: int
     status_: Status
     history_: History
-    _found: Result
-    _labels: Labels | None
 
     def __init__(
         self,
@@ -158,6 +163,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         fdr: float = 0.01,
         warm_start: bool = False,
         memory_limit: int | None = None,
+        missing: str = "nan",
         n_jobs: int | None = None,
         step: float | str = "auto",
         init_scale: float = 1e-4,
@@ -175,6 +181,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.fdr = fdr
         self.warm_start = warm_start
         self.memory_limit = memory_limit
+        self.missing = missing
         self.n_jobs = n_jobs
         self.step = step
         self.init_scale = init_scale
@@ -195,15 +202,21 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_asked(self)
         before = getattr(self, "_found", None) if self.warm_start else None
         self._forget()  # an interrupted fit leaves nothing behind
-        Y = self._validated(X, reset=True)
+        Y = validated(self, X, reset=True)
         tol, max_iter = DEFAULTS[self.solver]
         rules = (
             Residual(tol if self.tol is None else self.tol),
             Steps(max_iter if self.max_iter is None else self.max_iter),
         )
-        solve = self._integrated if self.solver == "implicit" else self._descended
-        found = solve(Y, rules, before)
-        for message, kind in caveats(Y, found):
+        if self.missing == "unstored":
+            found = self._stored(Y, rules)
+            told = stored_caveats(found)
+        else:
+            descent = self.solver == "descent"
+            solve = self._descended if descent else self._integrated
+            found = solve(Y, rules, before)
+            told = caveats(Y, found)
+        for message, kind in told:
             warnings.warn(message, kind, stacklevel=2)
         self.noise_ = one_or_all(found.noise)
         self.rank_ = found.rank
@@ -213,47 +226,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.n_iter_ = found.n_steps
         self.status_ = found.status
         self.history_ = found.history
-        self._labels = Labels.of(X)
+        self._labels = labels_of(X)
         self._found = found  # last: from here on the model counts as fitted
         return self
-
-    @property
-    def low_rank_(self) -> Any:
-        """The low-rank part."""
-        return self._labelled(self._fitted().low_rank)
-
-    @property
-    def sparse_(self) -> Any:
-        """The sparse part."""
-        return self._labelled(self._fitted().sparse)
-
-    @property
-    def outliers_(self) -> Any:
-        """Which entries are flagged as corrupt."""
-        return self._labelled(self._fitted().outliers)
-
-    @property
-    def probability_(self) -> Any:
-        """The probability that each entry is corrupt."""
-        return self._labelled(self._fitted().probability)
-
-    @property
-    def residual_(self) -> Any:
-        """What is left of the data: the noise. NaN where they are missing."""
-        return self._labelled(self._fitted().residual)
-
-    @property
-    def explained_variance_ratio_(self) -> Array:
-        """Share of the squares of the uncorrupted data that each component explains."""
-        found = self._fitted()
-        squares = np.square(found.singular_values, dtype=np.float64)
-        rest = np.nansum(np.square(found.residual, dtype=np.float64))
-        return np.asarray(squares / max(squares.sum() + rest, np.finfo(float).tiny))
-
-    @property
-    def certificate_(self) -> Certificate:
-        """How far the result is from a global optimum."""
-        return self._fitted().certificate
 
     def transform(self, X: Any) -> Array:
         """Return the coordinates of rows in the learned subspace.
@@ -264,8 +239,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         likely they are clean.
         """
         self._fitted()
-        rows = self._validated(X, reset=False)
-        if np.isinf(rows).any():
+        rows = validated(self, X, reset=False)
+        if not issparse(rows) and np.isinf(rows).any():
             raise InputError(
                 "Input X contains infinity; replace it by NaN to mark it as missing."
             )
@@ -280,11 +255,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"Coordinates of shape (rows, {self.rank_}) are needed, got {C.shape}."
             )
         rows = (C @ self.components_).astype(C.dtype)
-        labels = Labels.of(X)
+        labels = labels_of(X)
         if labels is None:
             return rows
         names = getattr(self, "feature_names_in_", None)
-        return replace(labels, columns=names).frame(rows)
+        return labels.over(names).frame(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return how much of new rows the subspace explains: 1 − Σ|X − X̂| / Σ|X|.
@@ -293,7 +268,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         themselves lowers it by its size, not by its square.
         """
         C = self.transform(X)
-        rows = self._validated(X, reset=False)
+        rows = validated(self, X, reset=False)
+        if issparse(rows):
+            raise InputError("score needs an array; mark what is missing by NaN.")
         top = float(np.nanmax(np.abs(rows), initial=0.0))
         if not top:
             return 1.0
@@ -324,6 +301,27 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 raise KeyboardInterrupt from None
             raise
 
+    def _stored(self, Y: Any, rules: tuple[Residual, Steps]) -> Result:
+        """Fit the stored entries of a sparse matrix."""
+        from discrepant.matrix.observed.solve import solve_stored
+
+        if self.psd or self.solver != "implicit" or self.alpha != "auto":
+            raise InputError(
+                'missing="unstored" works with solver="implicit", alpha="auto" and '
+                "psd=False only."
+            )
+        with reporting(bool(self.verbose), "fit") as report:
+            return solve_stored(
+                Y,
+                noise=self.noise,
+                fdr=self.fdr,
+                tol=rules[0].tol,
+                max_iter=rules[1].most,
+                random_state=self.random_state,
+                n_jobs=self.n_jobs,
+                report=report,
+            )
+
     def _descended(
         self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
     ) -> Result:
@@ -340,49 +338,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             progress=bool(self.verbose),
         )
 
-    def _fitted(self) -> Result:
-        check_is_fitted(self)
-        found: Result = self._found
-        return found
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_found" in self.__dict__
-
-    def _forget(self) -> None:
-        """Drop what an earlier fit has learned."""
-        for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
-            delattr(self, name)
-        for name in ("_found", "_labels"):
-            self.__dict__.pop(name, None)
-
     @property
     def _n_features_out(self) -> int:
         """Number of coordinates, for `get_feature_names_out`."""
         return int(self.rank_)
-
-    def _validated(self, X: Any, reset: bool) -> Array:
-        kinds = {kind_of(type_) for type_ in column_types(X)}
-        if kinds & set("mMV"):
-            raise InputError(
-                "The data hold dates, durations or records; numbers are needed (drop "
-                "or encode such columns)."
-            )
-        try:
-            checked: Array = validate_data(
-                self,
-                unmasked(X),
-                reset=reset,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-            )
-        except (ValueError, TypeError, RuntimeError) as error:
-            kind = InputTypeError if isinstance(error, TypeError) else InputError
-            raise kind(reason_of(error) + ".") from None
-        return checked
-
-    def _labelled(self, values: Array) -> Any:
-        """Give an array the row and column labels of what was fitted."""
-        return values if self._labels is None else self._labels.frame(values)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

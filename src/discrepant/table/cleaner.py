@@ -14,12 +14,11 @@ from discrepant.checks import (
     unmasked,
 )
 from discrepant.errors import InputError, InputTypeError
-from discrepant.table.door import check_numbers, learn_sheet, threads
-from discrepant.table.judging import judge
+from discrepant.table.door import check_numbers, learn_sheet
 from discrepant.table.odds import cutoff
 from discrepant.table.result import Cleaned
 from discrepant.table.sheet import Sheet, open_sheet
-from discrepant.table.verdict import verdict
+from discrepant.table.verdict import judge_sheet, verdict
 
 
 class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -97,9 +96,9 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         sheet = self._sheet(X, reset=True)
         check_numbers(sheet)
         rules = learn_sheet(sheet, self.random_state, None)
-        judged = judge(sheet.values, rules, n_jobs=threads())
-        self.cutoff_ = cutoff(judged.score, self.fdr)
-        found = verdict(sheet, rules, judged, self.cutoff_, self.fdr, False)
+        judged = judge_sheet(sheet, rules, False)
+        self.cutoff_ = cutoff(judged[0].score, self.fdr)
+        found = verdict(sheet, rules, judged, self.cutoff_, self.fdr)
         self.noise_, self.rank_ = found.noise, found.rank
         self.columns_, self.caveats_ = found.columns, found.caveats
         self._fields, self._rules = sheet.fields, rules
@@ -113,9 +112,8 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Say what is wrong in rows, each judged by itself."""
         check_is_fitted(self)
         sheet = self._sheet(X, reset=False)
-        judged = judge(sheet.values, self._rules, n_jobs=threads())
-        cut, fill = self.cutoff_, bool(self.fill)
-        return verdict(sheet, self._rules, judged, cut, float(self.fdr), fill)
+        judged = judge_sheet(sheet, self._rules, bool(self.fill))
+        return verdict(sheet, self._rules, judged, self.cutoff_, float(self.fdr))
 
     def _sheet(self, X: Any, reset: bool) -> Sheet:
         framed = hasattr(X, "columns") and hasattr(X, "dtypes")

@@ -89,7 +89,7 @@ def _numeric(seen: Array, levels: Array, counts: Array, tail: float) -> Column:
     best = Column("numeric", middle=middle, spread=spread)
     straight = _bentness(best, seen, tail)
     lowest = TUNING.worth * straight
-    bends = _candidates(seen) if straight * len(seen) > TUNING.chance else []
+    bends = candidates(seen) if straight * len(seen) > TUNING.chance else []
     for shape, parameter in bends:
         trial = Column("numeric", shape, parameter, middle, spread)
         bentness = _bentness(trial, seen, tail)
@@ -115,7 +115,8 @@ def _step(levels: Array, counts: Array) -> float:
     return float(np.median(steps))
 
 
-def _candidates(seen: Array) -> list[tuple[str, float]]:
+def candidates(seen: Array) -> list[tuple[str, float]]:
+    """Give the bent maps to choose from."""
     found: list[tuple[str, float]] = [("power", power) for power in TUNING.powers]
     low = float(np.quantile(seen, 0.07))
     if low > 0:
@@ -174,19 +175,18 @@ def fences(values: Array, column: Column) -> tuple[float, float]:
     """Give the bounds beyond which a column of few values has strays (40 among 0, 1).
 
     Going outward from the commonest levels, all that lies beyond the first gap of
-    twice their range is astray.
+    twice the range up to there is astray.
     """
     bounds = [np.inf, np.inf]
     if column.kind != "few levels":
         return -np.inf, np.inf
     levels, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     common = levels[np.argsort(-counts, kind="stable")[:2]]
-    reach = 2 * np.ptp(common)
     for k, sign in enumerate((-1, 1)):
         outer = np.sort(sign * levels)
-        edge = np.max(sign * common)
+        inner, edge = np.min(sign * common), np.max(sign * common)
         for level in outer[outer > edge]:
-            if level - edge > reach:
+            if level - edge > 2 * (edge - inner):
                 bounds[k] = float((level + edge) / 2)
                 break
             edge = level

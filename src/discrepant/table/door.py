@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.checks import check_flag, check_rate_of_flags, check_seed, count_threads
+from discrepant.checks import check_flag, check_rate_of_flags, check_seed
 from discrepant.errors import InputError
 from discrepant.progress import Progress, Report, reporting
-from discrepant.table.judging import judge
 from discrepant.table.learning import learn
 from discrepant.table.odds import cutoff
 from discrepant.table.result import Cleaned
 from discrepant.table.rules import Rules
 from discrepant.table.sheet import Sheet, open_sheet
-from discrepant.table.verdict import verdict
+from discrepant.table.verdict import judge_sheet, threads, verdict
 
 
 def clean(
@@ -80,8 +79,8 @@ def clean(
     check_numbers(sheet)
     with reporting(progress, "Cleaning") as report:
         rules = learn_sheet(sheet, random_state, report)
-        judged = judge(sheet.values, rules, n_jobs=threads(), report=report)
-    return verdict(sheet, rules, judged, cutoff(judged.score, fdr), float(fdr), fill)
+        found = judge_sheet(sheet, rules, fill, report)
+    return verdict(sheet, rules, found, cutoff(found[0].score, fdr), float(fdr))
 
 
 def learn_sheet(sheet: Sheet, random_state: Any, report: Report | None) -> Rules:
@@ -89,11 +88,6 @@ def learn_sheet(sheet: Sheet, random_state: Any, report: Report | None) -> Rules
     named = tuple(sheet.fields[j].named for j in sheet.judged)
     rng = np.random.default_rng(random_state)
     return learn(sheet.values, rng=rng, n_jobs=threads(), named=named, report=report)
-
-
-def threads() -> int:
-    """Give the number of threads that judge rows: one a core."""
-    return count_threads(None)
 
 
 def check_numbers(sheet: Sheet) -> None:

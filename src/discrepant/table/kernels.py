@@ -19,6 +19,7 @@ import numpy as np
 from discrepant.compiled import njit
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+ROOT_2PI = math.sqrt(2 * math.pi)
 FLIPS = 3  # times as many flips as cells: each gains, so that few rows need them
 SWAPS = 6  # exchanges a row; beyond two or three none gains
 FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector units; NaN stays NaN
@@ -104,36 +105,16 @@ def log_odds(away, variance, prior, stretch, grain, weights, odds):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _swap(W, away, i, j, prior, stretch, grain, weights, distance, per_row):
-    """Log odds of j wrong and i right against the reverse, by the other cells.
-
-    With both kept, (W x)_k = away_k W_kk; the two cells' distances from what the rest
-    says are A⁻¹ (W x), their covariance A⁻¹, with A the 2×2 block of W.
-    """
-    a, b, c = W[i, i], W[j, j], W[i, j]
-    determinant = a * b - c * c
-    u, v = away[i] * a, away[j] * b
-    one, two = (b * u - c * v) / determinant, (a * v - c * u) / determinant
-    others = max(distance - u * one - v * two, 0.0)
-    wider = (1.0 + per_row * (1.0 + others)) / determinant
-    first = one_odds(
-        one, b * wider,
-        prior[i], stretch[i], grain[i], weights[i],
-    )  # fmt: skip
-    second = one_odds(
-        two, a * wider,
-        prior[j], stretch[j], grain[j], weights[j],
-    )  # fmt: skip
-    return second - first
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
 def _ascend(W, x, missing, out, prior, stretch, grain, weights, per_row, work):
-    """Flip the cell that gains most until none gains."""
+    """Flip the cell that gains most until none gains; give d² of the kept cells.
+
+    Leaves the cells' distances, variances and log odds at the set found.
+    """
     away, variance, odds = work[0], work[1], work[2]
     p = len(x)
+    distance = 0.0
     for _ in range(FLIPS * p):
-        residuals(W, x, out, away, variance, per_row)
+        distance = residuals(W, x, out, away, variance, per_row)
         log_odds(away, variance, prior, stretch, grain, weights, odds)
         best, gain = -1, 1e-9
         for j in range(p):
@@ -146,83 +127,113 @@ def _ascend(W, x, missing, out, prior, stretch, grain, weights, per_row, work):
             break
         sweep(W, best, out[best])
         out[best] = not out[best]
+    return distance
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _exchange(W, x, missing, out, prior, stretch, grain, weights, per_row, work):
-    """Exchange a cell of the set for one outside it where that gains most."""
-    p = len(x)
+def _swaps(
+    W, missing, out, prior, stretch, grain, weights, per_row, work, distance,
+    stay, leave,
+):  # fmt: skip
+    """Compare the set with those that have one of its cells exchanged for another.
+
+    Of two cells that contradict each other either may be wrong. With i back among the
+    kept ones W is W′ = W − W_·i W_i· / W_ii; then (W′ x)_i = −away_i / W_ii and
+    (W′ x)_j = (W x)_j − away_i W_ij / W_ii. The distances of i and j from what the rest
+    says are A⁻¹ (W′ x), their covariance A⁻¹, with A the 2×2 block of W′.
+
+    Fills the odds, against the set, of exchanges that bring in j (`stay`) and that
+    take out i (`leave`); gives the best exchange, or −1 where none gains.
+    """
+    p = len(out)
+    away = work[0]
     best, first, second = 1e-6, -1, -1
+    stay[:] = 0.0
+    leave[:] = 0.0
     for i in range(p):
         if missing[i] or not out[i]:
             continue
-        sweep(W, i, True)
-        out[i] = False
-        distance = residuals(W, x, out, work[0], work[1], per_row)
+        pivot = W[i, i]
+        a, u = -1.0 / pivot, -away[i] / pivot
+        total = distance - away[i] * away[i] / pivot
         for j in range(p):
-            if j != i and not out[j]:
-                gain = _swap(
-                    W, work[0], i, j, prior, stretch, grain, weights, distance, per_row
-                )
-                if gain > best:
-                    best, first, second = gain, i, j
-        sweep(W, i, False)
-        out[i] = True
-    if first < 0:
-        return False
-    sweep(W, first, True)
-    sweep(W, second, False)
-    out[first], out[second] = False, True
-    return True
+            if out[j]:
+                continue
+            ratio = W[i, j] / pivot
+            b, c = W[j, j] - ratio * W[i, j], -ratio
+            v = away[j] * W[j, j] - ratio * away[i]
+            determinant = a * b - c * c
+            one, two = (b * u - c * v) / determinant, (a * v - c * u) / determinant
+            others = max(total - u * one - v * two, 0.0)
+            wider = (1.0 + per_row * (1.0 + others)) / determinant
+            gain = one_odds(
+                two, a * wider, prior[j], stretch[j], grain[j], weights[j]
+            ) - one_odds(one, b * wider, prior[i], stretch[i], grain[i], weights[i])
+            if gain > best:
+                best, first, second = gain, i, j
+            term = math.exp(min(gain, 30.0))
+            stay[j] += term
+            leave[i] += term
+    return first, second
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _swaps(W, x, missing, out, prior, stretch, grain, weights, per_row, work, score):
+def _weigh(missing, out, odds, stay, leave, score):
     """Turn odds at the best set into odds over that set and its neighbours.
 
     For a cell i of the set the rivals are the set without i, and without i but with one
-    other cell j: of two cells that contradict each other either may be wrong.
+    other cell j.
     """
-    p = len(x)
-    odds = work[2].copy()
-    stay = np.zeros(p)
-    leave = np.zeros(p)
-    added = 0.0
-    for j in range(p):
-        if not missing[j] and not out[j]:
-            added += math.exp(min(odds[j], 0.0))
-    without = 0.0
-    for i in range(p):
-        if missing[i] or not out[i]:
-            continue
-        sweep(W, i, True)
-        out[i] = False
-        distance = residuals(W, x, out, work[0], work[1], per_row)
-        weight = math.exp(-odds[i])
-        total = 0.0
-        for j in range(p):
-            if j != i and not missing[j] and not out[j]:
-                swap = _swap(
-                    W, work[0], i, j, prior, stretch, grain, weights, distance, per_row
-                )
-                term = math.exp(min(swap, 30.0))
-                stay[j] += term
-                total += term
-        leave[i] = weight + total
-        without += weight
-        sweep(W, i, False)
-        out[i] = True
-    for j in range(p):
+    added, without = 0.0, 0.0
+    for j in range(len(out)):
         if missing[j]:
             continue
         if out[j]:
-            if leave[j] > 0:
-                score[j] = math.log1p(added) - math.log(leave[j])
-            else:
-                score[j] = odds[j]
+            without += math.exp(-odds[j])
+        else:
+            added += math.exp(min(odds[j], 0.0))
+    for j in range(len(out)):
+        if missing[j]:
+            continue
+        if out[j]:
+            gone = math.exp(-odds[j]) + leave[j]
+            score[j] = math.log1p(added) - math.log(gone) if gone > 0 else odds[j]
         else:
             score[j] = math.log(math.exp(odds[j]) + stay[j] + NEGLIGIBLE)
             score[j] -= math.log1p(without)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def fit_width(square, rival, share, width, shape, steps, prior, narrowest):
+    """Fit one column's width under one shape of its tails; give log likelihoods too.
+
+    Expectation and maximisation: `square` are residuals squared, `rival` the density
+    of wrong values times their share.
+    """
+    n = len(square)
+    for step in range(steps + 1):
+        first = (1 - share) * shape[0] / (width * ROOT_2PI)
+        second = (1 - share) * shape[1] / (2 * width * ROOT_2PI)
+        third = (1 - share) * shape[2] / (4 * width * ROOT_2PI)
+        rate = -1 / (32 * width * width)
+        scatter, count, gain = prior * width * width, prior, 0.0
+        for i in range(n):
+            wide = math.exp(square[i] * rate)
+            middle = wide * wide
+            middle *= middle  # exponents are in the ratio 1 : 4 : 16
+            narrow = middle * middle
+            narrow *= narrow
+            narrow, middle, wide = first * narrow, second * middle, third * wide
+            total = narrow + middle + wide + rival[i]
+            if step == steps:
+                gain += math.log(total)
+            else:
+                count += (narrow + middle + wide) / total
+                scatter += (narrow + middle / 4 + wide / 16) / total * square[i]
+        if step == steps:
+            return width, gain
+        width = min(max(math.sqrt(scatter / count), narrowest), 1 / narrowest)
+    return width, 0.0
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -261,7 +272,7 @@ def search(X, missing, prior, K, stretch, grain, weights, start, fold, folds, pe
     sums = np.zeros((folds, p))
     work = np.zeros((3, p))
     W = np.empty((p, p))
-    filled = np.empty(p)
+    filled, stay, leave = np.empty(p), np.empty(p), np.empty(p)
     for i in range(n):
         W[:] = K
         out = missing[i].copy()
@@ -271,14 +282,25 @@ def search(X, missing, prior, K, stretch, grain, weights, start, fold, folds, pe
             if out[j]:
                 sweep(W, j, False)
         x, gone, chance = X[i], missing[i], prior[i]
-        for _ in range(SWAPS):
-            _ascend(W, x, gone, out, chance, stretch, grain, weights, per_row, work)
-            if not _exchange(
-                W, x, gone, out, chance, stretch, grain, weights, per_row, work
-            ):
+        for step in range(SWAPS + 1):
+            # Where the two ways of ascent contradict each other, exchange has the last
+            # word: it compares whole sets.
+            if step < SWAPS:
+                distance = _ascend(
+                    W, x, gone, out, chance, stretch, grain, weights, per_row, work
+                )
+            else:
+                distance = residuals(W, x, out, work[0], work[1], per_row)
+                log_odds(work[0], work[1], chance, stretch, grain, weights, work[2])
+            first, second = _swaps(
+                *(W, gone, out, chance, stretch, grain, weights, per_row, work),
+                *(distance, stay, leave),
+            )
+            if first < 0 or step == SWAPS:
                 break
-        residuals(W, x, out, work[0], work[1], per_row)
-        log_odds(work[0], work[1], chance, stretch, grain, weights, work[2])
+            sweep(W, first, True)
+            sweep(W, second, False)
+            out[first], out[second] = False, True
         aways[i] = work[0]
         variances[i] = work[1]
         if folds > 0:
@@ -294,7 +316,5 @@ def search(X, missing, prior, K, stretch, grain, weights, start, fold, folds, pe
                         if out[k]:
                             moments[at, j, k] -= W[j, k]
         outs[i] = out & ~gone
-        _swaps(
-            W, x, gone, out, chance, stretch, grain, weights, per_row, work, score[i]
-        )
+        _weigh(gone, out, work[2], stay, leave, score[i])
     return outs, score, aways, variances, moments, sums

@@ -7,8 +7,9 @@ import numpy as np
 from discrepant.linalg import Array
 from discrepant.progress import Report, StoppedError
 from discrepant.table import columns as kinds
+from discrepant.table.bends import choose
 from discrepant.table.maps import Column
-from discrepant.table.model import Model
+from discrepant.table.model import Found, Model, Part
 from discrepant.table.model import judge as search
 from discrepant.table.model import learn as learn_model
 from discrepant.table.rules import Common, Rules, prepare
@@ -91,7 +92,7 @@ def learn(
             found = search(part, model, n_jobs)
         if rounds == TUNING.rounds[0]:
             split[rules.used] = found.out.mean(axis=0) > TUNING.most
-            rules = replace(rules, columns=_describe_again(learnt, rules, found.out))
+            rules = replace(rules, columns=_describe_again(learnt, rules, part, found))
         if report is not None and not report(0.4, "learning"):
             raise StoppedError("stopped while learning what the columns are")
     ranged = list(rules.columns)
@@ -117,18 +118,35 @@ def some_rows(values: Array, rng: np.random.Generator) -> Array:
 
 
 def _commons(learnt: Array, rules: Rules, split: Array) -> tuple[Common, ...]:
-    return tuple(Common.of(learnt[:, j], bool(split[j])) for j in rules.used)
+    found = []
+    for j in rules.used:
+        values = learnt[:, j]  # cells at the atom are not judged, and say nothing here
+        rest = values[values != rules.columns[j].atom]
+        found.append(Common.of(rest, bool(split[j])))
+    return tuple(found)
 
 
-def _describe_again(learnt: Array, rules: Rules, out: Array) -> tuple[Column, ...]:
+def _describe_again(
+    learnt: Array, rules: Rules, part: Part, found: Found
+) -> tuple[Column, ...]:
     """Choose the columns' maps again, without the cells judged wrong."""
-    described = list(rules.columns)
-    for k, j in enumerate(rules.used):
+    described, used = list(rules.columns), rules.used
+    filled = learnt[:, used]
+    gone = found.out | part.missing
+    for k, j in enumerate(used):
+        out = gone[:, k]
+        low, high = _reach(learnt[~out, j] if not out.all() else np.zeros(1))
+        within = replace(described[j], low=low, high=high)
+        filled[out, k] = within.backward(part.X[out, k] - found.away[out, k])
         if described[j].kind == "numeric":
-            kept = np.where(out[:, k], np.nan, learnt[:, j])
+            kept = np.where(found.out[:, k], np.nan, learnt[:, j])
             column = kinds.describe(kept, TUNING.second_tail)
             if column.kind == "numeric":
                 described[j] = column
+    if len(used) <= WIDE.columns:
+        chosen = choose(filled, ~gone, [described[j] for j in used])
+        for j, column in zip(used, chosen, strict=True):
+            described[j] = column
     return tuple(described)
 
 

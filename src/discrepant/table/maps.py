@@ -71,6 +71,15 @@ class Column:
         centred = (values - self.middle) / self.spread
         return centred if self.shape == "identity" else power(centred, self.parameter)
 
+    def log_slope(self, values: Array) -> Array:
+        """Log of the derivative of `bend`."""
+        if self.shape == "log":
+            return np.asarray(-np.log(self.parameter + np.abs(values)))
+        centred = (values - self.middle) / self.spread
+        size = np.log1p(np.abs(centred)) * np.where(centred < 0, -1.0, 1.0)
+        bent = (self.parameter - 1) * size if self.shape == "power" else 0.0 * size
+        return np.asarray(bent - np.log(self.spread))
+
     def _unbend(self, bent: Array) -> Array:
         if self.shape == "log":
             size = np.expm1(np.minimum(np.abs(bent), TOP))

@@ -135,7 +135,10 @@ def learn(part: Part, rounds: int, model: Model | None, n_jobs: int) -> Model:
     for step in range(rounds):
         found = judge(part, model, n_jobs, TUNING.folds)
         last = step % 2 == 1 or step == rounds - 1
-        model = _update(part, found, model, last)
+        update = _update(part, found, model, last)
+        if not np.isfinite(update.precision).all():
+            break  # columns that are sums of others, to rounding: the last one stands
+        model = update
     return model
 
 
@@ -166,7 +169,7 @@ def judge(part: Part, model: Model, n_jobs: int = 1, folds: int = 0) -> Found:
     prior = tails.log_broad(X) + np.log(model.share / (1 - model.share))
     prior -= part.excuse
     start = (np.abs(X) > TUNING.beyond) & ~missing & (part.excuse < NEVER / 2)
-    centred = np.where(missing, 0.0, X - model.centre)
+    centred = X - model.centre
     beside = part.grain**2 - model.spared
     # Copies: a model that was read from a file may be read-only, which is another type
     # of array, for which the search would be compiled anew.
@@ -260,7 +263,7 @@ def _spread(
     """Spread of each column's residuals, held out where folds are given."""
     X, gone = part.X, found.out | part.missing
     n, p = X.shape
-    centred = np.where(part.missing, 0.0, X - model.centre)
+    centred = X - model.centre
     filled = np.where(gone, centred - found.away, centred)
     errors = np.full(X.shape, np.nan)
     for k in range(TUNING.folds if fold is not None else 1):

@@ -16,24 +16,25 @@ class Tuning:
     Read off the development half of ``python benchmarks/tables.py``, seeds 0 and 1, as
     the mean over the tables of the share that is wrong: a user has one table, not all
     of their cells. Real rows are not normal, and what a model calls certain is now and
-    then a cell that is odd but right: no score is worth more than 98.9%.
+    then a cell that is odd but right: no score is worth more than 99.3%.
     """
 
     said: tuple[float, ...] = (
-        *(-50.0, -6.2, -4.1, -3.1, -1.7, -0.7, 0.5, 1.4, 2.5, 3.5, 4.5, 5.6, 7.1, 9.1),
-        *(10.8, 13.2, 17.4, 26.0, 50.0, 1000.0),
+        *(-50.0, -4.9, -3.9, -3.1, -1.9, -0.7, 0.5, 1.5, 2.5, 3.5, 4.5, 5.8, 7.3, 9.1),
+        *(10.9, 13.4, 17.2, 30.0, 50.0, 1000.0),
     )
     true: tuple[float, ...] = (
-        *(-50.0, -5.4, -4.2, -2.9, -1.8, -1.1, -0.1, 0.4, 0.9, 1.3, 1.7, 1.9, 2.2, 2.4),
-        *(2.8, 3.2, 3.3, 3.8, 4.1, 4.5),
+        *(-50.0, -5.1, -4.0, -2.9, -1.8, -0.9, 0.0, 0.4, 1.2, 1.8, 2.3, 2.5, 2.5, 2.7),
+        *(3.3, 3.5, 3.8, 4.0, 4.1, 5.0),
     )
     # Sure cells would otherwise pay for coin tosses: without it precision was 0.965
     # on normal data at a false discovery rate of 0.01, with it 0.992.
-    least: float = 0.9
+    # So each cell alone may be right with ten times the rate's chance, half at most.
+    alone: float = 10.0
 
 
 TUNING = Tuning()
-LEAST_ODDS = float(np.log(TUNING.least / (1 - TUNING.least)))
+LEAST_ODDS = 0.0  # below, a cell is likelier right than wrong, and never flagged
 
 
 def probability(score: Array) -> Array:
@@ -46,15 +47,17 @@ def cutoff(score: Array, fdr: float) -> float:
     """Give the log odds from which on cells are flagged.
 
     Most are flagged whose mean chance of being right, by the model's own odds, is at
-    most fdr; each must also be likelier than `least` to be wrong by itself.
+    most fdr; each must also be sure enough by itself (`alone`).
     """
-    likely = score[score >= np.float32(LEAST_ODDS)].astype(np.float64)
+    chance = min(TUNING.alone * fdr, 0.5)
+    least = float(np.log((1 - chance) / chance))
+    likely = score[score >= np.float32(least)].astype(np.float64)
     likely = np.sort(likely)[::-1]
     right = 1 / (1 + np.exp(np.minimum(likely, SURE)))
     mean = np.cumsum(right) / np.arange(1, len(right) + 1)
     count = int(np.sum(mean <= fdr))
     if count == len(likely):
-        return LEAST_ODDS
+        return least
     return float(likely[count - 1]) if count else float(np.inf)
 
 

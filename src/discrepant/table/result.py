@@ -70,13 +70,12 @@ class Cleaned:
         What to know before trusting the result, in sentences.
     fdr : float
         The false discovery rate that was asked for.
-    expected : DataFrame
-        What each cell should be; NaN in columns that are not modelled.
-    scores : DataFrame
-        Log odds of each cell to be wrong, by the model: NaN where it is missing, and
-        −50 where it was not judged.
     original : same type as the input
         The table as it was given.
+    cells : Cells
+        Keeps or works out ``expected``, ``scores`` and ``probability``, which are of
+        the table's size. Beyond two million cells they are worked out when they are
+        first asked for, from the original.
     """
 
     table: Any = field(repr=False)
@@ -88,9 +87,21 @@ class Cleaned:
     columns: tuple[ColumnReport, ...]
     caveats: tuple[str, ...]
     fdr: float
-    expected: Any = field(repr=False)
-    scores: Any = field(repr=False)
     original: Any = field(repr=False)
+    cells: Any = field(repr=False)
+
+    @property
+    def expected(self) -> Any:
+        """What each cell should be; NaN in columns that are not modelled."""
+        return self.cells.frame("expected")
+
+    @property
+    def scores(self) -> Any:
+        """Log odds of each cell to be wrong, by the model.
+
+        NaN where it is missing, and −50 where it was not judged.
+        """
+        return self.cells.frame("score")
 
     @property
     def probability(self) -> Any:

@@ -7,43 +7,51 @@ import numpy as np
 from discrepant.linalg import Array
 from discrepant.table.sheet import Field, Sheet
 
+# By column of numbers: which rows are replaced, and by what.
+Changes = dict[int, tuple[Array, Array]]
 
-def rewrite(sheet: Sheet, where: Array, new: Array) -> Any:
+
+def rewrite(sheet: Sheet, cells: Array, new: Array) -> Any:
     """Give the table with other numbers in some cells, all else bit for bit the same.
 
     Parameters
     ----------
     sheet : Sheet
         The table.
-    where : bool array (n, k)
-        Which cells of the columns of numbers are replaced.
-    new : array (n, k)
+    cells : int array (k, 2)
+        Which cells are replaced, by row and column of numbers.
+    new : array (k,)
         By what; whole numbers and booleans are rounded to.
     """
     import pandas as pd
 
+    order = np.lexsort(cells.T)
+    rows, columns = cells[order].T
+    found, begins = np.unique(columns, return_index=True)
+    parts = zip(
+        np.split(rows, begins[1:]), np.split(new[order], begins[1:]), strict=True
+    )
+    changes: Changes = dict(zip(found.tolist(), parts, strict=False))
     given, frame = sheet.given, sheet.frame
     if isinstance(given, list | tuple):
-        return _lists(sheet, where, new)
+        return _lists(sheet, changes)
     if type(given).__module__.split(".")[0] == "polars":
-        return _polars(sheet, where, new)
+        return _polars(sheet, changes)
     if not isinstance(given, pd.DataFrame):
-        return _array(sheet, where, new)
+        return _array(sheet, changes)
     if set(frame.dtypes) == {np.dtype(np.float64)} and len(sheet.judged) == len(
         sheet.fields
     ):
-        values = np.where(where, new, sheet.values)
+        values = sheet.values.copy()
+        values[tuple(cells.T)] = new
         labels = {"index": frame.index, "columns": frame.columns}
         whole = pd.DataFrame(values, **labels, copy=False)
         whole.attrs = dict(frame.attrs)
         return whole
     out = frame.copy()
-    for k, j in enumerate(sheet.judged):
-        rows = np.flatnonzero(where[:, k])
-        if len(rows):
-            out.isetitem(
-                j, _column(frame.iloc[:, j], sheet.fields[j], rows, new[rows, k])
-            )
+    for k, (rows, numbers) in changes.items():
+        j = sheet.judged[k]
+        out.isetitem(j, _column(frame.iloc[:, j], sheet.fields[j], rows, numbers))
     return out
 
 
@@ -95,7 +103,7 @@ def _like(cell: Any, number: float, field: Field, whole: bool) -> Any:
     return round(number) if whole and isinstance(cell, int) else number
 
 
-def _array(sheet: Sheet, where: Array, new: Array) -> Array:
+def _array(sheet: Sheet, changes: Changes) -> Array:
     array = np.asarray(sheet.given)
     if isinstance(sheet.given, np.ma.MaskedArray) or array.dtype.kind == "f":
         kind = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
@@ -104,45 +112,42 @@ def _array(sheet: Sheet, where: Array, new: Array) -> Array:
         out = array.copy()
     else:
         out = sheet.frame.to_numpy(dtype=object, copy=True)
-        for k, j in enumerate(sheet.judged):
+        for k, (rows, numbers) in changes.items():
+            j = sheet.judged[k]
             whole = _whole(out[:, j])
-            for i in np.flatnonzero(where[:, k]):
-                cell, number = out[i, j], float(new[i, k])
-                out[i, j] = _like(cell, number, sheet.fields[j], whole)
+            for i, number in zip(rows, numbers.tolist(), strict=True):
+                out[i, j] = _like(out[i, j], number, sheet.fields[j], whole)
         return np.asarray(out if array.dtype == object else out.astype(array.dtype))
-    for k, j in enumerate(sheet.judged):
-        rows = where[:, k]
-        out[rows, j] = as_type(new[rows, k], out.dtype)
+    for k, (rows, numbers) in changes.items():
+        out[rows, sheet.judged[k]] = as_type(numbers, out.dtype)
     return out
 
 
-def _lists(sheet: Sheet, where: Array, new: Array) -> list[Any]:
-    rows = [list(row) for row in sheet.given]
-    for k, j in enumerate(sheet.judged):
-        column = np.array([None, *(row[j] for row in rows)], object)[1:]
+def _lists(sheet: Sheet, changes: Changes) -> list[Any]:
+    lines = [list(line) for line in sheet.given]
+    for k, (rows, numbers) in changes.items():
+        j = sheet.judged[k]
+        column = np.array([None, *(line[j] for line in lines)], object)[1:]
         whole = _whole(column)
-        for i in np.flatnonzero(where[:, k]):
-            cell, number = rows[i][j], float(new[i, k])
-            rows[i][j] = _like(cell, number, sheet.fields[j], whole)
-    return rows
+        for i, number in zip(rows, numbers.tolist(), strict=True):
+            lines[i][j] = _like(lines[i][j], number, sheet.fields[j], whole)
+    return lines
 
 
-def _polars(sheet: Sheet, where: Array, new: Array) -> Any:
+def _polars(sheet: Sheet, changes: Changes) -> Any:
     import polars
 
     table = sheet.given
     changed = []
-    for k, j in enumerate(sheet.judged):
-        if not where[:, k].any():
-            continue
+    for k, (rows, numbers) in changes.items():
+        j = sheet.judged[k]
         series = table[table.columns[j]]
         cells = series.to_list()
         whole = series.dtype.is_integer()
-        for i in np.flatnonzero(where[:, k]):
-            cell, number = cells[i], float(new[i, k])
+        for i, number in zip(rows, numbers.tolist(), strict=True):
             if whole:
                 cells[i] = round(number)
             else:
-                cells[i] = _like(cell, number, sheet.fields[j], False)
+                cells[i] = _like(cells[i], number, sheet.fields[j], False)
         changed.append(polars.Series(series.name, cells, dtype=series.dtype))
     return table.with_columns(changed)

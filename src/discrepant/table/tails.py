@@ -70,56 +70,26 @@ def fit(z: Array, log_rival: Array, seen: Array, share: Array) -> tuple[Array, A
     -------
     width, weights : arrays (p,), (p, 3)
     """
+    from discrepant.table.kernels import fit_width
+
     rival = share * np.exp(np.minimum(log_rival, 50.0)) + 1e-300
     square = z * z
-    start = _within(
-        [_deviation(column[s]) for column, s in zip(z.T, seen.T, strict=True)]
-    )
-    widths, found = [], []
-    for k, shape in enumerate(SHAPES):
-        width, score = _fit_shape(square, rival, seen, share, start, shape)
-        widths.append(width)
-        found.append(score - TUNING.penalty * k)
-    scores = np.array(found)
+    p = z.shape[1]
+    widths, scores = np.ones((len(SHAPES), p)), np.zeros((len(SHAPES), p))
+    settings = TUNING.steps, TUNING.prior, TUNING.narrowest
+    for j in range(p):
+        own, other = square[seen[:, j], j], rival[seen[:, j], j]
+        start = 1.4826 * np.sqrt(np.median(own)) if len(own) else 1.0
+        start = float(np.clip(start, TUNING.narrowest, 1 / TUNING.narrowest))
+        for k, shape in enumerate(SHAPES):
+            widths[k, j], score = fit_width(
+                own, other, share[j], start, shape, *settings
+            )
+            scores[k, j] = score - TUNING.penalty * k
     counts = np.maximum(seen.sum(axis=0), 1)
     scores += TUNING.borrowed * (scores / counts).mean(axis=1, keepdims=True)
     best = np.argmax(scores, axis=0)
-    return np.array(widths)[best, np.arange(z.shape[1])], SHAPES[best]
-
-
-def _deviation(z: Array) -> float:
-    return 1.4826 * float(np.median(np.abs(z))) if len(z) else 1.0
-
-
-def _within(width: Array | list[float]) -> Array:
-    return np.clip(width, TUNING.narrowest, 1 / TUNING.narrowest)
-
-
-def _fit_shape(
-    square: Array, rival: Array, seen: Array, share: Array, width: Array, shape: Array
-) -> tuple[Array, Array]:
-    """Fit the widths of all columns under one shape; give them and log likelihoods."""
-    for _ in range(TUNING.steps):
-        parts = _parts(square, width, (1 - share) * shape[:, None])
-        weight = seen / (parts[0] + parts[1] + parts[2] + rival)
-        scatter, count = TUNING.prior * width**2, np.full(len(width), TUNING.prior)
-        for part, ratio in zip(parts, RATIOS, strict=True):
-            part *= weight
-            count += part.sum(axis=0)
-            scatter += np.einsum("ij,ij->j", part, square) / ratio**2
-        width = _within(np.sqrt(scatter / count))
-    parts = _parts(square, width, (1 - share) * shape[:, None])
-    total = parts[0] + parts[1] + parts[2] + rival
-    return width, np.where(seen, np.log(total), 0.0).sum(axis=0)
-
-
-def _parts(square: Array, width: Array, weights: Array) -> list[Array]:
-    """Densities of the three normals times their weights; the narrow from the wide."""
-    wide = np.exp(square * (-0.5 / (RATIOS[2] * width) ** 2))
-    middle = np.square(np.square(wide))  # exponents are in the ratio 1 : 4 : 16
-    narrow = np.square(np.square(middle))
-    factors = weights / (width * RATIOS[:, None] * ROOT)
-    return [f * part for f, part in zip(factors, (narrow, middle, wide), strict=True)]
+    return widths[best, np.arange(p)], SHAPES[best]
 
 
 def quantile(weights: Array, chance: float) -> float:

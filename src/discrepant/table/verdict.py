@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.checks import count_threads
 from discrepant.linalg import Array
-from discrepant.table.judging import Judged
+from discrepant.progress import Report
+from discrepant.table.judging import Every, Judged, judge
 from discrepant.table.odds import flags, probability
 from discrepant.table.result import Cleaned, ColumnReport
 from discrepant.table.rewrite import rewrite
@@ -23,6 +25,7 @@ class Tuning:
     few_rows: int = 40  # below it, the tails of a column cannot be seen
     much: float = 0.2  # flagged: beyond what the model was tried on
     shown: int = 3  # values that are named in a sentence
+    kept: int = 2_000_000  # cells: up to so many, scores and expectations are kept
 
 
 TUNING = Tuning()
@@ -36,60 +39,109 @@ ASIDE = {
 }
 
 
+@dataclass(eq=False)
+class Cells:
+    """What was found of every cell: kept for small tables, else judged again if asked.
+
+    For a large table these arrays would cost more memory than it does itself.
+    """
+
+    sheet: Sheet
+    rules: Rules
+    every: Every | None
+
+    def frame(self, name: str) -> Any:
+        """Give "score" or "expected" with the labels of the table."""
+        if self.every is None:
+            self.every = Every.of(self.sheet.values.shape)
+            judge(self.sheet.values, self.rules, every=self.every, n_jobs=threads())
+        return labelled(self.sheet, getattr(self.every, name), np.nan)
+
+
+def labelled(sheet: Sheet, values: Array, empty: Any) -> Any:
+    """Give an array of the judged columns as a frame of all of them."""
+    import pandas as pd
+
+    frame, at = sheet.frame, sheet.judged
+    if len(at) < frame.shape[1]:
+        every = np.full(frame.shape, empty, values.dtype)
+        every[:, at] = values
+        values = every
+    labels = {"index": frame.index, "columns": frame.columns}
+    return pd.DataFrame(values, **labels, copy=False)
+
+
+def judge_sheet(
+    sheet: Sheet, rules: Rules, fill: bool, report: Report | None = None
+) -> tuple[Judged, Every | None]:
+    """Judge all rows; keep what was found of every cell where they are not many."""
+    values = sheet.values
+    every = Every.of(values.shape) if values.size <= TUNING.kept else None
+    judged = judge(
+        values, rules, fill=fill, every=every, n_jobs=threads(), report=report
+    )
+    return judged, every
+
+
+def threads() -> int:
+    """Give the number of threads that judge rows: one a core."""
+    return count_threads(None)
+
+
 def verdict(
-    sheet: Sheet, rules: Rules, judged: Judged, cut: float, fdr: float, fill: bool
+    sheet: Sheet,
+    rules: Rules,
+    found: tuple[Judged, Every | None],
+    cut: float,
+    fdr: float,
 ) -> Cleaned:
     """Flag cells from a cutoff on, replace them, and say what was found."""
     import pandas as pd
 
+    judged, every = found
     frame, at = sheet.frame, sheet.judged
-    flagged = flags(judged.score, cut)
-    gaps = np.isnan(sheet.values) & fill
-    replaced = (flagged | gaps) & np.isfinite(judged.expected)
-    modelled = np.zeros(len(at), bool)
-    modelled[rules.used] = True
-    heard = ~np.isnan(sheet.values) & modelled
-    most = np.maximum(TUNING.row_share * heard.sum(axis=1), TUNING.row_cells)
-    rows = (flagged & modelled).sum(axis=1) >= most
-
-    def whole(values: Array, empty: Any, kind: Any) -> Any:
-        """Give an array of the judged columns as a frame of all of them."""
-        if len(at) == frame.shape[1]:
-            every = values
-        else:
-            every = np.full(frame.shape, empty, kind)
-            every[:, at] = values
-        labels = {"index": frame.index, "columns": frame.columns}
-        return pd.DataFrame(every, **labels, copy=False)
-
+    wrong = flags(judged.score, cut)
+    flagged = np.zeros(sheet.values.shape, bool)
+    flagged[tuple(judged.cells[wrong].T)] = True
+    replaced = (wrong | np.isnan(judged.score)) & np.isfinite(judged.expected)
+    rows = _bad_rows(sheet, rules, flagged)
     noise = np.full(frame.shape[1], np.nan)
     noise[at] = rules.noise
     reports = _reports(sheet, rules, flagged)
     return Cleaned(
-        table=rewrite(sheet, replaced, judged.expected),
-        flagged=_listed(sheet, judged, flagged),
-        mask=whole(flagged, False, bool),
+        table=rewrite(sheet, judged.cells[replaced], judged.expected[replaced]),
+        flagged=_listed(sheet, judged, wrong),
+        mask=labelled(sheet, flagged, False),
         rows=frame.index[rows],
         noise=pd.Series(noise, index=frame.columns, name="noise"),
         rank=rules.rank,
         columns=reports,
         caveats=tuple(_caveats(sheet, rules, flagged, rows, reports)),
         fdr=fdr,
-        expected=whole(judged.expected, np.nan, np.float64),
-        scores=whole(judged.score, np.nan, np.float32),
         original=sheet.given,
+        cells=Cells(sheet, rules, every),
     )
 
 
-def _listed(sheet: Sheet, judged: Judged, flagged: Array) -> Any:
+def _bad_rows(sheet: Sheet, rules: Rules, flagged: Array) -> Array:
+    """Mark the rows of which most cells are flagged."""
+    used = rules.used
+    many = flagged[:, used].sum(axis=1)
+    bad = np.flatnonzero(many >= TUNING.row_cells)
+    heard = (~np.isnan(sheet.values[bad][:, used])).sum(axis=1)
+    rows = np.zeros(len(flagged), bool)
+    rows[bad] = many[bad] >= TUNING.row_share * heard
+    return rows
+
+
+def _listed(sheet: Sheet, judged: Judged, wrong: Array) -> Any:
     """Give the flagged cells as a table, surest first."""
     import pandas as pd
 
-    kept = flagged[tuple(judged.likely.T)]
-    cells, between = judged.likely[kept], judged.between[kept]
-    score = judged.score[tuple(cells.T)].astype(np.float64)
+    score = judged.score[wrong].astype(np.float64)
     order = np.argsort(-score, kind="stable")
-    cells, between, score = cells[order], between[order], score[order]
+    cells, between = judged.cells[wrong][order], judged.between[wrong][order]
+    expected, score = judged.expected[wrong][order], score[order]
     i, k = cells.T
     at = np.array(sheet.judged, int)
     labels = list(sheet.frame.columns)
@@ -106,7 +158,7 @@ def _listed(sheet: Sheet, judged: Judged, flagged: Array) -> Any:
             "row": _objects([index[r] for r in i]) if several else index[i],
             "column": _objects([labels[at[c]] for c in k]),
             "value": value,
-            "expected": judged.expected[i, k],
+            "expected": expected,
             "low": between[:, 0],
             "high": between[:, 1],
             "score": score,

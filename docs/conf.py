@@ -1,0 +1,67 @@
+"""How the documentation is built: `make docs`."""
+
+import shutil
+from pathlib import Path
+
+import discrepant
+
+project = "discrepant"
+author = "The discrepant developers"
+copyright = author
+version = release = discrepant.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "gallery/README.rst"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+autodoc_typehints = "none"  # numpydoc has them in words
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+suppress_warnings = ["config.cache"]  # the function below cannot be kept
+linkcheck_anchors = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "discrepant"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 7,
+}
+html_sidebars = {"index": []}
+
+
+def written_pictures(block, variables, configuration):
+    """Show what an example wrote: the examples save pictures, as a person would."""
+    from sphinx_gallery.scrapers import figure_rst
+
+    shown = []
+    for path in sorted(Path.cwd().glob("*.png")):
+        target = Path(next(variables["image_path_iterator"]))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, target)
+        shown.append(str(target))
+    return figure_rst(shown, configuration["src_dir"]) if shown else ""
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "image_scrapers": (written_pictures,),
+    "reset_modules": (),
+    "show_memory": False,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+}

@@ -1,0 +1,84 @@
+"""Start the page: bound to this machine, opened with a token in its address."""
+
+import ipaddress
+import secrets
+import socket
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+
+from discrepant.app.server.guard import Guard
+from discrepant.app.server.site import LIMIT, build
+from discrepant.errors import InputError
+
+
+def serve(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    anyone: bool = False,
+    limit: int = LIMIT,
+    show: bool = True,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve the page until Ctrl-C.
+
+    Parameters
+    ----------
+    host : str
+        Address to bind to. One that other machines can reach needs ``anyone``.
+    port : int
+        0 takes one that is free.
+    anyone : bool
+        Whether other machines may reach the page; whoever has its address, token and
+        all, can then send it files.
+    limit : int
+        Bytes of the largest file that is taken.
+    show : bool
+        Whether to open a browser.
+    say : callable
+        Told the address.
+    """
+    if not _is_here(host) and not anyone:
+        raise InputError(
+            f"{host} can be reached from other machines; pass anyone=True if that is "
+            "what you want."
+        )
+    try:
+        bound = socket.create_server((host, port))
+    except OSError as error:
+        raise InputError(
+            f"{host}:{port} cannot be used: {error.strerror or error}; "
+            "choose another port."
+        ) from None
+    port = bound.getsockname()[1]
+    names = [host, *(["127.0.0.1", "localhost"] if _is_here(host) else [])]
+    if host in ("0.0.0.0", "::"):
+        names += ["127.0.0.1", "localhost", socket.gethostname()]
+    token = secrets.token_urlsafe(24)
+    site = Guard(build(limit), frozenset(f"{name}:{port}" for name in names), token)
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    address = f"http://{shown}:{port}/?token={token}"
+    if not _is_here(host):
+        say(
+            "Other machines can reach this page: whoever has its address can use it, "
+            "and what is sent travels unencrypted."
+        )
+    say(f"Open {address}\nCtrl-C ends it; nothing that was sent is kept.")
+    if show:
+        webbrowser.open(address)
+    config = uvicorn.Config(
+        site, log_level="error", access_log=False, timeout_graceful_shutdown=2
+    )
+    uvicorn.Server(config).run(sockets=[bound])
+
+
+def _is_here(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,160 @@
+"""A picture healed for the page: at once roughly, then as well as can be."""
+
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discrepant.app.restore import (
+    Options,
+    displayed,
+    kind_of_values,
+    restore_picture,
+)
+from discrepant.app.server.outcome import Outcome, Show, Upload
+from discrepant.errors import InputError
+from discrepant.image.files.formats import read, write
+from discrepant.image.files.picture import Picture, upright
+from discrepant.linalg import Array
+from discrepant.progress import Report
+
+ROUGH = 0.2  # share of the bar that the first, quick look takes
+RED = (214, 40, 72)  # what was judged wrong
+GOLD = (230, 160, 30)  # what looks foreign and was left alone
+
+
+def heal_picture(
+    upload: Upload,
+    folder: Path,
+    report: Report,
+    show: Show,
+    *,
+    fast: bool = False,
+    marks: Path | None = None,
+) -> Outcome:
+    """Restore an uploaded picture.
+
+    Parameters
+    ----------
+    upload : Upload
+        The picture.
+    folder : Path
+        Where results go.
+    report : callable
+        Told of the progress; False ends the work.
+    show : callable
+        Told of pictures to look at meanwhile.
+    fast : bool
+        Whether the first, quick result is enough.
+    marks : Path, optional
+        A PNG of the picture as it is seen, opaque where it was painted as bad.
+    """
+    started = time.perf_counter()
+    picture = read(upload.path)
+    bad = None if marks is None else _painted(marks, picture)
+    files = {"before.png": folder / "before.png"}
+    _write_seen(files["before.png"], picture, [picture.values], 0)
+    show({"before": "before.png"})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        share = 1.0 if fast else ROUGH
+        found = restore_picture(
+            picture, Options("fast", bad), _part(report, 0, share), started
+        )
+        files["after.png"] = folder / "after.png"
+        _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
+        if not fast and found.complete:
+            show({"after": "after.png"})
+            found = restore_picture(
+                picture, Options("best", bad), _part(report, ROUGH, 1.0), started
+            )
+            _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
+    layers = {"mask.png": (found.mask, RED)}
+    for name, (where, colour) in layers.items():
+        files[name] = folder / name
+        _write_layer(files[name], picture, where, colour)
+    result = f"result{upload.suffix}"
+    files[result] = folder / result
+    write(files[result], picture, found.values)
+    corrupted = float(found.mask[picture.colours].mean())
+    return Outcome(
+        facts={
+            "headline": _headline(corrupted, picture, found.mask),
+            "caveats": list(dict.fromkeys(str(w.message) for w in caught)),
+            "pictures": {name.split(".")[0]: name for name in files if name != result},
+            "downloads": [
+                {"file": result, "as": f"{upload.stem}-restored{upload.suffix}"},
+                {"file": "mask.png", "as": f"{upload.stem}-mask.png"},
+            ],
+            "size": _size(picture),
+            "seconds": round(time.perf_counter() - started, 1),
+            "command": f"discrepant restore {_quoted(upload.name)} "
+            f"-o {_quoted(upload.stem + '-restored' + upload.suffix)}"
+            + (" --fast" if fast else "")
+            + (" --known-bad marks.png" if marks else ""),
+            "python": "found = discrepant.restore(image"
+            + (', quality="fast"' if fast else "")
+            + (", mask=marks)" if marks else ")"),
+        },
+        files=files,
+    )
+
+
+def _headline(corrupted: float, picture: Picture, mask: Array) -> str:
+    if not corrupted:
+        return "Nothing in this picture looks wrong: it is as it was, byte for byte."
+    kind = kind_of_values(picture.values, mask)
+    return f"{corrupted:.2%} of the values were judged wrong{kind}, and replaced."
+
+
+def _part(report: Report, start: float, end: float) -> Report:
+    """Return the report of one part of the work."""
+    return lambda share, note: report(start + (end - start) * share, note)
+
+
+def _size(picture: Picture) -> list[int]:
+    """Return width and height as the picture is seen."""
+    rows, columns = (picture.values.shape[axis] for axis in picture.plane)
+    turned = picture.orientation in (5, 6, 7, 8)
+    return [rows, columns] if turned else [columns, rows]
+
+
+def _painted(marks: Path, picture: Picture) -> Picture:
+    """Return what was painted on the upright picture as marks on the stored one."""
+    drawn = read(marks)
+    opaque = drawn.values[..., -1] if drawn.values.ndim == 3 else drawn.values
+    rows, columns = (picture.values.shape[axis] for axis in picture.plane)
+    places = np.arange(rows * columns).reshape(rows, columns)
+    places = upright(places, picture.orientation, (0, 1))
+    if places.shape != opaque.shape:
+        raise InputError("What was painted is not of the size of the picture.")
+    flat = np.zeros(rows * columns, np.uint8)
+    flat[places.ravel()] = np.where(opaque.ravel() > 127, 255, 0)
+    return Picture(flat.reshape(rows, columns), (), None, "NPY")
+
+
+def _write_seen(
+    path: Path, picture: Picture, versions: Sequence[Array], which: int
+) -> None:
+    """Write one of several versions of the first page, all on the last one's scale."""
+    page = displayed(picture, versions)[which]
+    write(path, Picture(page, (), 2 if page.ndim == 3 else None, "NPY"), page)
+
+
+def _write_layer(path: Path, picture: Picture, where: Array, colour: Any) -> None:
+    """Write a see-through picture that is coloured where any channel is marked."""
+    page = displayed(picture, [where])[0]
+    marked = page.any(axis=2) if page.ndim == 3 else page > 0
+    layer = np.zeros((*marked.shape, 4), np.uint8)
+    layer[marked] = (*colour, 255)
+    write(path, Picture(layer, (), 2, "NPY", transparent=True), layer)
+
+
+def _quoted(name: str) -> str:
+    """Return a name as one word of a command line."""
+    import shlex
+
+    return shlex.quote(name)

@@ -1,0 +1,162 @@
+"""A table healed for the page; which flags to believe is the reader's choice."""
+
+import shlex
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discrepant.app.clean import clean_source, write_cleaned, write_flagged
+from discrepant.app.server.outcome import Outcome, Upload
+from discrepant.errors import InputError
+from discrepant.progress import Report
+from discrepant.table import svg
+from discrepant.table.mixed import Source, read_mixed
+from discrepant.table.report import headline
+from discrepant.table.result import Cleaned
+from discrepant.table.sheet import as_frame
+from discrepant.table.view import View, number
+
+LISTED = 5000  # flagged cells that the page lists
+READERS = {".csv": "read_csv", ".tsv": "read_table", ".parquet": "read_parquet"}
+READING = 0.15
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What is needed to write the table again with some flags rejected."""
+
+    source: Source
+    found: Cleaned
+    cells: Any  # (flags, 2): row and column numbers, in the order of ``flagged``
+    lock: Any = field(default_factory=threading.Lock)  # one writes at a time
+
+
+def heal_table(upload: Upload, folder: Path, report: Report) -> Outcome:
+    """Clean an uploaded table.
+
+    Parameters
+    ----------
+    upload : Upload
+        The table.
+    folder : Path
+        Where results go.
+    report : callable
+        Told of the progress; False ends the work.
+    """
+    started = time.perf_counter()
+    source = read_mixed(upload.path, progress=_part(report, 0, READING))
+    found, caveats = clean_source(source, progress=_part(report, READING, 0.9))
+    cells = _places(found)
+    names, _ = write_cleaned(found, source, folder, title=upload.name)
+    view = View(found)
+    cleaned = names[0]
+    called = {name: f"{upload.stem}-{name}" for name in names}
+    reader = READERS.get(upload.suffix)
+    loaded = f"pd.{reader}({upload.name!r})" if reader else "table"
+    return Outcome(
+        facts={
+            "headline": headline(found),
+            "caveats": list(caveats),
+            "map": svg.cell_map(view) if found.mask.size else "",
+            "flagged": _listed(found, cells),
+            "unlisted": max(len(cells) - LISTED, 0),
+            "shape": list(found.mask.shape),
+            "downloads": [{"file": name, "as": called[name]} for name in names],
+            "cleaned": cleaned,
+            "seconds": round(time.perf_counter() - started, 1),
+            "command": f"discrepant clean {shlex.quote(upload.name)} "
+            f"-o {shlex.quote(upload.stem)}",
+            "python": f"found = discrepant.clean({loaded})",
+        },
+        files={name: folder / name for name in names},
+        kept=Kept(source, found, cells),
+    )
+
+
+def reject(outcome: Outcome, rejected: Sequence[Any]) -> None:
+    """Write table and flags again, without some of the flags.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        Of `heal_table`; its files are replaced.
+    rejected : sequence of int
+        Places of flags in the list that the page was given.
+    """
+    kept: Kept = outcome.kept
+    count = len(kept.cells)
+    if not all(type(n) is int and 0 <= n < count for n in rejected):
+        raise InputError("The choices do not fit the flags of this table.")
+    table = _as_they_were(kept.found, kept.cells[list(rejected)])
+    path = outcome.files[outcome.facts["cleaned"]]
+    fresh = path.with_name(f"again{path.suffix}")
+    with kept.lock:
+        kept.source.write(fresh, table)
+        fresh.replace(path)
+        left = kept.found.flagged.drop(index=list(rejected))
+        write_flagged(outcome.files["flagged.csv"], left)
+
+
+def _as_they_were(found: Cleaned, cells: Any) -> Any:
+    """Return the cleaned table with some of its cells as they were given."""
+    table = found.table.copy()
+    if isinstance(table, np.ndarray):
+        table[tuple(cells.T)] = np.asarray(found.original)[tuple(cells.T)]
+        return table
+    given = as_frame(found.original)
+    for column in np.unique(cells[:, 1]) if len(cells) else ():
+        rows = cells[cells[:, 1] == column, 0]
+        kept = table.iloc[:, column].copy()
+        kept.iloc[rows] = given.iloc[rows, column].to_numpy()
+        table.isetitem(int(column), kept)
+    return table
+
+
+def _part(report: Report, start: float, end: float) -> Report:
+    """Return the report of one part of the work."""
+    return lambda share, note: report(start + (end - start) * share, note)
+
+
+def _places(found: Cleaned) -> Any:
+    """Return row and column number of each flag, in the order of ``flagged``."""
+    cells = np.argwhere(np.asarray(found.mask, bool))
+    scores = found.scores.to_numpy()[tuple(cells.T)].astype(float)
+    return cells[np.argsort(-scores, kind="stable")]
+
+
+def _listed(found: Cleaned, cells: Any) -> list[dict[str, Any]]:
+    """Return the surest flags as the page lists them: text to read, numbers to sort."""
+    listed = []
+    flagged = found.flagged.head(LISTED)
+    for place, (cell, flag) in enumerate(
+        zip(cells, flagged.itertuples(index=False), strict=False)
+    ):
+        numbers = (flag.value, flag.expected, flag.probability)
+        listed.append(
+            {
+                "place": place,
+                "row": str(flag.row),
+                "column": str(flag.column),
+                "at": [int(k) for k in cell],
+                "value": number(flag.value),
+                "expected": number(flag.expected),
+                "between": f"{number(flag.low)} to {number(flag.high)}",
+                "probability": f"{flag.probability:.1%}",
+                "sort": [_sortable(value) for value in numbers],
+            }
+        )
+    return listed
+
+
+def _sortable(value: Any) -> float | None:
+    """Return a finite number, or None: JSON knows no other."""
+    try:
+        size = float(value)
+    except (TypeError, ValueError):
+        return None
+    return size if np.isfinite(size) else None

@@ -1,0 +1,83 @@
+"""What a fitted estimator hands out: its parts, labelled as the data were."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
+
+from discrepant.labels import Labels
+from discrepant.linalg import Array
+from discrepant.result import Certificate, Result
+
+
+class FittedParts:
+    """The parts of a fit as attributes, each computed when it is first asked for."""
+
+    _found: Result
+    _labels: Labels | None
+
+    @property
+    def low_rank_(self) -> Any:
+        """The low-rank part."""
+        return self._labelled(self._fitted().low_rank)
+
+    @property
+    def sparse_(self) -> Any:
+        """The sparse part."""
+        return self._labelled(self._fitted().sparse)
+
+    @property
+    def outliers_(self) -> Any:
+        """Which entries are flagged as corrupt."""
+        return self._labelled(self._fitted().outliers)
+
+    @property
+    def probability_(self) -> Any:
+        """The probability that each entry is corrupt."""
+        return self._labelled(self._fitted().probability)
+
+    @property
+    def residual_(self) -> Any:
+        """What is left of the data: the noise. NaN where they are missing."""
+        return self._labelled(self._fitted().residual)
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """Share of the squares of the uncorrupted data that each component explains."""
+        found = self._fitted()
+        squares = np.square(found.singular_values, dtype=np.float64)
+        rest = _squares(found.residual)
+        return np.asarray(squares / max(squares.sum() + rest, np.finfo(float).tiny))
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far the result is from a global optimum."""
+        return self._fitted().certificate
+
+    def _fitted(self) -> Result:
+        check_is_fitted(self)
+        found: Result = self._found
+        return found
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_found" in self.__dict__
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit has learned."""
+        for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
+            delattr(self, name)
+        for name in ("_found", "_labels"):
+            self.__dict__.pop(name, None)
+
+    def _labelled(self, values: Array) -> Any:
+        """Give an array the row and column labels of what was fitted."""
+        return values if self._labels is None else self._labels.frame(values)
+
+
+def _squares(residual: Any) -> float:
+    """Return the sum of squares; of a sparse part, as if all were like the stored."""
+    if not issparse(residual):
+        return float(np.nansum(np.square(residual, dtype=np.float64)))
+    mean = np.mean(np.square(residual.data, dtype=np.float64)) if residual.nnz else 0.0
+    return float(mean * np.prod(residual.shape))

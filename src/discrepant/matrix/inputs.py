@@ -1,0 +1,55 @@
+"""What an estimator is given, looked at once and in scikit-learn's way."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from discrepant.checks import reason_of, unmasked
+from discrepant.errors import InputError, InputTypeError
+from discrepant.labels import column_types, kind_of
+
+
+def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return data as a floating array, or as the sparse matrix that they are.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Is told number and names of the features, or asked for them; what its
+        ``missing`` says decides whether the data may be sparse.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        The data.
+    reset : bool
+        Whether the estimator learns from them what data look like.
+    """
+    unstored = estimator.missing == "unstored"
+    if sparse.issparse(X) and not unstored:
+        raise InputTypeError(
+            "Sparse data were passed. If what they do not store is missing, pass "
+            'missing="unstored"; if it is zero, pass X.toarray().'
+        )
+    if unstored and reset and not sparse.issparse(X):
+        raise InputTypeError(
+            'missing="unstored" is for sparse matrices of SciPy; mark missing entries '
+            "of an array by NaN."
+        )
+    kinds = {kind_of(type_) for type_ in column_types(X)}
+    if kinds & set("mMV"):
+        raise InputError(
+            "The data hold dates, durations or records; numbers are needed (drop "
+            "or encode such columns)."
+        )
+    try:
+        return validate_data(
+            estimator,
+            unmasked(X),
+            reset=reset,
+            accept_sparse=unstored,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )
+    except (ValueError, TypeError, RuntimeError) as error:
+        kind = InputTypeError if isinstance(error, TypeError) else InputError
+        raise kind(reason_of(error) + ".") from None

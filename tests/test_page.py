@@ -1,0 +1,217 @@
+"""The page's server: whom it answers, what it takes, and what it leaves behind."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from discrepant.app.server.guard import Guard
+from discrepant.app.server.jobs import KEPT
+from discrepant.app.server.launch import serve
+from discrepant.app.server.site import build
+from discrepant.errors import InputError
+
+HERE = "http://127.0.0.1:8000"
+TOKEN = "a-token-that-nobody-knows"
+
+
+def client(app, **headers):
+    given = {"origin": HERE, **headers}
+    return TestClient(app, base_url=HERE, headers=given)
+
+
+@pytest.fixture
+def app():
+    return Guard(build(limit=100_000), {"127.0.0.1:8000"}, TOKEN)
+
+
+@pytest.fixture
+def page(app):
+    with client(app) as page:
+        assert page.get("/", params={"token": TOKEN}).status_code == 200
+        yield page
+
+
+def table(rows=80):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(rows, 1)) + 0.1 * rng.normal(size=(rows, 4))
+    values[7, 2] += 9
+    return "a,b,c,d\n" + "\n".join(",".join(f"{v:.3f}" for v in row) for row in values)
+
+
+def ended(page, job, patience=120):
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        found = next(k for k in page.get("/jobs").json() if k["key"] == job["key"])
+        if found["state"] in ("done", "failed", "cancelled"):
+            return found
+        time.sleep(0.05)
+    raise AssertionError("the job did not end")
+
+
+def test_nobody_is_answered_without_the_token(app):
+    with client(app) as page:
+        for path in ("/", "/?token=wrong", "/jobs", f"/jobs?token={TOKEN}"):
+            answer = page.get(path)
+            assert answer.status_code == 403
+            assert "token" in answer.text
+            assert "set-cookie" not in answer.headers
+
+
+def test_the_first_visit_gives_a_cookie_that_serves_from_then_on(app):
+    with client(app) as page:
+        first = page.get("/", params={"token": TOKEN})
+        assert "HttpOnly; SameSite=Strict" in first.headers["set-cookie"]
+        assert page.get("/jobs").json() == []
+
+
+@pytest.mark.parametrize("host", ["evil.example:8000", "127.0.0.1", "localhost:9999"])
+def test_other_names_of_this_machine_are_refused(app, host):
+    with client(app, host=host) as page:
+        assert page.get("/", params={"token": TOKEN}).status_code == 403
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", ""])
+def test_changes_come_from_the_page_itself(page, origin):
+    sent = page.post("/jobs?name=t.csv", content=table(), headers={"origin": origin})
+    assert sent.status_code == 403
+    assert page.get("/jobs").json() == []
+
+
+def test_every_answer_forbids_what_the_page_does_not_need(page):
+    for path in ("/", "/static/main.js", "/jobs", "/nowhere"):
+        headers = page.get(path).headers
+        assert "script-src 'self'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_page_loads_nothing_from_elsewhere(page):
+    for name in ("main.js", "picture.js", "table.js", "style.css", "icon.svg"):
+        text = page.get(f"/static/{name}").text
+        assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert page.get("/static/..%2Fsite.py").status_code == 404
+
+
+def test_a_table_comes_back_clean(page):
+    job = page.post("/jobs?name=my table.csv", content=table()).json()
+    told = ended(page, job)
+    facts = told["facts"]
+    assert told["state"] == "done"
+    assert [(f["row"], f["column"]) for f in facts["flagged"]] == [("8", "c")]
+    assert facts["command"] == "discrepant clean 'my table.csv' -o 'my table'"
+    link = f"/jobs/{job['key']}/files/{facts['cleaned']}"
+    assert page.get(link).text != table()
+    chosen = page.post(f"/jobs/{job['key']}/choices", content=json.dumps([0]))
+    assert chosen.status_code == 200
+    assert page.get(link).text == table()
+    for wrong in ("[1]", "[-1]", '["0"]', "{}", "nonsense"):
+        answer = page.post(f"/jobs/{job['key']}/choices", content=wrong)
+        assert answer.status_code == 400
+        assert "choices" in answer.json()["reason"]
+
+
+def test_events_tell_until_the_end(page):
+    job = page.post("/jobs?name=t.csv", content=table()).json()
+    told = page.get(f"/jobs/{job['key']}/events").text
+    last = json.loads(told.strip().split("\n\n")[-1].removeprefix("data: "))
+    assert last["state"] == "done"
+
+
+def test_what_is_too_large_is_refused_before_it_is_taken(page, app):
+    sent = page.post("/jobs?name=t.csv", content=b"1,2\n" * 50_000)
+    assert sent.status_code == 413
+    assert "limit of this page" in sent.json()["reason"]
+
+    def unsaid():
+        for _ in range(100):
+            yield b"1,2\n" * 1000
+
+    assert page.post("/jobs?name=t.csv", content=unsaid()).status_code == 413
+    assert page.post("/jobs?name=t.csv", content=b"").status_code == 400
+    assert not list(app.app.state.jobs.folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd.csv", "/x.csv", "a\x00b.csv"])
+def test_names_are_never_paths(page, app, name):
+    job = page.post("/jobs", params={"name": name}, content=table()).json()
+    assert ended(page, job)["state"] == "done"
+    folder = app.app.state.jobs.folder
+    assert [path.name for path in folder.iterdir()] == [job["key"]]
+    for path in ("upload.csv", "..%2F..%2Fx", "summary.json"):
+        assert page.get(f"/jobs/{job['key']}/files/{path}").status_code == 404
+
+
+def test_a_file_of_no_known_kind_is_refused(page):
+    answer = page.post("/jobs?name=letter.docx", content=b"hello")
+    assert answer.status_code == 415
+    assert ".csv" in answer.json()["reason"]
+
+
+def test_a_bomb_fails_with_a_sentence(page):
+    import struct
+    import zlib
+
+    def chunk(kind, content):
+        body = kind + content
+        return (
+            struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+        )
+
+    size = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 6, 0, 0, 0)
+    bomb = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size)
+    bomb += chunk(b"IDAT", zlib.compress(bytes(10_000))) + chunk(b"IEND", b"")
+    told = ended(page, page.post("/jobs?name=bomb.png", content=bomb).json())
+    assert told["state"] == "failed"
+    assert "bomb.png" in told["reason"] or "memory" in told["reason"]
+    assert "upload" not in told["reason"]
+
+
+def test_an_array_is_what_it_is_said_to_be(page):
+    import io
+
+    file = io.BytesIO()
+    np.save(file, np.add.outer(np.arange(40), np.arange(50)).astype(np.uint8))
+    for kind in ("picture", "table"):
+        job = page.post(f"/jobs?name=a.npy&kind={kind}", content=file.getvalue()).json()
+        assert job["kind"] == kind
+        assert ended(page, job)["state"] == "done"
+
+
+def test_a_job_that_is_removed_leaves_nothing(page, app):
+    job = page.post("/jobs?name=t.csv", content=table()).json()
+    ended(page, job)
+    headers = {"origin": HERE}
+    assert page.delete(f"/jobs/{job['key']}", headers=headers).status_code == 204
+    assert not list(app.app.state.jobs.folder.iterdir())
+    answer = page.get(f"/jobs/{job['key']}/events")
+    assert (answer.status_code, "no longer" in answer.text) == (404, True)
+
+
+def test_only_so_many_jobs_are_kept(page, app):
+    for _ in range(KEPT + 2):
+        ended(page, page.post("/jobs?name=t.csv", content=b"a,b\nx,y\n").json())
+    assert len(page.get("/jobs").json()) == KEPT
+    assert len(list(app.app.state.jobs.folder.iterdir())) == KEPT
+
+
+def test_all_is_gone_when_it_ends(app):
+    with client(app) as page:
+        page.get("/", params={"token": TOKEN})
+        page.post("/jobs?name=t.csv", content=table())
+    assert not app.app.state.jobs.folder.exists()
+
+
+def test_the_world_is_let_in_only_when_asked_for():
+    for host in ("0.0.0.0", "192.168.1.5", "example.org"):
+        with pytest.raises(InputError, match="other machines"):
+            serve(host=host, show=False)
+
+
+def test_a_port_that_is_taken_is_said():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        with pytest.raises(InputError, match="choose another port"):
+            serve(port=taken.getsockname()[1], show=False)
