@@ -22,6 +22,9 @@ from discrepant.checks import check_mapped
 from discrepant.experiments import running
 from discrepant.outputs import LOCK, SCRATCH, staged
 
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="signals, disks and /proc as on Linux"
+)
 WORK = """
 import sys, time
 from pathlib import Path
