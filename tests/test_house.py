@@ -35,8 +35,9 @@ ORDER = {
     "image": "arrays memory noise filters files restore network",
     "image.files": "logs picture pillow tiff formats",
     "image.restore": """
-        kernels patch_kernels smooth likelihood lines judge mode detect screen borders
-        tone patches contexts clusters graphic rounds tile tiles planes
+        kernels patch_kernels numbering smooth likelihood lines judge calibrate mode
+        detect screen borders tone mark_kernels mark_evidence mark_ridges mark_pieces
+        marks patches contexts clusters graphic rounds tile tiles planes
         comb spread ringing compressed outliers standing front
     """,
     "image.network": """

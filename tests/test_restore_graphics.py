@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from discrepant import restore
+from discrepant.image.noise import salt_and_pepper
 from discrepant.image.restore.clusters import crowded, regular
 from discrepant.image.restore.graphic import is_graphic
 
@@ -152,3 +153,28 @@ def test_a_clean_photograph_takes_one_look():
         found = restore(data.chelsea()[:200, :200])
     assert len(found.history["step"]) <= 2
     assert not found.mask.any()
+
+
+def diffused():
+    """Return a ramp of black and white dots, its errors handed on (Floyd, 1976)."""
+    grey = np.tile(np.linspace(0, 1, 160), (96, 1))
+    out = np.zeros(grey.shape)
+    for i in range(96):
+        for j in range(160):
+            out[i, j] = grey[i, j] > 0.5
+            error = grey[i, j] - out[i, j]
+            for k, m, share in ((0, 1, 7), (1, -1, 3), (1, 0, 5), (1, 1, 1)):
+                if i + k < 96 and 0 <= j + m < 160:
+                    grey[i + k, j + m] += error * share / 16
+    return (255 * out).astype(np.uint8)
+
+
+def test_impulses_of_a_dithers_own_values_cannot_be_told():
+    clean = diffused()
+    np.testing.assert_array_equal(restore(clean, quality="fast").image, clean)
+    for share in (0.05, 0.2):
+        given = salt_and_pepper(clean / 255, share, random_state=1)[0]
+        given = (255 * given).astype(np.uint8)
+        with pytest.warns(UserWarning, match="left as it is"):
+            found = restore(given, quality="fast")
+        np.testing.assert_array_equal(found.image, given)

@@ -229,6 +229,14 @@ def restore(
     side_by_side: Annotated[
         bool, typer.Option("--side-by-side", help="Also write before beside after.")
     ] = False,
+    suggestions: Annotated[
+        bool,
+        typer.Option(
+            "--suggestions",
+            help="Also write what looks like dust, scratches or writing but may be the "
+            "picture, for another run with `--known-bad`.",
+        ),
+    ] = False,
     known_bad: Annotated[
         Path | None,
         typer.Option(
@@ -259,6 +267,7 @@ def restore(
         side_by_side,
         overwrite,
         time_limit,
+        suggestions,
     )
     jobs = plan(files, output, options)
     with interruptible(on_terminal(), "Restoring", complain) as progress:

@@ -18,6 +18,7 @@ from discrepant.linalg import Array
 from discrepant.outputs import staged
 from discrepant.progress import Progress, Report, reporting
 
+SUGGESTED = np.array([255, 0, 255], np.uint8)  # drawn in magenta, rare in photographs
 BLANK = Picture(np.zeros((1, 1), np.uint8), (), None, "NPY")
 
 
@@ -32,6 +33,10 @@ class Job:
         """Return where the mask goes; its ending depends on the picture."""
         return self.target.with_name(f"{self.target.stem}-mask{ending}")
 
+    def suggestions(self, ending: str) -> Path:
+        """Return where the suggestions go; their ending is that of the mask."""
+        return self.target.with_name(f"{self.target.stem}-suggestions{ending}")
+
     @property
     def beside(self) -> Path:
         """Where before beside after goes."""
@@ -42,9 +47,10 @@ class Job:
 class Options:
     """What a batch is asked for.
 
-    ``bad`` is a picture whose nonzero values mark known-bad ones; ``mask`` and
-    ``beside`` ask for two more files: what was judged corrupted, and before beside
-    after. ``time_limit`` is in seconds, for each file.
+    ``bad`` is a picture whose nonzero values mark known-bad ones; ``mask``, ``beside``
+    and ``suggestions`` ask for more files: what was judged corrupted, before beside
+    after, and what looks foreign but may be the picture. ``time_limit`` is in seconds,
+    for each file.
     """
 
     quality: str = "best"
@@ -53,6 +59,7 @@ class Options:
     beside: bool = False
     overwrite: bool = False
     time_limit: float | None = None
+    suggestions: bool = False
 
     def __post_init__(self) -> None:
         if self.time_limit is not None and not self.time_limit > 0:
@@ -89,7 +96,7 @@ def plan(
 
 @dataclass(frozen=True)
 class FileReport:
-    """What was found in one file: the share of its values, and of which kind."""
+    """What was found in one file: shares of its values, and of which kind."""
 
     source: Path
     target: Path
@@ -97,11 +104,13 @@ class FileReport:
     kind: str
     complete: bool
     seconds: float
+    suggested: float = 0.0
 
     def __str__(self) -> str:
+        more = f", {self.suggested:.2%} suggested" if self.suggested else ""
         return (
             f"{self.source.name}: {'' if self.complete else 'stopped early; '}"
-            f"{self.corrupted:.2%} of the values corrupted{self.kind}, "
+            f"{self.corrupted:.2%} of the values corrupted{self.kind}{more}, "
             f"{self.seconds:.1f} s → {self.target}"
         )
 
@@ -180,8 +189,10 @@ def restore_file(
     started = time.perf_counter()
     picture = read(job.source)
     check_fits(job.target, picture)
-    mask = _mask_path(job, picture)
+    ending = _mask_ending(picture)
+    mask, suggestions = job.mask(ending), job.suggestions(ending)
     extras = [mask] * options.mask + [job.beside] * options.beside
+    extras += [suggestions] * options.suggestions
     for path in extras:
         check_fits(path, BLANK)
     names = [path.name for path in (job.target, *extras)]
@@ -196,8 +207,10 @@ def restore_file(
         write(scratch / job.target.name, picture, found.values)
         if options.mask:
             _write_mask(scratch / mask.name, picture, found.mask)
+        if options.suggestions:
+            _write_mask(scratch / suggestions.name, picture, found.suggestions)
         if options.beside:
-            _write_beside(scratch / job.beside.name, picture, found.values)
+            _write_beside(scratch / job.beside.name, picture, found)
     return FileReport(
         source=job.source,
         target=job.target,
@@ -205,15 +218,17 @@ def restore_file(
         kind=kind_of_values(picture.values, found.mask),
         complete=found.complete,
         seconds=time.perf_counter() - started,
+        suggested=float(found.suggestions[picture.colours].mean()),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Restored:
-    """What was made of a picture's values, and which of them were replaced."""
+    """What was made of a picture: its values, what was replaced, what suggested."""
 
     values: Array
     mask: Array
+    suggestions: Array
     complete: bool
 
 
@@ -233,7 +248,8 @@ def restore_picture(
     started : float
         When the clock of ``time_limit`` began, by `time.perf_counter`.
     """
-    out, mask = picture.values.copy(), np.zeros(picture.values.shape, bool)
+    out = picture.values.copy()
+    mask, suggestions = np.zeros((2, *picture.values.shape), bool)
     pages, complete = picture.n_pages, True
     marks = _marks(options.bad, picture)
     for number, (place, page) in enumerate(picture.pages()):
@@ -251,8 +267,9 @@ def restore_picture(
         )
         picture.put(out, place, result.image)
         picture.put(mask, place, result.mask)
+        picture.put(suggestions, place, result.suggestions)
         complete = complete and result.complete
-    return Restored(out, mask, complete)
+    return Restored(out, mask, suggestions, complete)
 
 
 def kind_of_values(values: Array, mask: Array) -> str:
@@ -277,8 +294,8 @@ def _check_names(jobs: Sequence[Job], options: Options) -> None:
     names: Counter[Path] = Counter()
     for job in jobs:
         names[job.target] += 1
-        if options.mask:
-            names.update(job.mask(ending) for ending in (".png", ".tif"))
+        kinds = [job.mask] * options.mask + [job.suggestions] * options.suggestions
+        names.update(kind(ending) for kind in kinds for ending in (".png", ".tif"))
         if options.beside:
             names[job.beside] += 1
     twice = next((path.name for path, count in names.items() if count > 1), None)
@@ -319,9 +336,9 @@ def _flat(marks: Array) -> Array:
     return marks if marks.ndim == 2 else np.asarray(marks.any(axis=0))
 
 
-def _mask_path(job: Job, picture: Picture) -> Path:
+def _mask_ending(picture: Picture) -> str:
     simple = not picture.page_axes and picture.channels - picture.transparent in (1, 3)
-    return job.mask(".png" if simple else ".tif")
+    return ".png" if simple else ".tif"
 
 
 def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
@@ -330,11 +347,16 @@ def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
     write(path, Picture(marks, *axes, "NPY", orientation=turned), marks)
 
 
-def _write_beside(path: Path, picture: Picture, values: Array) -> None:
-    """Write the first page, before beside after."""
-    left, right = displayed(picture, (picture.values, values))
-    gap = np.full((len(left), 8, *left.shape[2:]), 255, np.uint8)
-    both = np.concatenate([left, gap, right], axis=1)
+def _write_beside(path: Path, picture: Picture, found: Restored) -> None:
+    """Write the first page, before beside after, then what is suggested, if any."""
+    panels = displayed(picture, (picture.values, found.values))
+    suggested = next(replace(picture, values=found.suggestions).pages())[1]
+    drawn = upright(_flat(suggested), picture.orientation, (-2, -1))
+    if drawn.any():
+        panels = [p if p.ndim == 3 else np.stack([p] * 3, axis=2) for p in panels]
+        panels.append(np.where(drawn[..., None], SUGGESTED, panels[1]))
+    gap = np.full((len(panels[0]), 8, *panels[0].shape[2:]), 255, np.uint8)
+    both = np.concatenate([p for panel in panels for p in (gap, panel)][1:], axis=1)
     write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
 
 

@@ -44,7 +44,7 @@ def clean(
         ("12,5", "n/a") is read. NaN, None and NA are missing.
     fdr : float
         Share of the flags that may be false, by the model's own odds. Real rows are
-        never quite what a model takes them for: at 0.01, 5 to 7 flags in 100 fell on
+        never quite what a model takes them for: at 0.01, some 5 flags in 100 fell on
         cells that nobody had spoilt (``python benchmarks/tables.py``); ``probability``
         is corrected for this.
     fill : bool

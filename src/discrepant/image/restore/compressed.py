@@ -1,5 +1,6 @@
 """A second attempt at images whose corruption went through JPEG."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -17,15 +18,22 @@ HEAVY = 20.0
 
 
 def again_if_compressed(
-    found: Mended, values: Array, bad: Array, search: Search, report: Report
+    found: Mended,
+    values: Array,
+    bad: Array,
+    search: Search,
+    seconds: float | None,
+    report: Report,
 ) -> Mended:
     """Return what was found, or better if the corruption was there before JPEG.
 
     Only images of 8 bits, grey or of three colours, are JPEG's; and only where the
     first attempt found some corruption, or nearly all blocks have the spectrum of
     impulses, is there anything to look at, so that a clean image stays as it was. A
-    graphic is exact, and so was not JPEG's.
+    graphic is exact, and so was not JPEG's. After so many ``seconds``, if they are
+    given, what is there is handed back.
     """
+    started = time.perf_counter()
     jpegs_own = values.dtype == np.uint8 and values.shape[2] in (1, 3)
     if not (jpegs_own and found.complete) or found.graphic:
         return found
@@ -35,14 +43,16 @@ def again_if_compressed(
         deviation = None if held is None else rounding(values, held)
     if deviation is None:
         return found
-    better = unring(values, bad, deviation, search, report)
-    if better is None:
-        return replace(found, complete=False)
+
+    def going(done: float) -> bool:
+        late = seconds is not None and time.perf_counter() - started > seconds
+        return report(done, "spoiled before JPEG") and not late
+
+    better = unring(found, values, bad, deviation, search, going)
     report(1.0, "spoiled before JPEG")
-    out, mask, probability = better
-    if not _impulses(luma(values) - luma(out)):
-        return found
-    return replace(found, values=out, mask=mask, probability=probability)
+    if not _impulses(luma(values) - luma(better.values)):
+        return replace(found, complete=better.complete)
+    return better
 
 
 def _impulses(taken: Array) -> bool:

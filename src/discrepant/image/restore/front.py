@@ -6,6 +6,7 @@ values, how far a clean value may stray) is learned along the way rather than gi
 Values judged clean are never touched. This is the door; the work is in `tiles`.
 """
 
+import time
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -42,14 +43,19 @@ class Restoration:
     ----------
     image : ndarray
         The restored image, of the shape, dtype and range of the input. Where ``mask``
-        is False it is bit for bit the input.
+        is False it is bit for bit the input; only of an image that was spoiled before
+        it was saved as JPEG, whole blocks are replaced, as the ringing is everywhere.
     corruption : ndarray
-        Input minus restored image, zero where ``mask`` is False; signed.
+        Input minus restored image, zero where it was left as it was; signed.
     mask : ndarray of bool
-        The values judged corrupted, or marked as bad. Of an image that was spoiled
-        before it was saved as JPEG these are whole blocks.
+        The values judged corrupted, or marked as bad.
     probability : ndarray
-        The probability of each value being corrupted.
+        The probability of each value being corrupted; after JPEG, which mixes them,
+        that of any channel of its pixel.
+    suggestions : ndarray of bool
+        Values under what looks like dust, a scratch, a hair or writing on the picture,
+        but may as well be a part of it: left as they are. To have them mended too, give
+        ``mask | suggestions`` as the known-bad values of another `restore`.
     history : History
         One row a round: ``step``, ``seconds``, ``tile`` and the share ``corrupted``.
     complete : bool
@@ -60,6 +66,7 @@ class Restoration:
     corruption: Array
     mask: Array
     probability: Array
+    suggestions: Array
     history: History
     complete: bool = True
 
@@ -127,6 +134,7 @@ def restore(
     >>> int(np.abs(restore(spoiled).image.astype(int) - image).max()) <= 2
     True
     """
+    began = time.perf_counter()
     check_choice("quality", quality, tuple(reversed(QUALITIES)))
     for name, value in (("time_limit", time_limit), ("gain", gain)):
         if value is not None:
@@ -138,21 +146,24 @@ def restore(
     check_number("read_noise", read_noise, "0 or more", lambda given: given >= 0)
     stack = Stack.of(image, mask, channel_axis)
     colours = np.s_[..., : stack.colours]
-    if stack.bad[colours].all():
+    bad = stack.bad[colours]
+    if bad.all():
         raise InputError("Every value is marked as bad: nothing to restore from.")
     with reporting(progress, "Restoring") as report:
         found = mend(
             stack.values[colours],
-            stack.bad[colours],
+            bad,
             search=QUALITIES[quality],
             time_limit=time_limit,
             report=report,
         )
+        left = None if time_limit is None else time_limit - time.perf_counter() + began
         found = again_if_compressed(
-            found, stack.values[colours], stack.bad[colours], QUALITIES[quality], report
+            *(found, stack.values[colours], bad | found.marks[..., None]),
+            *(QUALITIES[quality], left, report),
         )
     found = with_outliers(
-        *(found, stack.values[colours], stack.bad[colours]),
+        *(found, stack.values[colours], bad),
         *(float(sensitivity), gain, float(read_noise)),
     )
     share = float((found.probability > 0.5).mean())
@@ -174,15 +185,19 @@ def restore(
     replaced = np.zeros(given.shape, bool)
     out[colours], replaced[colours] = found.values, found.mask
     chance[colours] = found.probability
+    suggested = np.zeros(given.shape, bool)
+    suggested[colours] = found.suggestions[..., None] & ~found.mask
     wide = np.int32 if given.dtype.itemsize <= 2 else np.float64
     signed = given.dtype if given.dtype.kind == "f" else np.dtype(wide)
     taken = np.zeros(given.shape, signed)
-    np.subtract(given, out, out=taken, where=replaced, dtype=signed, casting="unsafe")
+    changed = replaced | (given != out)
+    np.subtract(given, out, out=taken, where=changed, dtype=signed, casting="unsafe")
     return Restoration(
         stack.shaped(out),
         stack.shaped(taken),
         stack.shaped(replaced),
         stack.shaped(chance),
+        stack.shaped(suggested),
         found.history,
         found.complete,
     )

@@ -16,7 +16,13 @@ import numpy as np
 from scipy.ndimage import uniform_filter
 
 from discrepant.image.restore.clusters import crowded, novelty, regular
-from discrepant.image.restore.contexts import Corruption, Table, contexts, spikes
+from discrepant.image.restore.contexts import (
+    Corruption,
+    Table,
+    contexts,
+    everywhere,
+    spikes,
+)
 from discrepant.linalg import Array
 
 
@@ -200,6 +206,7 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
             counts = np.bincount(codes[known], minlength=len(values))
             found = Corruption(levels, spikes(tables, codes, counts, levels))
             corruption, untold = _measured(found, tables, y.size)
+            untold = untold or everywhere(tables, codes, counts, found)
         share = corruption.total
         firm, told, weight, seen, best = np.zeros((5, y.size))
         guess = codes.ravel().copy()

@@ -63,7 +63,7 @@ class Tuning:
     least_share: float = 1e-4
     most_share: float = 0.95
     sharpest: float = 30.0
-    flattest: float = 0.02
+    flattest: float = 0.01
     few_share: float = 0.1
     pseudo_counts: float = 20.0
     peak_window: int = 15
@@ -133,7 +133,7 @@ class Judge:
         counted = self._open if counted is None else counted
         self.dead = np.zeros((*y.shape[:2], 1), bool)
         self._y = y
-        self._bin = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
+        self._bin = _binned(y)
         self._counts = np.bincount(self._bin.ravel(), counted.ravel(), BINS)
         common = self._counts * BINS / max(self._counts.sum(), 1)
         peak = _peaks(common)
@@ -155,7 +155,7 @@ class Judge:
 
     def clean_odds(self) -> Array:
         """Return the clean-to-corrupt odds of each value, but for its likelihood."""
-        odds = (1 / self.belief.odds).astype(np.float32)[self._bin]
+        odds: Array = (1 / self.belief.odds).astype(np.float32)[self._bin]
         odds[self._sure] = SURE
         odds[~self.known | self.dead] = 0
         return odds
@@ -175,24 +175,55 @@ class Judge:
             for axis, blank in enumerate(self._blank)
         )
         self.dead = rows | columns
+        state = self._state()
         for _ in range(TUNING.rounds if rounds is None else rounds):
-            weight = self._posterior(likelihood)
-            self.belief = self._learned(weight)
+            weight, wrong = self._posterior(likelihood, state)
+            self.belief = self._learned(wrong)
         return weight
 
     def weighed(self, error: Array, scale: Array) -> Array:
         """Return the same, and learn nothing."""
-        return self._posterior(density(error, scale))
+        return self._posterior(density(error, scale), self._state())[0]
 
-    def _posterior(self, likelihood: Array) -> Array:
-        weight: Array = likelihood * self.clean_odds()
-        weight /= 1 + weight
-        return weight
+    def drawn(self, weight: Array, where: Array) -> Array:
+        """Return as many values as there are, drawn from those that are corrupted."""
+        wrong = np.cumsum(1 - weight[where], dtype=np.float64)
+        at = np.random.default_rng(0).random(len(wrong)) * wrong[-1]
+        found: Array = self._y[where][np.searchsorted(wrong, at)]
+        return found
 
-    def _learned(self, weight: Array) -> Belief:
-        """Return what follows from how likely each value is to be clean."""
-        wrong = np.where(self._open & ~self.dead, 1 - weight, 0)
-        counts = np.bincount(self._bin.ravel(), wrong.ravel(), BINS)
+    def peaked(self, values: Array) -> Array:
+        """Return which values have a level at which corruption stands out."""
+        odds = self.belief.odds
+        found: Array = (odds > 2 * np.median(odds))[_binned(values)]
+        return found
+
+    def weighed_as(
+        self, values: Array, error: Array, scale: Array, where: Array
+    ) -> Array:
+        """Return what would be said of other values in the place of those there."""
+        error = error + values - self._y[where]
+        weight = density(error, scale) / self.belief.odds[_binned(values)]
+        found: Array = weight / (1 + weight)
+        return found
+
+    def _state(self) -> Array:
+        """Return 0 where a value is corrupt, 1 where it is open, 2 where it is sure."""
+        state: Array = np.where(self.dead, 0, self.known.astype(np.uint8) + self._sure)
+        return state.astype(np.uint8)
+
+    def _posterior(self, likelihood: Array, state: Array) -> tuple[Array, Array]:
+        """Return who is clean, and how many of each bin are not."""
+        from discrepant.image.restore.kernels import posterior
+
+        odds = np.append(1 / self.belief.odds, SURE).astype(np.float32)
+        weight, wrong = np.empty(likelihood.shape, np.float32), np.zeros(BINS)
+        seen, bins = np.ascontiguousarray(likelihood).ravel(), self._bin.ravel()
+        posterior(seen, bins, odds, state.ravel(), weight.ravel(), wrong)
+        return weight, wrong
+
+    def _learned(self, counts: Array) -> Belief:
+        """Return what follows from how many values of each bin are corrupt."""
         total = max(float(self._counts.sum()), 1)
         share = counts.sum() / total
         share = float(np.clip(share, TUNING.least_share, TUNING.most_share))
@@ -204,6 +235,12 @@ class Judge:
         rate = (counts + TUNING.pseudo_counts * share) / seen
         special = np.where(peak, rate * np.minimum(among_wrong, TUNING.sharpest), 0)
         return Belief(share, (flat + special) * share / (1 - share))
+
+
+def _binned(y: Array) -> Array:
+    """Return which bin each value lies in."""
+    bins: Array = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
+    return bins
 
 
 def _peaks(density: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Compiled inner loops of the plate, imported only when an image is restored."""
+"""Compiled inner loops, imported only when an image is restored."""
 
 from typing import Any
 
@@ -186,3 +186,63 @@ def ring_median(x: np.ndarray, out: np.ndarray) -> None:
                         near[m] = max(near[n], near[m])
                         near[n] = low
                 out[i, j, c] = (near[3] + near[4]) / 2
+
+
+@njit(cache=True, nogil=True)
+def first_come(
+    keys: np.ndarray, bits: int, many: float, number: np.ndarray
+) -> np.ndarray:
+    """Write the number of each key, as they come; return those that are different.
+
+    There are 2 to the power of ``bits`` slots for them, and if more than the share
+    ``many`` of all keys are different, the work ends.
+    """
+    slots = np.zeros(1 << bits, np.int32)  # number + 1 of the key that lies there
+    seen = np.empty(1024, np.uint64)
+    count = 0
+    last = np.uint64((1 << bits) - 1)
+    away = np.uint64(64 - bits)
+    for i in range(len(keys)):
+        key = keys[i]
+        at = (key * np.uint64(0x9E3779B97F4A7C15)) >> away
+        while slots[at] and seen[slots[at] - 1] != key:
+            at = (at + np.uint64(1)) & last
+        if not slots[at]:
+            if count > many * len(keys):
+                break
+            if count == len(seen):
+                more = np.empty(2 * count, np.uint64)
+                more[:count] = seen
+                seen = more
+            seen[count] = key
+            count += 1
+            slots[at] = count
+        number[i] = slots[at] - 1
+    return seen[:count].copy()
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def posterior(
+    likelihood: np.ndarray,
+    bins: np.ndarray,
+    odds: np.ndarray,
+    state: np.ndarray,
+    weight: np.ndarray,
+    wrong: np.ndarray,
+) -> None:
+    """Write the probability of each value to be clean, and add up who is not.
+
+    ``odds`` are clean to corrupt: those of each bin, and last those of a value that is
+    sure. ``state`` is 0 where a value is corrupt, 1 where it is open, 2 where it is
+    sure. ``wrong`` gathers, of each bin, how many of its open values are corrupt.
+    """
+    for i in range(len(likelihood)):
+        at = bins[i]
+        if state[i] == 0:
+            weight[i] = 0
+            continue
+        w = likelihood[i] * (odds[at] if state[i] == 1 else odds[-1])
+        w /= f4(1) + w
+        weight[i] = w
+        if state[i] == 1:
+            wrong[at] += f4(1) - w

@@ -5,6 +5,14 @@ import numpy as np
 from discrepant.compiled import njit
 
 f4 = np.float32
+# Floats that compiled loops take at once. Arrays are padded to multiples of it, since
+# the remainder of a loop is worked off one by one: of 21 values that would be all.
+LANES = 32
+
+
+@njit(cache=True)
+def _padded(n: int) -> int:
+    return -(-n // LANES) * LANES
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
@@ -15,69 +23,105 @@ def _similar(
     size: int,
     reach: int,
     count: int,
+    line: np.ndarray,
     distance: np.ndarray,
     nearest: np.ndarray,
-    group: np.ndarray,
 ) -> int:
-    """Copy to ``group``, one a column, the patches most like that at (top, left).
+    """Write to ``nearest`` where the patches most like that at (top, left) begin.
 
     ``planes`` has the channels in front, so that neighbours on a row are compared in
-    one go. They are looked for up to ``reach`` rows and columns away; returns how many
-    there are, at most ``count``. ``distance`` and ``nearest`` are scratch.
+    one go, and is padded to the right; ``nearest`` counts its values from the first of
+    a plane. Patches are looked for up to ``reach`` rows and columns away; returns how
+    many there are, at most ``count``. ``line`` and ``distance`` are scratch.
     """
-    channels, rows, columns = planes.shape
+    channels, rows, padded = planes.shape
+    columns = padded - len(line)
     first, last = max(0, top - reach), min(rows - size, top + reach)
     start, stop = max(0, left - reach), min(columns - size, left + reach) + 1
     width = stop - start
     n = 0
     for i in range(first, last + 1):
-        for j in range(width):
-            distance[n + j] = 0
+        for j in range(len(line)):
+            line[j] = 0
         for c in range(channels):
             for u in range(size):
                 here = planes[c, top + u, left : left + size]
-                there = planes[c, i + u, start : stop + size]
+                there = planes[c, i + u, start:]
                 v = 0
                 while v + 3 < size:
                     h0, h1, h2, h3 = here[v], here[v + 1], here[v + 2], here[v + 3]
-                    for j in range(width):
+                    for j in range(len(line)):
                         d0, d1 = h0 - there[v + j], h1 - there[v + 1 + j]
                         d2, d3 = h2 - there[v + 2 + j], h3 - there[v + 3 + j]
-                        distance[n + j] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+                        line[j] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
                     v += 4
                 while v < size:
                     h0 = here[v]
-                    for j in range(width):
+                    for j in range(len(line)):
                         d0 = h0 - there[v + j]
-                        distance[n + j] += d0 * d0
+                        line[j] += d0 * d0
                     v += 1
+        for j in range(width):
+            distance[n + j] = line[j]
         n += width
     k = min(count, n)
     limit = np.partition(distance[:n], k - 1)[k - 1]
     q = 0
-    for below in (True, False):  # of those at the limit, the first
-        for m in range(n):
-            if q < k and (distance[m] < limit if below else distance[m] == limit):
-                nearest[q, 0] = first + m // width
-                nearest[q, 1] = start + m % width
-                q += 1
-    o = 0
-    for u in range(size):
-        for v in range(size):
-            for c in range(channels):
-                for m in range(q):
-                    group[o, m] = planes[c, nearest[m, 0] + u, nearest[m, 1] + v]
-                o += 1
+    for m in range(n):  # without a branch: which are near cannot be foreseen
+        nearest[q] = (first + m // width) * padded + start + m % width
+        q += distance[m] < limit
+    m = 0
+    while q < k:  # of those at the limit, the first
+        if distance[m] == limit:
+            nearest[q] = (first + m // width) * padded + start + m % width
+            q += 1
+        m += 1
     return q
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _gathered(
+    planes: np.ndarray, nearest: np.ndarray, k: int, size: int, group: np.ndarray
+) -> None:
+    """Copy k patches to ``group``, one a column, value by value."""
+    channels, rows, columns = planes.shape
+    values = planes.ravel()
+    o = 0
+    for u in range(size):
+        for v in range(size):
+            for c in range(channels):
+                there = values[(c * rows + u) * columns + v :]
+                for m in range(k):
+                    group[o, m] = there[nearest[m]]
+                o += 1
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _centred(group: np.ndarray, k: int, mean: np.ndarray) -> None:
+    """Take off each row its mean over k columns; what is beyond them becomes zero."""
+    for m in range(len(mean)):
+        row = group[m]
+        for q in range(k, len(row)):
+            row[q] = 0
+        t = f4(0)
+        for q in range(len(row)):
+            t += row[q]
+        t /= f4(k)
+        mean[m] = t
+        for q in range(len(row)):
+            row[q] -= t
+        for q in range(k, len(row)):
+            row[q] = 0
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
-    """Write the products of the rows of ``group``, two by two, over k columns."""
+    """Write the mean products of the rows of ``group``, two by two, over k columns."""
+    share = f4(1) / f4(k)
     for m in range(0, len(group), 2):
         for r in range(0, m + 2, 2):
             s00, s01, s10, s11 = f4(0), f4(0), f4(0), f4(0)
-            for q in range(k):
+            for q in range(group.shape[1]):  # zero beyond k
                 a0, a1, b0, b1 = (
                     group[m, q],
                     group[m + 1, q],
@@ -88,8 +132,45 @@ def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
                 s01 += a0 * b1
                 s10 += a1 * b0
                 s11 += a1 * b1
-            S[m, r], S[m, r + 1] = s00 / k, s01 / k
-            S[m + 1, r], S[m + 1, r + 1] = s10 / k, s11 / k
+            S[m, r] = S[r, m] = s00 * share
+            S[m, r + 1] = S[r + 1, m] = s01 * share
+            S[m + 1, r] = S[r, m + 1] = s10 * share
+            S[m + 1, r + 1] = S[r + 1, m + 1] = s11 * share
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _swept(K: np.ndarray, k: int, m: int, p: np.ndarray, q: np.ndarray) -> None:
+    """Sweep rows and columns k and m of the square part of ``K`` out of it, in place.
+
+    After Gauss and Jordan have swept a set A of them, K holds K_AA⁻¹, K_AA⁻¹ K_AB and
+    K_BB − K_BA K_AA⁻¹ K_AB. Two at a time, each row is read and written half as often.
+    ``p`` and ``q`` are scratch of a row's length.
+    """
+    inverse = 1 / max(K[k, k], f4(1e-12))
+    for j in range(len(p)):
+        p[j] = K[k, j] * inverse
+    p[k] = inverse
+    t = K[m, k]
+    K[m, k] = 0
+    row = K[m]
+    for j in range(len(p)):
+        q[j] = row[j] - t * p[j]
+    inverse = 1 / max(q[m], f4(1e-12))
+    for j in range(len(q)):
+        q[j] *= inverse
+    q[m] = inverse
+    t = p[m]
+    p[m] = 0
+    for j in range(len(p)):
+        p[j] -= t * q[j]
+    for i in range(len(K)):
+        s, t = K[i, k], K[i, m]
+        K[i, k], K[i, m] = 0, 0
+        row = K[i]
+        for j in range(len(p)):
+            row[j] -= s * p[j] + t * q[j]
+    for j in range(len(p)):
+        K[k, j], K[m, j] = p[j], q[j]
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
@@ -124,133 +205,62 @@ def leave_one_out(
     ``precision`` and ``times`` gather prediction/variance, 1/variance and the number of
     patches, from image row ``first`` on.
     """
-    channels = x.shape[2]
+    rows, columns, channels = x.shape
     d = size * size * channels
     even = d + d % 2
-    group = np.zeros((even, count), f4)
+    group = np.zeros((even, _padded(count)), f4)
+    line = np.empty(_padded(2 * reach + 1), f4)
     distance = np.empty((2 * reach + 1) ** 2, f4)
-    nearest = np.empty((count, 2), np.int64)
-    planes = np.empty((channels, x.shape[0], x.shape[1]), f4)
+    nearest = np.empty(count + 1, np.int64)
+    planes = np.zeros((channels, rows, columns + len(line)), f4)
     for c in range(channels):
-        planes[c] = x[:, :, c]
+        planes[c, :, :columns] = x[:, :, c]
     mean = np.empty(d, f4)
-    S = np.empty((even, even), f4)
-    L = np.zeros((d, d), f4)  # K = L Lᵀ
-    R = np.zeros((d, d), f4)  # the inverse of L
-    seen = np.empty(d, np.int32)  # which values of the patch are trusted
-    misfit = np.empty(d, f4)
+    # Σ, with the noise where there is trust; one value more, apart from the others, to
+    # make their number even; and in column d + 1 the misfits y − μ.
+    K = np.zeros((d + 1, _padded(d + 2)), f4)
+    p, q = np.empty(K.shape[1], f4), np.empty(K.shape[1], f4)
+    seen = np.empty(d + 1, np.int64)
     variance = np.empty(d, f4)
-    a = np.empty(d, f4)  # K⁻¹(y − μ)
-    own = np.empty(d, f4)  # the diagonal of K⁻¹
-    guess = np.empty(d, f4)
-    spread = np.empty(d, f4)
-    row = np.empty(d, f4)
-    B = np.empty((d, d), f4)
-    missing = np.empty(d, np.int32)
     for corner in range(len(tops)):
         top, left = tops[corner], lefts[corner]
-        k = _similar(planes, top, left, size, reach, count, distance, nearest, group)
-        # The mean μ and the covariance S = Σ of the look-alikes.
-        for m in range(d):
-            t = f4(0)
-            for q in range(k):
-                t += group[m, q]
-            t /= k
-            mean[m] = t
-            for q in range(k):
-                group[m, q] -= t
-        _covariance(group, k, S)
+        k = _similar(planes, top, left, size, reach, count, line, distance, nearest)
+        _gathered(planes, nearest, k, size, group)
+        _centred(group, k, mean)
+        _covariance(group, k, K)
         trace = f4(0)
         for m in range(d):
-            for r in range(m):
-                S[r, m] = S[m, r]
-            trace += S[m, m]
+            trace += K[m, m]
+        K[:, d], K[d], K[d, d] = 0, 0, 1
         jitter = f4(least) + f4(ridge) * trace / f4(d)
-
-        # The n trusted values, and their variances.
-        n = 0
-        m = 0
+        m = n = 0
         for u in range(size):
             for v in range(size):
                 for c in range(channels):
                     z = noise[top + u, left + v, c]
+                    variance[m] = z + jitter if z >= 0 else f4(-1)
+                    K[m, d + 1] = f4(0)
                     if z >= 0:
+                        K[m, m] += variance[m]
+                        K[m, d + 1] = y[top + u, left + v, c] - mean[m]
                         seen[n] = m
-                        misfit[n] = y[top + u, left + v, c] - mean[m]
-                        variance[n] = z + jitter
                         n += 1
                     m += 1
-        # Cholesky's factor of K, its inverse, and K⁻¹(y − μ).
-        for m in range(n):
-            for r in range(m + 1):
-                t = S[seen[m], seen[r]]
-                if r == m:
-                    t += variance[m]
-                for q in range(r):
-                    t -= L[m, q] * L[r, q]
-                if r == m:
-                    L[m, m] = np.sqrt(max(t, f4(1e-12)))
-                else:
-                    L[m, r] = t / L[r, r]
-        for m in range(n):
-            inverse = 1 / L[m, m]
-            for r in range(m):
-                R[m, r] = 0
-            for q in range(m):
-                t = L[m, q] * inverse
-                for r in range(q + 1):
-                    R[m, r] -= t * R[q, r]
-            R[m, m] = inverse
-        for m in range(n):
-            a[m] = 0
-            own[m] = 0
-        for m in range(n):
-            t = f4(0)
-            for q in range(m + 1):
-                t += R[m, q] * misfit[q]
-            for q in range(m + 1):
-                a[q] += R[m, q] * t
-                own[q] += R[m, q] * R[m, q]
-
-        # What is not seen, all at once: mean and variance given what is.
-        hidden = 0
-        o = 0
-        for m in range(d):
-            if o < n and seen[o] == m:
-                o += 1
-                continue
-            missing[hidden] = m
-            guess[m] = mean[m]
-            spread[m] = S[m, m]
-            hidden += 1
-        for q in range(n):
-            for h in range(hidden):
-                B[q, h] = S[seen[q], missing[h]]
-        for h in range(hidden):
-            t = f4(0)
-            for q in range(n):
-                t += a[q] * B[q, h]
-            guess[missing[h]] += t
-        for r in range(n):
-            for h in range(hidden):
-                row[h] = 0
-            for q in range(r + 1):
-                t = R[r, q]
-                for h in range(hidden):
-                    row[h] += t * B[q, h]
-            for h in range(hidden):
-                spread[missing[h]] -= row[h] * row[h]
-        for o in range(n):
-            m = seen[o]
-            guess[m] = misfit[o] + mean[m] - a[o] / own[o]
-            spread[m] = 1 / own[o] - variance[o]
-
+        if n % 2:
+            seen[n] = d
+        for o in range(0, n, 2):
+            _swept(K, seen[o], seen[o + 1], p, q)
+        # Of what is seen, by the others; of what is not, by all that is.
         m = 0
         for u in range(size):
             for v in range(size):
                 for c in range(channels):
-                    t = 1 / (max(spread[m], f4(0)) + jitter)
-                    total[top + u - first, left + v, c] += guess[m] * t
+                    guess, spread = mean[m] - K[m, d + 1], K[m, m]
+                    if variance[m] >= 0:
+                        guess = y[top + u, left + v, c] - K[m, d + 1] / K[m, m]
+                        spread = 1 / K[m, m] - variance[m]
+                    t = 1 / (max(spread, f4(0)) + jitter)
+                    total[top + u - first, left + v, c] += guess * t
                     precision[top + u - first, left + v, c] += t
                     times[top + u - first, left + v, c] += 1
                     m += 1

@@ -15,6 +15,7 @@ import joblib
 import numpy as np
 from scipy.ndimage import maximum_filter
 
+from discrepant.image.restore.calibrate import calibrated
 from discrepant.image.restore.detect import Proceed
 from discrepant.image.restore.judge import Judge
 from discrepant.image.restore.likelihood import local_mean
@@ -206,8 +207,9 @@ def refine(
     Returns
     -------
     guess, weight, replace : ndarray
-        The predictions, the probability of being clean, and the values that are better
-        replaced: those whose expected squared error if kept exceeds that of the guess.
+        The predictions, the probability of being clean, calibrated, and the values that
+        are better replaced: those whose expected squared error if kept exceeds that of
+        the guess.
     """
     guess, weight = start
     variance = np.full_like(guess, TUNING.least)
@@ -215,7 +217,8 @@ def refine(
     out = np.where(replace, guess, y)
     floor = np.float32(TUNING.floor**2)
     ratio = np.float32(TUNING.scale_ratio**2)
-    where = np.ones(y.shape, bool)
+    where, seen = np.ones(y.shape, bool), np.zeros(y.shape, bool)
+    error = scale = np.zeros_like(y)
     for _ in range(search.passes):
         if rare:
             where = _in_doubt(known, weight, judge)
@@ -245,7 +248,8 @@ def refine(
         moved = (step > TUNING.moved) | (np.abs(weight - last) > TUNING.swayed)
         near = maximum_filter(moved.any(axis=2), 3)
         where = np.repeat(near[..., None], y.shape[2], axis=2)
-    return guess, weight, replace
+    judged = seen if rare else np.full(y.shape, seen.any())
+    return guess, calibrated(weight, judge, error, scale, judged), replace
 
 
 def _in_doubt(known: Array, weight: Array, judge: Judge) -> Array:

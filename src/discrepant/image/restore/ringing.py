@@ -5,11 +5,12 @@ an impulse in one channel becomes one of brightness, ringing in its block, and a
 of colour over sixteen pixels. So brightness and colour are restored each by itself:
 a smooth start, then patches that predict one another from what each value tells of the
 picture (`spread`). Brightness, once restored, guides the colour. In blocks that hold
-corruption nothing was spared, and all of their values are replaced; the others stay.
+corruption nothing was spared, and all of their values are replaced, though only the
+impulses are flagged; the others stay.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,9 +27,11 @@ from discrepant.image.restore.planes import (
     unclipped,
 )
 from discrepant.image.restore.spread import Spread
-from discrepant.image.restore.tiles import Place
+from discrepant.image.restore.tiles import Mended, Place
 from discrepant.linalg import Array
-from discrepant.progress import Report
+
+Going = Callable[[float], bool]  # told the share that is done; whether to go on
+On = Callable[[], bool]  # whether to go on with a tile
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,9 @@ class Tuning:
         A cell is replaced if so many of its values, in the mean, are impulses.
     gross : float
         An impulse strays by more than so many standard deviations of a clean value.
+    flagged : float
+        Probability from which on a value is flagged: much of what is said to be less
+        likely an impulse is ringing beside one.
     side, overlap : int
         Pixels of a tile and what it sees beyond; multiples of a cell.
     """
@@ -86,6 +92,7 @@ class Tuning:
     cell: int = 16
     held: float = 0.5
     gross: float = 3.0
+    flagged: float = 0.99
     side: int = 512
     overlap: int = 32
 
@@ -114,53 +121,62 @@ class Plane:
 
 
 def unring(
-    values: Array, bad: Array, deviation: float, search: Search, report: Report
-) -> tuple[Array, Array, Array] | None:
-    """Restore an image that was spoiled before JPEG; None if the report said to stop.
+    found: Mended,
+    values: Array,
+    bad: Array,
+    deviation: float,
+    search: Search,
+    going: Going,
+) -> Mended:
+    """Restore an image that was spoiled before JPEG.
 
     Parameters
     ----------
+    found : Mended
+        What is handed back where there is no time for more.
     values, bad : ndarray of shape (rows, columns, channels)
         The image, of 8 bits and one or three channels, and what is known to be wrong.
     deviation : float
         That of JPEG's rounding, in grey levels (`comb.rounding`).
     search : Search
         How thoroughly.
-    report : callable
-        Told ``(share done, note)``; answers whether to go on.
-
-    Returns
-    -------
-    values, mask, probability : ndarray
-        The image restored, which values were replaced, and how likely each value is
-        to have been an impulse.
+    going : callable
+        Told the share that is done; answers whether to go on.
     """
     unit = values.astype(np.float32) / 255
-    out, mask = values.copy(), np.zeros(values.shape, bool)
-    probability = np.zeros(values.shape, np.float32)
+    out, mask = found.values.copy(), found.mask.copy()
+    probability, complete = found.probability.copy(), True
     tiles = list(_tiles(*values.shape[:2]))
     for number, (own, seen, within) in enumerate(tiles):
-        if not report(number / len(tiles), "spoiled before JPEG"):
-            return None
-        picture, wrong = _tile(unit[seen], ~bad[seen], deviation / 255, search)
+
+        def on(done: float = number / len(tiles)) -> bool:
+            nonlocal complete
+            complete = complete and going(done)
+            return complete
+
+        if number and not on():
+            break
+        picture, wrong = _tile(unit[seen], ~bad[seen], deviation / 255, search, on)
         held = _cells(wrong) | bad[seen].any(axis=2, keepdims=True)
         rounded = np.rint(255 * np.clip(picture, 0, 1)).astype(values.dtype)[within]
-        mask[own] = held[within]
-        out[own] = np.where(mask[own], rounded, values[own])
+        out[own] = np.where(held[within], rounded, values[own])
         probability[own] = np.where(bad[own], 1, wrong[within])
-    return out, mask, probability
+        mask[own] = probability[own] > TUNING.flagged
+    return replace(
+        found, values=out, mask=mask, probability=probability, complete=complete
+    )
 
 
 def _tile(
-    y: Array, known: Array, deviation: float, search: Search
+    y: Array, known: Array, deviation: float, search: Search, on: On
 ) -> tuple[Array, Array]:
     """Return a tile's picture and the probability of its values to be wrong."""
     finest = deviation**2
     passes = min(search.passes, TUNING.passes)
     whole: Array = np.min(known, axis=2, keepdims=True)
     if y.shape[2] == 1:
-        start = _start(y, whole, finest)
-        bright = _brightness(y, whole, start, finest, search, passes)
+        start = _start(y, whole, finest, on)
+        bright = _brightness(y, whole, start, finest, search, passes, on)
         return bright.picture, bright.wrong
     rows, columns, _ = y.shape
     pad = ((0, rows % 2), (0, columns % 2), (0, 0))
@@ -168,7 +184,8 @@ def _tile(
     planes = (unclipped(y) @ TO_PLANES.T).astype(np.float32)
     light, tint = planes[..., :1], sampled(planes[..., 1:])
     seen = halved(whole.astype(np.float32)) > 0.99
-    bright = _brightness(light, whole, _start(light, whole, finest), finest, search, 2)
+    start = _start(light, whole, finest, on)
+    bright = _brightness(light, whole, start, finest, search, 2, on)
     kept = _kept(light, bright.picture)
     hue, kind = None, None
     for _ in range(2 if passes > 2 else 1):
@@ -176,11 +193,12 @@ def _tile(
         # in both. How much the one tells of the other is learned kind by kind.
         strays = np.abs(light - bright.picture) / deviation
         kind = _kinds(_largest(strays))
-        hue = _colour(tint, seen, bright.picture, kept, finest, kind, search)
+        hue = _colour(tint, seen, bright.picture, kept, finest, kind, search, on)
         strays = np.abs(tint - hue).max(axis=2, keepdims=True) / deviation
         kind = _kinds(strays).repeat(2, 0).repeat(2, 1)
         so_far = bright.guess, bright.doubt
-        bright = _brightness(light, whole, so_far, finest, search, passes // 2, kind)
+        again = passes // 2
+        bright = _brightness(light, whole, so_far, finest, search, again, on, kind)
     assert hue is not None
     mended = np.concatenate([bright.picture, doubled(hue)], axis=2) @ TO_COLOURS.T
     wrong = np.repeat(bright.wrong, 3, axis=2)
@@ -200,9 +218,9 @@ def _largest(a: Array) -> Array:
     return largest
 
 
-def _start(y: Array, known: Array, finest: float) -> tuple[Array, Array]:
+def _start(y: Array, known: Array, finest: float, on: On) -> tuple[Array, Array]:
     """Return a smooth picture to begin with, and its variance."""
-    guess, _ = detect(y, known, Judge(y, known), lambda weight: True, noise=finest)
+    guess, _ = detect(y, known, Judge(y, known), lambda weight: on(), noise=finest)
     return guess, np.full(y.shape, TUNING.start_doubt, np.float32)
 
 
@@ -213,6 +231,7 @@ def _brightness(
     finest: float,
     search: Search,
     passes: int,
+    on: On,
     kind: Array | None = None,
 ) -> Plane:
     """Restore one plane by itself, from a guess and its variance on."""
@@ -225,12 +244,21 @@ def _brightness(
             best, sure = _simplest(y, precision, guess, doubt, finest)
         own = precision * sure / (1 + precision * sure)
         picture = own * y + (1 - own) * best
-        if last:
+        if last and on():
             guess, doubt = predict(picture, y, 1 / precision, search)
             doubt *= np.float32(TUNING.doubt_ratio)
-    gross = spread.variances > TUNING.gross**2 * finest
-    wrong = spread.belongs[gross].sum(axis=0)[..., None]
+    wrong = spread.belongs[_impulsive(spread, finest)].sum(axis=0)[..., None]
     return Plane(picture, guess, doubt, np.where(known, wrong, 1))
+
+
+def _impulsive(spread: Spread, finest: float) -> Array:
+    """Return the rungs of impulses: those beyond the rarest, where ringing ends."""
+    gross: Array = spread.variances > TUNING.gross**2 * finest
+    shares = np.where(gross, spread.shares, 0)
+    peak, first = int(shares.argmax()), int(gross.argmax())
+    if peak > first:
+        gross[: first + int(shares[first:peak].argmin())] = False
+    return gross
 
 
 def _simplest(
@@ -284,6 +312,7 @@ def _colour(
     finest: float,
     kind: Array,
     search: Search,
+    on: On,
 ) -> Array:
     """Restore the colour differences, at half size."""
     finest = max(finest, TUNING.colour_deviation**2)
@@ -304,7 +333,7 @@ def _colour(
             noise[..., c] = 1 / np.where(seen[..., 0], spread.precision, 1e-6)
         own = doubt / (noise + doubt)
         picture: Array = own * told + (1 - own) * guess
-        if last:
+        if last and on():
             joint, both = (np.concatenate([guide, a], axis=2) for a in (picture, told))
             trust = np.concatenate([np.full_like(guide, finest), noise], axis=2)
             found, doubts = predict(joint, both, trust, search)

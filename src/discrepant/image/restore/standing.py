@@ -34,7 +34,8 @@ def with_outliers(
         See `outliers`.
     """
     kind = values.dtype.kind
-    if kind not in "uif" or not found.complete or found.mask.mean() > MUCH:
+    touched = found.mask | (found.values != values)  # after JPEG, blocks are
+    if kind not in "uif" or not found.complete or touched.mean() > MUCH:
         return found
     out, mask = found.values.copy(), found.mask.copy()
     probability = found.probability.copy()

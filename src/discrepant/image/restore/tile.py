@@ -1,10 +1,11 @@
 """One tile of an image: a graphic or a photograph, much or little corrupted.
 
 A graphic is judged by what recurs in the same surroundings (`graphic`), the photographs
-in it as such. From a photograph, border lines that are no part of it are taken off
-(`borders`); where corruption is rare, a cheap look (`screen`) tells what is in doubt;
-else a smooth image is fitted to the values that can be believed (`detect`). Then
-patches that look alike predict one another (`patches`).
+in it as such. In a photograph, what lies on it is found first (`marks`), and border
+lines that are no part of it are taken off (`borders`); where corruption is rare, a
+cheap look (`screen`) tells what is in doubt; else a smooth image is fitted to the
+values that can be believed (`detect`). Then patches that look alike predict one another
+(`patches`).
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from discrepant.image.restore.clusters import crowded
 from discrepant.image.restore.detect import detect
 from discrepant.image.restore.graphic import Graphic, look
 from discrepant.image.restore.judge import Belief, Judge
+from discrepant.image.restore.marks import Marks, find_marks
 from discrepant.image.restore.patches import TUNING as PATCHES
 from discrepant.image.restore.patches import Search, refine
 from discrepant.image.restore.rounds import Rounds
@@ -42,6 +44,8 @@ class Tile:
         Whether nothing could be told of it, so that it was left as it is.
     graphic : bool
         Whether it was judged as a graphic.
+    marks : Marks or None
+        What lies on the picture; of a graphic, None.
     """
 
     guess: Array
@@ -49,6 +53,7 @@ class Tile:
     replace: Array
     untold: bool = False
     graphic: bool = False
+    marks: Marks | None = None
 
 
 def restore_tile(
@@ -75,6 +80,8 @@ def restore_tile(
 
 def _photograph(y: Array, known: Array, search: Search, rounds: Rounds) -> Tile:
     """Restore a photograph, and by itself each border that is none of it."""
+    marks = find_marks(y, known)
+    known = known & ~marks.certain[..., None]
     rows, columns, known = separate(y, known)
     inside = (rows, columns)
     guess, weight, wrong = y.copy(), np.zeros_like(y), np.zeros(y.shape, bool)
@@ -86,7 +93,7 @@ def _photograph(y: Array, known: Array, search: Search, rounds: Rounds) -> Tile:
         judge = Judge(y[line], known[line], belief=belief)
         guess[line], weight[line] = detect(y[line], known[line], judge, _always)
         wrong[line] = weight[line] < PATCHES.trusted
-    return Tile(guess, weight, wrong)
+    return Tile(guess, weight, wrong, marks=marks)
 
 
 def _graphic(

@@ -71,7 +71,8 @@ class Mended:
 
     ``values`` is the image with the values of ``mask`` replaced; ``untold``, whether a
     part was left as it is because nothing could be told of it; ``graphic``, whether a
-    part was judged as a graphic; the other attributes are those of `Restoration`.
+    part was judged as a graphic; ``marks`` and ``suggestions``, pixels that lie under
+    marks for certain, and perhaps; the other attributes are those of `Restoration`.
     """
 
     values: Array
@@ -81,6 +82,8 @@ class Mended:
     complete: bool
     untold: bool
     graphic: bool
+    marks: Array
+    suggestions: Array
 
 
 def windows(rows: int, columns: int, channels: int) -> Iterator[Window]:
@@ -131,6 +134,7 @@ def mend(
     most = len(DETECTION.stiffness) + search.passes
     rounds = Rounds(report, len(places), most, time_limit)
     untold = graphic = False
+    marks, suggestions = np.zeros((2, *values.shape[:2]), bool)
     for number, place in enumerate(places):
         own, known_bad = place.own, bad[place.own]
         if rounds.begin(number):
@@ -140,6 +144,9 @@ def mend(
             untold, graphic = untold or tile.untold, graphic or tile.graphic
             mended = tone.backward(tile.guess[place.within])
             mask[own] = tile.replace[place.within]
+            if tile.marks is not None:
+                marks[own] = tile.marks.certain[place.within]
+                suggestions[own] = tile.marks.perhaps[place.within]
             clean = tile.weight[place.within]
             probability[own] = np.where(known_bad, 1, 1 - clean)
         else:
@@ -147,5 +154,14 @@ def mend(
             mask[own] = probability[own] = known_bad
         out[own] = np.where(mask[own], mended, out[own])
     report(1.0, f"{mask.mean():.0%} corrupted")
-    history, complete = rounds.history(), rounds.complete
-    return Mended(out, mask, probability, history, complete, untold, graphic)
+    return Mended(
+        values=out,
+        mask=mask,
+        probability=probability,
+        history=rounds.history(),
+        complete=rounds.complete,
+        untold=untold,
+        graphic=graphic,
+        marks=marks,
+        suggestions=suggestions,
+    )

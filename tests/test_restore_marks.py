@@ -1,0 +1,167 @@
+"""Marks on photographs: what is mended, what is only suggested, what is left alone."""
+
+import numpy as np
+import pytest
+from scipy.ndimage import gaussian_filter
+from typer.testing import CliRunner
+
+from discrepant import restore
+from discrepant.app.cli import app
+from discrepant.app.restore import Job, Options, restore_file
+from discrepant.image.files.formats import read
+from discrepant.image.restore.mark_kernels import filled
+from discrepant.image.restore.mark_pieces import find_pieces
+from discrepant.image.restore.mark_ridges import find_colours, find_ridges
+from discrepant.image.restore.marks import find_marks
+
+data = pytest.importorskip("skimage.data")
+CAT = data.chelsea()[:256, 60:316]
+
+
+def layer(shape, seed=0, thick=2.0):
+    """Return how far soft specks, strokes and scratches cover each pixel."""
+    rng = np.random.default_rng(seed)
+    i, j = np.mgrid[: shape[0], : shape[1]]
+    hard = np.zeros(shape[:2])
+    for _ in range(60):
+        p, q, r = rng.uniform(0, shape[0]), rng.uniform(0, shape[1]), rng.uniform(1, 3)
+        hard[np.hypot(i - p, j - q) < r] = 1
+    for _ in range(6):
+        p, q, turn = *rng.uniform(0, shape[0], 2), rng.uniform(0, np.pi)
+        aside = np.abs((i - p) * np.cos(turn) - (j - q) * np.sin(turn))
+        along = np.abs((i - p) * np.sin(turn) + (j - q) * np.cos(turn))
+        hard[(aside < thick / 2) & (along < shape[0] / 3)] = 1
+    return gaussian_filter(hard, 0.5)
+
+
+def scanned(truth, colour=255, seed=0, noise=6):
+    """Return a photograph under marks and noise, and what is covered."""
+    covered = layer(truth.shape, seed)
+    part = covered[..., None] if truth.ndim == 3 else covered
+    out = (1 - part) * truth + part * colour
+    out += np.random.default_rng(seed).normal(0, noise, truth.shape)
+    return np.clip(np.rint(out), 0, 255).astype(np.uint8), covered
+
+
+def psnr(image, truth):
+    return -10 * np.log10(np.mean((image.astype(float) - truth) ** 2) / 255**2)
+
+
+def unit(image):
+    return (image / 255).astype(np.float32).reshape(*image.shape[:2], -1)
+
+
+def marks_of(image):
+    y = unit(image)
+    return find_marks(y, np.ones(y.shape, bool))
+
+
+@pytest.fixture(scope="module")
+def mended():
+    given, covered = scanned(CAT)
+    return given, covered, restore(given, quality="fast")
+
+
+def test_soft_marks_are_mended(mended):
+    given, covered, found = mended
+    touched = found.mask.any(axis=2)
+    assert touched[covered > 0.25].mean() > 0.5
+    assert touched[covered < 0.02].mean() < 0.005
+    assert psnr(found.image, CAT) > psnr(given, CAT) + 3
+
+
+def test_what_is_left_alone_is_left_bit_for_bit(mended):
+    given, _, found = mended
+    assert np.array_equal(found.image[~found.mask], given[~found.mask])
+    assert not (found.suggestions & found.mask).any()
+    assert found.suggestions.shape == given.shape
+    assert found.suggestions.dtype == bool
+
+
+@pytest.mark.parametrize("name", ["chelsea", "camera", "coffee", "brick", "page"])
+@pytest.mark.parametrize("noise", [0, 6])
+def test_a_clean_photograph_has_no_marks(name, noise):
+    truth = getattr(data, name)()[:280, :320]
+    noisy = truth + np.random.default_rng(1).normal(0, noise, truth.shape)
+    assert not marks_of(np.clip(np.rint(noisy), 0, 255)).certain.any()
+
+
+def test_writing_on_a_page_is_at_most_suggested():
+    found = marks_of(data.page())
+    assert not found.certain.any()
+    assert found.perhaps.any()
+
+
+def sky(side):
+    i, j = np.mgrid[:side, :side]
+    return (120 + 0.1 * i + 0.05 * j)[..., None] + np.array([0, 10, 30])
+
+
+def test_marks_on_a_smooth_ground_are_only_suggested():
+    given, covered = scanned(sky(256))
+    found = marks_of(given)
+    assert not found.certain.any()
+    assert found.perhaps[covered > 0.5].mean() > 0.7
+
+
+def test_impulses_are_not_taken_for_marks():
+    rng = np.random.default_rng(0)
+    for share in (0.02, 0.1, 0.3):
+        hit = rng.random(CAT.shape) < share
+        given = np.where(hit, 255 * rng.integers(0, 2, CAT.shape), CAT)
+        assert not marks_of(given).certain.any()
+
+
+def test_a_grey_picture_saved_in_colour_is_judged_as_grey():
+    grey = CAT.mean(axis=2).round()
+    given, _ = scanned(grey, noise=0)
+    one, three = marks_of(given), marks_of(np.stack([given] * 3, axis=2))
+    assert np.array_equal(one.certain, three.certain)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 7, 3), (33, 40, 2), (40, 33, 3)])
+def test_any_shape(shape):
+    found = marks_of(np.random.default_rng(0).integers(0, 256, shape))
+    assert found.certain.shape == found.perhaps.shape == shape[:2]
+
+
+def test_the_colour_of_marks_is_found():
+    given, _ = scanned(CAT, colour=np.array([250, 140, 30]), noise=3)
+    y = unit(given)
+    found = [c.values for c in find_colours(y, find_ridges(y))]
+    assert min(np.abs(c - np.array([250, 140, 30]) / 255).max() for c in found) < 0.06
+
+
+def test_pieces_know_how_far_a_pixel_is_covered():
+    given, covered = scanned(CAT, noise=0)
+    y = unit(given)
+    pieces = find_pieces(y, find_ridges(y), np.ones(3, np.float32))
+    inside = (pieces.labels > 0) & (covered > 0.3)
+    assert np.median(np.abs(pieces.alpha - covered)[inside]) < 0.05
+
+
+def test_holes_are_filled_from_around():
+    y = np.add.outer(np.arange(40.0), np.arange(50.0))[..., None].astype(np.float32)
+    hole = np.zeros((40, 50), bool)
+    hole[10:13] = hole[30, 20] = True
+    assert np.abs(filled(y, hole) - y).max() < 3
+    assert np.isfinite(filled(y, np.ones_like(hole))).all()
+
+
+def test_suggestions_are_written_drawn_and_accepted(tmp_path):
+    from PIL import Image
+
+    given, covered = scanned(sky(160))
+    Image.fromarray(given).save(tmp_path / "scan.png")
+    job = Job(tmp_path / "scan.png", tmp_path / "clean.png")
+    report = restore_file(job, Options("fast", beside=True, suggestions=True))
+    assert report.suggested > 0
+    assert "suggested" in str(report)
+    suggested = read(tmp_path / "clean-suggestions.png").values > 0
+    assert suggested[covered > 0.5].mean() > 0.5
+    assert read(job.beside).values.shape[1] == 3 * 160 + 2 * 8
+    arguments = ["restore", str(tmp_path / "scan.png"), "-o", str(tmp_path / "b.png")]
+    arguments += ["--fast", "--known-bad", str(tmp_path / "clean-suggestions.png")]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    changed = read(tmp_path / "b.png").values != given
+    assert changed[suggested].mean() > 0.5
