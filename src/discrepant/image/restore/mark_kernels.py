@@ -4,7 +4,7 @@ import numpy as np
 
 from discrepant.linalg import Array
 
-compiled = numba.njit(cache=True, nogil=True)
+compiled = njit(cache=True, nogil=True)
 
 # A mark ends within these distances, in pixels, of its middle line.
 REACHES = (3, 6)
