@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from discrepant.compiled import njit
 from discrepant.linalg import Array
 
 compiled = njit(cache=True, nogil=True)
