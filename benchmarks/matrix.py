@@ -32,10 +32,11 @@ from discrepant.plotting import COLOURS, new_figure, styled
 # m, n, rank, corrupted, missing, peers to run, what is to be reached
 PROBLEMS = [
     (1000, 1000, 50, 0.1, 0.0, "all", "25× pyrpca, 3× AccAltProj, error 1e-7"),
-    (2000, 2000, 20, 0.1, 0.0, "two", "100× pyrpca, 4× AccAltProj, 120 products"),
-    (20000, 500, 10, 0.1, 0.0, "", "150 products"),
-    (500, 20000, 10, 0.1, 0.0, "", "150 products"),
-    (5000, 5000, 50, 0.1, 0.0, "", "150 products, 4 GB"),
+    (2000, 2000, 20, 0.1, 0.0, "two", "100× pyrpca, 10× AccAltProj, 55 products"),
+    (20000, 500, 10, 0.1, 0.0, "", "30 products"),
+    (500, 20000, 10, 0.1, 0.0, "", "30 products"),
+    (5000, 5000, 50, 0.1, 0.0, "", "50 products, 4 GB"),
+    (200_000, 500, 10, 0.1, 0.0, "", "22 products"),
     (1000, 1000, 10, 0.3, 0.0, "", "error 1e-6"),
     (1000, 1000, 10, 0.1, 0.3, "", "error 1e-5"),
 ]

@@ -12,8 +12,12 @@ FOLDER = Path(__file__).parents[1] / "examples"
 SCRIPTS = {
     "clean_table": ("flagged of the wrong", False),
     "corrupted_table": ("rank 3", False),
+    "kspace_spikes": ("of the spikes found", False),
     "label_noise": ("wrong labels that it points out", True),
+    "localisation": ("of the wrong distances found", False),
     "matrix_sensing": ("converged", False),
+    "quantum_state": ("of the wrong settings found", False),
+    "separate_video": ("found of the cars", False),
 }
 
 

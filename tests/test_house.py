@@ -13,20 +13,27 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 ORDER = {
     "": """
         errors compiled progress checks memory linalg labels result outputs plotting
-        paper matrix table image experiments app __main__
+        paper matrix table image video experiments app __main__
     """,
     "paper": """
-        kernels operators observation alpha parameters subspace stopping certificate
+        kernels operators sensing observation alpha parameters subspace stopping
+        certificate
         recovery
         descent matrices problems baselines
     """,
     "matrix": """
-        sweep once log program parts spectra polish steps dual split integrator noise
-        observed solve door asked caveats inputs fitted estimator
+        sweep once log program parts spectra extend polish steps dual split integrator
+        noise observed sample solve asked caveats linear whole door inputs fitted
+        tracking estimator
     """,
-    "matrix.sweep": "kernels robust workers tiles rows",
-    "matrix.noise": "kernels bins mixture edge lines model fit coordinates split solve",
+    "matrix.sweep": "kernels robust regression workers tiles rows",
+    "matrix.noise": """
+        kernels bins mixture edge lines model pace fit coordinates split solve
+    """,
     "matrix.observed": "kernels entries directions fit split solve",
+    "matrix.linear": """
+        measuring tangent squares log pursuit flow dual certify noise split solve
+    """,
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
         rules bends learning judging numbers sheet rewrite result verdict door cleaner
@@ -38,18 +45,23 @@ ORDER = {
         kernels patch_kernels numbering smooth likelihood lines judge calibrate mode
         detect screen borders tone mark_kernels mark_evidence mark_ridges mark_pieces
         marks patches contexts clusters graphic rounds tile tiles planes
-        comb spread ringing compressed outliers standing front
+        comb spread ringing compressed outliers standing cosmic motion_kernels motion
+        temporal axes stack denoise front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit
         baselines
+    """,
+    "video": """
+        kernels model foreground files frames motion stream result example door
     """,
     "experiments": """
         running learning_curves ratio phase beyond comparison regression theorem1
         photographs images
     """,
     "app": """
-        interrupt summary restore clean demo pca reproduce server options speech cli
+        interrupt summary shown restore clean demo pca reproduce video server options
+        speech video_command cli
     """,
     "app.server": "outcome pictures tables jobs guard site launch command",
 }

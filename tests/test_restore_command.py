@@ -12,11 +12,11 @@ from discrepant.app.interrupt import interruptible
 from discrepant.app.restore import (
     Job,
     Options,
-    kind_of_values,
     plan,
     restore_file,
     restore_files,
 )
+from discrepant.app.shown import kind_of_values
 from discrepant.image.files.formats import read
 from discrepant.image.files.picture import Picture
 from pictures import picture, spoiled

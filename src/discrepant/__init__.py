@@ -15,14 +15,16 @@ from discrepant.matrix.door import recover
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.paper.baselines import convex, l1_factorisation
 from discrepant.paper.certificate import certify
-from discrepant.paper.operators import Diagonal, Identity, Mask, Sensing, Wrapped
+from discrepant.paper.operators import Diagonal, Entries, Identity, Mask, Wrapped
 from discrepant.paper.recovery import Recovery
+from discrepant.paper.sensing import Outer, Sensing
 from discrepant.result import Certificate, History, Result, Status
 
 if TYPE_CHECKING:
     from discrepant.image.restore.front import restore
     from discrepant.table.cleaner import Cleaner
     from discrepant.table.door import clean
+    from discrepant.video.door import separate
 
 __version__ = "0.1.0"
 
@@ -30,10 +32,12 @@ __all__ = [
     "Certificate",
     "Cleaner",
     "Diagonal",
+    "Entries",
     "History",
     "Identity",
     "InputError",
     "Mask",
+    "Outer",
     "Recovery",
     "Result",
     "RobustPCA",
@@ -46,6 +50,7 @@ __all__ = [
     "l1_factorisation",
     "recover",
     "restore",
+    "separate",
 ]
 
 # Front doors that load more than matrices need, and so wait until they are used:
@@ -54,6 +59,7 @@ _LATER = {
     "Cleaner": "discrepant.table.cleaner",
     "clean": "discrepant.table.door",
     "restore": "discrepant.image.restore.front",
+    "separate": "discrepant.video.door",
 }
 
 

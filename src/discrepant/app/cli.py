@@ -10,19 +10,27 @@ import typer
 from discrepant import __version__
 from discrepant.app.options import (
     Decimal,
+    Denoise,
+    Gain,
     Header,
     Index,
     Key,
+    KnownBad,
     Name,
     Output,
     Overwrite,
     Rate,
+    ReadNoise,
+    Saturation,
     Scale,
     Seed,
     Solver,
+    StackAxes,
+    TimeLimit,
 )
 from discrepant.app.server.command import serve
 from discrepant.app.speech import complain, on_terminal, run_command
+from discrepant.app.video_command import video
 from discrepant.checks import check_number
 from discrepant.errors import InputError
 
@@ -237,16 +245,13 @@ def restore(
             "picture, for another run with `--known-bad`.",
         ),
     ] = False,
-    known_bad: Annotated[
-        Path | None,
-        typer.Option(
-            help="An image that is nonzero where values are known to be bad; of the "
-            "same pages and channels, or one for all."
-        ),
-    ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(help="Seconds for each file, at most; above 0.")
-    ] = None,
+    known_bad: KnownBad = None,
+    time_limit: TimeLimit = None,
+    axes: StackAxes = None,
+    denoise: Denoise = False,
+    gain: Gain = None,
+    read_noise: ReadNoise = 0.0,
+    saturation: Saturation = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Clean images of gross corruption, of whatever kind and amount.
@@ -259,6 +264,7 @@ def restore(
     from discrepant.app.interrupt import interruptible
     from discrepant.app.restore import Options, plan, restore_files
     from discrepant.image.files.formats import read
+    from discrepant.image.restore.standing import Detector
 
     options = Options(
         "fast" if fast else "best",
@@ -267,6 +273,9 @@ def restore(
         side_by_side,
         overwrite,
         time_limit,
+        axes,
+        denoise,
+        Detector(gain=gain, read_noise=read_noise, saturation=saturation),
         suggestions,
     )
     jobs = plan(files, output, options)
@@ -329,6 +338,7 @@ def reproduce(
 
 
 app.command()(serve)
+app.command()(video)
 
 
 def _number_or(name: str, text: str, *words: str) -> float | str:

@@ -28,6 +28,35 @@ Index = Annotated[
     bool | None,
     typer.Option("--index/--no-index", help="The first column holds labels."),
 ]
+KnownBad = Annotated[
+    Path | None,
+    typer.Option(
+        help="An image that is nonzero where values are known to be bad; of the same "
+        "pages and channels, or one for all."
+    ),
+]
+TimeLimit = Annotated[
+    float | None, typer.Option(help="Seconds for each file, at most; above 0.")
+]
+StackAxes = Annotated[
+    str | None,
+    typer.Option(
+        "--axes",
+        help="Stacks: what each axis is, such as `TYX`; frames of one scene, T, or "
+        "slices of one volume, Z, inform each other. OME and ImageJ files say so.",
+    ),
+]
+Denoise = Annotated[bool, typer.Option("--denoise", help="Take off the noise as well.")]
+Gain = Annotated[
+    float | None, typer.Option(help="A detector's electrons a unit, where known.")
+]
+ReadNoise = Annotated[
+    float, typer.Option(help="A detector's noise in the dark, in electrons.")
+]
+Saturation = Annotated[
+    float | None,
+    typer.Option(help="Values at or above it are full, not wrong, and are left alone."),
+]
 Decimal = Annotated[
     str | None,
     typer.Option(help="Text files: what stands before decimals, `.` or `,`."),

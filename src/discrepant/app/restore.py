@@ -5,20 +5,22 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from discrepant.app.shown import kind_of_values, write_beside
 from discrepant.errors import InputError
 from discrepant.image.files.formats import FORMATS, check_fits, is_image, read, write
-from discrepant.image.files.picture import Picture, upright
+from discrepant.image.files.picture import Picture
 from discrepant.image.restore.front import restore
+from discrepant.image.restore.standing import Detector
 from discrepant.linalg import Array
 from discrepant.outputs import staged
 from discrepant.progress import Progress, Report, reporting
 
-SUGGESTED = np.array([255, 0, 255], np.uint8)  # drawn in magenta, rare in photographs
 BLANK = Picture(np.zeros((1, 1), np.uint8), (), None, "NPY")
 
 
@@ -50,7 +52,9 @@ class Options:
     ``bad`` is a picture whose nonzero values mark known-bad ones; ``mask``, ``beside``
     and ``suggestions`` ask for more files: what was judged corrupted, before beside
     after, and what looks foreign but may be the picture. ``time_limit`` is in seconds,
-    for each file.
+    for each file. ``axes`` names the axes of stacks; without it, a file that names its
+    own (OME, ImageJ) is believed. ``denoise`` takes off noise too; ``detector`` is what
+    is known of it.
     """
 
     quality: str = "best"
@@ -59,6 +63,9 @@ class Options:
     beside: bool = False
     overwrite: bool = False
     time_limit: float | None = None
+    axes: str | None = None
+    denoise: bool = False
+    detector: Detector = field(default_factory=Detector)
     suggestions: bool = False
 
     def __post_init__(self) -> None:
@@ -210,7 +217,8 @@ def restore_file(
         if options.suggestions:
             _write_mask(scratch / suggestions.name, picture, found.suggestions)
         if options.beside:
-            _write_beside(scratch / job.beside.name, picture, found)
+            parts = (found.values, found.suggestions)
+            write_beside(scratch / job.beside.name, picture, *parts)
     return FileReport(
         source=job.source,
         target=job.target,
@@ -237,17 +245,33 @@ def restore_picture(
 ) -> Restored:
     """Restore page by page, each with an even share of the time that is left.
 
+    Pages that are said to be frames of one scene inform each other.
+
     Parameters
     ----------
     picture : Picture
         What a file holds.
     options : Options
-        Of which ``quality``, ``bad`` and ``time_limit`` are heeded.
+        Of which all but ``mask``, ``beside`` and ``overwrite`` are heeded.
     report : callable
         Told of the progress; False ends the work with the best so far.
     started : float
         When the clock of ``time_limit`` began, by `time.perf_counter`.
     """
+    words: dict[str, Any] = {"denoise": options.denoise, **asdict(options.detector)}
+    axes = options.axes or _said_axes(picture)
+    if axes is not None:
+        stack = restore(
+            picture.values,
+            axes=axes,
+            quality=options.quality,
+            mask=None if options.bad is None else options.bad.values != 0,
+            time_limit=options.time_limit,
+            progress=report,
+            **words,
+        )
+        parts = (stack.image, stack.mask, stack.suggestions)
+        return Restored(*parts, stack.complete)
     out = picture.values.copy()
     mask, suggestions = np.zeros((2, *picture.values.shape), bool)
     pages, complete = picture.n_pages, True
@@ -264,29 +288,13 @@ def restore_picture(
             mask=marks[number],
             time_limit=left,
             progress=_part(report, number, pages),
+            **words,
         )
         picture.put(out, place, result.image)
         picture.put(mask, place, result.mask)
         picture.put(suggestions, place, result.suggestions)
         complete = complete and result.complete
     return Restored(out, mask, suggestions, complete)
-
-
-def kind_of_values(values: Array, mask: Array) -> str:
-    """Say in a few words what the corrupted values are; nothing if there are none."""
-    wrong = values[mask]
-    if not wrong.size:
-        return ""
-    if wrong.dtype.kind == "f" and not np.isfinite(wrong).any():
-        return ", all missing"
-    found, counts = np.unique(wrong, return_counts=True)
-    order = np.argsort(-counts)[:2]
-    if counts[order[0]] > 0.9 * wrong.size:
-        return f", nearly all of them {found[order[0]]:g}"
-    if counts[order].sum() > 0.9 * wrong.size:
-        low, high = sorted(found[order].tolist())
-        return f", nearly all of them {low:g} or {high:g}"
-    return ", of many sizes"
 
 
 def _check_names(jobs: Sequence[Job], options: Options) -> None:
@@ -303,6 +311,14 @@ def _check_names(jobs: Sequence[Job], options: Options) -> None:
         raise InputError(
             f"Two results would be called {twice}; restore these to two folders."
         )
+
+
+def _said_axes(picture: Picture) -> str | None:
+    """Return the axes that a file gives, if they say what its pages are."""
+    axes: str = picture.extra.get("axes", "")
+    said = picture.extra.get("kind") in ("ome", "imagej")
+    paged = any(axes[k] in "TZ" for k in picture.page_axes) if axes else False
+    return axes if said and paged else None
 
 
 def _marks(bad: Picture | None, picture: Picture) -> list[Array | None]:
@@ -345,49 +361,6 @@ def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
     marks = mask[picture.colours].astype(np.uint8) * np.uint8(255)
     axes, turned = (picture.page_axes, picture.channel_axis), picture.orientation
     write(path, Picture(marks, *axes, "NPY", orientation=turned), marks)
-
-
-def _write_beside(path: Path, picture: Picture, found: Restored) -> None:
-    """Write the first page, before beside after, then what is suggested, if any."""
-    panels = displayed(picture, (picture.values, found.values))
-    suggested = next(replace(picture, values=found.suggestions).pages())[1]
-    drawn = upright(_flat(suggested), picture.orientation, (-2, -1))
-    if drawn.any():
-        panels = [p if p.ndim == 3 else np.stack([p] * 3, axis=2) for p in panels]
-        panels.append(np.where(drawn[..., None], SUGGESTED, panels[1]))
-    gap = np.full((len(panels[0]), 8, *panels[0].shape[2:]), 255, np.uint8)
-    both = np.concatenate([p for panel in panels for p in (gap, panel)][1:], axis=1)
-    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
-
-
-def displayed(picture: Picture, versions: Sequence[Array]) -> list[Array]:
-    """Return the first page as it is seen: upright, in 8 bits, on one scale.
-
-    Parameters
-    ----------
-    picture : Picture
-        Says what the axes of the values are.
-    versions : sequence of ndarray
-        Values of the picture's shape; the last sets the scale of all.
-    """
-    pages = [next(replace(picture, values=v).pages())[1] for v in versions]
-    last = pages[-1]
-    finite = last[np.isfinite(last)].astype(float)
-    low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
-    if last.dtype == np.uint8:
-        low, high = 0.0, 255.0
-    elif last.dtype == np.bool_:
-        low, high = 0.0, 1.0
-    span = (high - low) or 1.0
-
-    def shown(page: Array) -> Array:
-        page = upright(page, picture.orientation, (-2, -1))
-        if page.ndim == 3:
-            page = np.moveaxis(page, 0, -1) if len(page) == 3 else page[0]
-        scaled = (np.nan_to_num(page.astype(float), nan=low) - low) / span
-        return np.asarray(255 * np.clip(scaled, 0, 1), np.uint8)
-
-    return [shown(page) for page in pages]
 
 
 @contextmanager

@@ -84,7 +84,9 @@ METHODS = {
         "discrepant learning rates, r′ = n",
         (),
         lambda y, rank, share: (
-            recover(y, alpha=root(y), psd=True, random_state=0).low_rank
+            recover(
+                y, solver="descent", alpha=root(y), psd=True, random_state=0
+            ).low_rank
         ),
     ),
 }

@@ -53,7 +53,11 @@ def curve(method: str, config: Config, seed: int) -> Row:
     }
     if method == "double":
         found = recover(
-            problem.observed, alpha=np.sqrt(config.n), step=config.step, **common
+            problem.observed,
+            solver="descent",
+            alpha=np.sqrt(config.n),
+            step=config.step,
+            **common,
         )
     else:
         found = l1_factorisation(

@@ -60,6 +60,7 @@ def solve(method: str, observed: Array, config: Config, seed: list[int]) -> Arra
     # benchmarks/monte_carlo.py shows both.
     return recover(
         observed.astype(np.float32),
+        solver="descent",
         alpha=np.sqrt(config.n),
         step=config.step,
         psd=True,

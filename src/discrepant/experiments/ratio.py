@@ -43,6 +43,7 @@ def trial(alpha: float, trial: int, config: Config, seed: int) -> Row:
     )
     found = recover(
         problem.observed,
+        solver="descent",
         alpha=alpha,
         step=config.step,
         psd=True,

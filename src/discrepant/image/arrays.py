@@ -42,6 +42,16 @@ def check_shape(values: Array) -> None:
         raise InputError(f"The image is empty: its shape is {values.shape}.")
 
 
+def check_values(values: Array) -> None:
+    """Refuse what does not hold the values of an image."""
+    if values.dtype.kind not in "buif":
+        raise InputError(
+            f"An image holds integers, bools or floats, not {values.dtype}."
+        )
+    if values.size == 0:
+        raise InputError(f"The image is empty: its shape is {values.shape}.")
+
+
 def check_floats(values: Array) -> None:
     """Refuse an image that does not hold floats."""
     check_shape(values)
@@ -117,10 +127,7 @@ class Stack:
         Values hidden in a masked array, NaN and infinite values are bad too.
         """
         given = array_of(image, "The image")
-        if given.dtype.kind not in "buif":
-            raise InputError(
-                f"An image holds integers, bools or floats, not {given.dtype}."
-            )
+        check_values(given)
         check_shape(given)
         axis = _checked_axis(given, channel_axis)
         values = given[..., None] if axis is None else np.moveaxis(given, axis, -1)

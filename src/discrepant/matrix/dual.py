@@ -22,10 +22,11 @@ def dual_of(program: Program, state: State) -> Array:
     """Return the dual M of a state, a new array laid out as the data."""
     rows = program.rows
     with rows:
-        M = rows.scratch()
-        rows.sweep(
-            "dual_from", (M, state.T), (state.mu, program.lam), low_rank=state.last
-        )
+        M = rows.scratch(fill=0.0 if state.T is None else None)
+        if state.T is not None:
+            rows.sweep(
+                "dual_from", (M, state.T), (state.mu, program.lam), low_rank=state.last
+            )
         if state.polished and state.C.shape[1]:
             _settle(program, state, M)
             if certificate_of(program, state, M).gap > GOOD_ENOUGH:

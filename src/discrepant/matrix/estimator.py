@@ -20,6 +20,7 @@ from discrepant.matrix.caveats import caveats, stored_caveats
 from discrepant.matrix.door import recover
 from discrepant.matrix.fitted import FittedParts
 from discrepant.matrix.inputs import validated
+from discrepant.matrix.tracking import Tracking
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.progress import reporting
 from discrepant.result import History, Result, Status
@@ -34,7 +35,11 @@ SETTINGS = ("alpha", "psd", "noise", "fdr", "polish", "random_state")
 
 
 class RobustPCA(
-    FittedParts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    Tracking,
+    FittedParts,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Split a table into a low-rank part, sparse gross corruption, and noise.
 
@@ -203,11 +208,7 @@ class RobustPCA(
         before = getattr(self, "_found", None) if self.warm_start else None
         self._forget()  # an interrupted fit leaves nothing behind
         Y = validated(self, X, reset=True)
-        tol, max_iter = DEFAULTS[self.solver]
-        rules = (
-            Residual(tol if self.tol is None else self.tol),
-            Steps(max_iter if self.max_iter is None else self.max_iter),
-        )
+        rules = self._rules()
         if self.missing == "unstored":
             found = self._stored(Y, rules)
             told = stored_caveats(found)
@@ -218,16 +219,7 @@ class RobustPCA(
             told = caveats(Y, found)
         for message, kind in told:
             warnings.warn(message, kind, stacklevel=2)
-        self.noise_ = one_or_all(found.noise)
-        self.rank_ = found.rank
-        self.singular_values_ = found.singular_values
-        self.components_ = found.components
-        self.alpha_ = 1 / found.lam
-        self.n_iter_ = found.n_steps
-        self.status_ = found.status
-        self.history_ = found.history
-        self._labels = labels_of(X)
-        self._found = found  # last: from here on the model counts as fitted
+        self._keep(found, labels_of(X))
         return self
 
     def transform(self, X: Any) -> Array:
@@ -277,6 +269,14 @@ class RobustPCA(
         near = rows / top  # no sum overflows
         expected = (np.asarray(C) / top) @ self.components_
         return 1 - float(np.nansum(np.abs(near - expected)) / np.nansum(np.abs(near)))
+
+    def _rules(self) -> tuple[Residual, Steps]:
+        """Return when to stop."""
+        tol, max_iter = DEFAULTS[self.solver]
+        return (
+            Residual(tol if self.tol is None else self.tol),
+            Steps(max_iter if self.max_iter is None else self.max_iter),
+        )
 
     def _integrated(
         self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
@@ -328,6 +328,7 @@ class RobustPCA(
         """Fit by the paper's descent."""
         return recover(
             Y,
+            solver="descent",
             alpha=self.alpha,
             step=self.step,
             init_scale=self.init_scale,
@@ -348,8 +349,3 @@ class RobustPCA(
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def one_or_all(noise: Array) -> float | Array:
-    """Return one number for the noise where it is the same in all columns."""
-    return float(noise[0]) if np.all(noise == noise[0]) else noise

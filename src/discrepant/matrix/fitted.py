@@ -67,7 +67,7 @@ class FittedParts:
         """Drop what an earlier fit has learned."""
         for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
             delattr(self, name)
-        for name in ("_found", "_labels"):
+        for name in ("_found", "_labels", "_tracker"):
             self.__dict__.pop(name, None)
 
     def _labelled(self, values: Array) -> Any:

@@ -27,12 +27,14 @@ bound is raised to it and the integration starts again.
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import linalg
 
 from discrepant.checks import check_square
 from discrepant.errors import InputError
 from discrepant.matrix.dual import dual_of
+from discrepant.matrix.extend import extended
 from discrepant.matrix.log import Log, Step
-from discrepant.matrix.polish import polish
+from discrepant.matrix.polish import Polished, polish
 from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import product
 from discrepant.matrix.split import Split, split_of
@@ -70,6 +72,7 @@ class Tuning:
 
 TUNING = Tuning()
 HIGH_RANK = 0.3  # share of the columns beyond which a rank is that of noise
+CAUGHT_UP = 10.0  # times the error of the usual row: what is left if all are like it
 NOT_EXACT = "no exact solution was found"
 
 
@@ -233,11 +236,6 @@ class _Integration:
 
     def try_polish(self, r: int, residual: float) -> bool:
         """Polish, and take the result if it is exact and the dual agrees with it."""
-
-        def note(relative: float, support: float) -> bool:
-            self.log.note(Step("polish", relative, np.nan, r, np.nan, support))
-            return not self.log.ended
-
         stepper = self.stepper
         found = polish(
             stepper.program,
@@ -246,8 +244,10 @@ class _Integration:
             active=stepper.active,
             norm_Y=stepper.norm_Y,
             residual=residual,
-            note=note,
+            log=self.log,
         )
+        if found.lagging and not self.log.ended:
+            found = self.catch_up(found)
         if found.noise:
             # The primal residual is to be measured by the noise, and not by Y, when it
             # is weighed against the dual one.
@@ -266,6 +266,24 @@ class _Integration:
         return True
 
     # -- the end -----------------------------------------------------------------
+
+    def catch_up(self, found: Polished) -> Polished:
+        """Fit all rows anew by the row space of a polish that left some behind."""
+        stepper = self.stepper
+        program, rows = stepper.program, stepper.program.rows
+        basis = linalg.qr(found.B, mode="economic")[0]
+        wrong = stepper.active / program.scale.observed
+        fits = extended(program, basis, np.ones(rows.n), wrong, stepper.rng)
+        size = np.sqrt(program.scale.observed) / stepper.norm_Y
+        return polish(
+            program,
+            fits.coordinates,
+            basis,
+            active=stepper.active,
+            norm_Y=stepper.norm_Y,
+            residual=CAUGHT_UP * found.lagging * size,
+            log=self.log,
+        )
 
     def result(self, sentence: str, converged: bool) -> Split:
         """Hand back where the integration stands."""

@@ -13,7 +13,9 @@ from discrepant.result import History
 class Step(NamedTuple):
     """What one pass over the data did."""
 
-    phase: str  # "fast", "polish", "careful"; with noise "clipped" and "weighed"
+    # "fast", "polish", "careful"; after a sample "sweep"; with noise "clipped" and
+    # "weighed"
+    phase: str
     residual: float  # ‖Y − X − S‖ / ‖Y‖, without the noise where that is modelled
     dual_residual: float  # μ‖ΔX‖ / ‖M‖, where there is a dual; else NaN
     rank: int

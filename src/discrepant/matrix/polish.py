@@ -5,12 +5,12 @@ within ζ of it. ζ follows the error down, so that entries are dropped and take
 the picture sharpens; where there is an exact solution the error falls to rounding.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from discrepant.linalg import Array
+from discrepant.matrix.log import Log, Step
 from discrepant.matrix.program import Program
 
 
@@ -34,6 +34,8 @@ class Tuning:
     most_slow: int = 3
     # Share of the usual number of clean entries that every row and column must have.
     cover: float = 0.4
+    # Error of the usual row, over that of all, below which some rows are left behind.
+    lag: float = 0.1
 
 
 TUNING = Tuning()
@@ -57,6 +59,7 @@ class Polished:
     rounding: bool = False
     settled: bool = False  # came to rest above rounding
     noise: float = 0.0
+    lagging: float = 0.0  # error of the usual row, if others are far behind it
 
 
 def polish(
@@ -67,7 +70,7 @@ def polish(
     active: float,
     norm_Y: float,
     residual: float,
-    note: Callable[[float, float], bool],
+    log: Log,
 ) -> Polished:
     """Fit A Bᵀ to the clean entries by least squares.
 
@@ -89,23 +92,19 @@ def polish(
         Number of entries taken for corrupt so far.
     norm_Y, residual : float
         ‖Y‖, and the residual so far relative to it.
-    note : callable
-        Told of each pass, ``note(residual, share not clean)``; False means stop.
+    log : Log
+        Where passes are written down.
     """
     rows, unit, observed = program.rows, program.unit, program.scale.observed
     eps = float(np.finfo(rows.dtype).eps)
-    done = max(30 * eps, TUNING.rounding)
+    done = rounding_of(program)
     entries, r = rows.size, A.shape[1]
     freedom = r * (rows.m + rows.n - r)
     size = np.linalg.norm(B) / np.sqrt(entries)
     if program.psd:
         A = B = A * np.sqrt(np.linalg.norm(B, axis=0))
     f = max(active, 1) / observed / size
-
-    def bound(error: float) -> float:
-        return float((3 * TUNING.corrupt_part * error**2 / f) ** (1 / 3))
-
-    zeta = bound(residual * norm_Y / np.sqrt(observed) / 2)
+    zeta = clean_limit(residual * norm_Y / np.sqrt(observed) / 2, f)
     previous, slow, widened, beta = np.inf, 0, 0, 0.0
     move_A: Array | float = 0.0
     move_B: Array | float = 0.0
@@ -125,16 +124,26 @@ def polish(
             return failed
         error = float(np.sqrt(square / clean))
         relative = float(np.sqrt(square) / norm_Y)
-        if not note(relative, 1 - clean / observed):
+        support = float(1 - clean / observed)
+        log.note(Step("polish", relative, np.nan, r, np.nan, support))
+        if log.ended:
             return failed
         ratio = 1.0 if first else error / previous
         if error <= done * size or (ratio > 0.7 and error <= 200 * eps * size):
-            exact = covers(program, A, B, zeta)
-            return Polished(A, B, zeta, beyond, exact, rounding=True)
+            found = within(program, A, B, zeta)
+            lag = 0.0 if found.covers else max(error, eps * size)
+            return Polished(
+                A, B, zeta, beyond, found.covers, rounding=True, lagging=lag
+            )
         slow += ratio > TUNING.slow
         if not first and (slow >= TUNING.most_slow or ratio > 2):
-            noise = relative if covers(program, A, B, zeta) else 0.0
-            return Polished(A, B, zeta, beyond, False, settled=True, noise=noise)
+            found = within(program, A, B, zeta)
+            noise = relative if found.covers else 0.0
+            usual = float(np.median(found.by_row))
+            lag = usual if usual < TUNING.lag * error else 0.0
+            return Polished(
+                A, B, zeta, beyond, False, settled=True, noise=noise, lagging=lag
+            )
         if not first:
             # The contraction t of the plain step, had there been no momentum.
             t = min(max(ratio - beta + beta / ratio, 0.02), 0.95)
@@ -152,29 +161,66 @@ def polish(
         move_B = omega * (RA @ inverse_A - B @ core.T) + beta * move_B
         A, B = A + move_A, B + move_B
         expected = min(max(ratio, 0.1), 0.7) * error
-        zeta = max(bound(expected), 100 * eps * size)
+        zeta = max(clean_limit(expected, f), 100 * eps * size)
 
 
-def covers(program: Program, A: Array, B: Array, zeta: float) -> bool:
-    """Whether every row and column has its share of the clean entries.
+@dataclass(frozen=True)
+class Within:
+    """What lies within ζ of a low-rank matrix."""
 
-    One whose entries were all taken for corrupt would never come back, and would not be
-    missed in the residual either.
-    """
+    clean: Array  # cells, of each row and then of each column
+    seen: Array  # cells that are observed, likewise
+    square: float  # Σ(Y − A Bᵀ)² over the clean cells
+    norm: float  # ‖Y‖
+    by_row: Array  # root mean square over the clean cells of each row
+
+    @property
+    def error(self) -> float:
+        """Root mean square of the residual of the clean cells."""
+        return float(np.sqrt(2 * self.square / max(self.clean.sum(), 1)))
+
+    @property
+    def support(self) -> float:
+        """Share of the observed cells that are not clean."""
+        return float(1 - self.clean.sum() / max(self.seen.sum(), 1))
+
+    @property
+    def covers(self) -> bool:
+        """Whether every row and column has its share of the clean entries.
+
+        One whose entries were all taken for corrupt would never come back, and would
+        not be missed in the residual either.
+        """
+        usual = self.clean.sum() / max(self.seen.sum(), 1)
+        return bool(np.all(self.clean >= TUNING.cover * usual * self.seen))
+
+
+def within(program: Program, A: Array, B: Array, zeta: float) -> Within:
+    """Look at how A Bᵀ fits, in one pass."""
     rows = program.rows
-    ones = np.ones((rows.n, 1)), np.ones((rows.m, 1))
-    counts = []
-    # A little below the largest number, so that a float32 can hold it too.
-    for limit in (zeta, 1e37):
-        by_row, by_column, _ = rows.sweep(
-            "clean_entries",
-            (),
-            (program.unit, limit),
-            low_rank=(A, B),
-            right=ones[0],
-            left=ones[1],
-        )
-        counts.append(np.concatenate([by_row[:, 0], by_column[:, 0]]))
-    clean, seen = counts
-    usual = clean.sum() / max(seen.sum(), 1)
-    return bool(np.all(clean >= TUNING.cover * usual * seen))
+    found = rows.tally(
+        "within",
+        (program.unit, zeta),
+        low_rank=(A, B),
+        sides=(np.zeros((0, rows.m)), np.zeros((0, rows.n))),
+        table=np.zeros(0),
+        counts=(4, 4),
+    )
+    clean, seen = (np.append(found.by_row[k], found.by_column[k]) for k in (0, 1))
+    square, size = (float(found.by_row[k].sum()) for k in (2, 3))
+    by_row = np.sqrt(found.by_row[2] / np.maximum(found.by_row[0], 1))
+    return Within(clean, seen, square, float(np.sqrt(size)), by_row)
+
+
+def clean_limit(error: float, density: float) -> float:
+    """Return ζ for an expected error; `density` is the share of corrupt cells by size.
+
+    Those below ζ bring density·ζ³/3 to the mean square, a tenth of the expected one.
+    """
+    return float((3 * TUNING.corrupt_part * error**2 / density) ** (1 / 3))
+
+
+def rounding_of(program: Program) -> float:
+    """Return the error at which nothing is left to gain, in units of the usual size."""
+    eps = float(np.finfo(program.rows.dtype).eps)
+    return max(30 * eps, TUNING.rounding)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.errors import InputError
-from discrepant.linalg import bound_of
+from discrepant.linalg import CORRUPT, Array, bound_of
 from discrepant.matrix.sweep import Rows, open_rows
 
 
@@ -38,7 +38,11 @@ class Scale:
                 "as missing."
             )
         observed = int(scanned[:, 1].sum()) if scanned.size else 0
-        bound = bound_of(rows.sample(), top, lambda: np.concatenate(rows.line_sizes()))
+
+        def lines() -> Array:
+            return np.concatenate([rows.line_sizes(axis) for axis in (0, 1)])
+
+        bound = bound_of(rows.sample(), top, lines)
         return cls(observed, top, bound)
 
 
@@ -66,6 +70,21 @@ class Program:
     def clipped_at(self, bound: float) -> "Program":
         """Return the program with gross entries clipped elsewhere."""
         return replace(self, scale=replace(self.scale, bound=bound))
+
+    def wrongly_clipped(
+        self, low_rank: tuple[Array, Array], share: float = 0.0
+    ) -> float:
+        """Return the largest |entry| that was clipped though it is not corrupt.
+
+        It is zero if there are none, or no more than a share of those clipped.
+        """
+        if self.scale.bound == self.scale.top:
+            return 0.0
+        _, _, found = self.rows.sweep(
+            "unexplained", (), (self.unit, CORRUPT), low_rank=low_rank
+        )
+        wrong, beyond = found[:, 1:].sum(axis=0)
+        return float(found[:, 0].max()) if wrong > share * beyond else 0.0
 
     @classmethod
     def of(

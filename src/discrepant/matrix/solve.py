@@ -1,6 +1,6 @@
 """One matrix, one answer: the exact solution where there is one, else a noisy fit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,16 @@ from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.matrix.integrator import HIGH_RANK, integrate
 from discrepant.matrix.log import Log
-from discrepant.matrix.noise.solve import TRUSTED, fit_noise
+from discrepant.matrix.noise.solve import TRUSTED, fit_noise, go_on
 from discrepant.matrix.noise.split import NoisySplit
 from discrepant.matrix.program import Program, Scale
+from discrepant.matrix.sample import exact_from, rows_of, sample_of, start_from
 from discrepant.matrix.split import Split
 from discrepant.matrix.sweep import Rows
 from discrepant.paper.alpha import alpha_from
 from discrepant.progress import Report
 
+SAMPLE = 0.3  # of the work, as progress counts it, that a sample takes
 LEAST_LINES = 4  # rows and columns, to tell noise from signal
 
 
@@ -43,22 +45,50 @@ def solve(
 ) -> Split | NoisySplit:
     """Split a matrix, told no more than the settings say."""
     check_square(rows.shape, settings.psd)
+    sigma = _told_noise(settings.noise, rows.shape[1])
+    program = _program(rows, settings)
+    if sigma is not None and sigma.any():
+        _check_told(sigma, program.scale.bound, float(np.finfo(rows.dtype).eps))
+    rng = np.random.default_rng(settings.random_state)
+    log = _log(rows, settings, report)
+    if warm is None:
+        found = _by_sample(program, settings, sigma, rng, log)
+    else:
+        found = _warm(program, settings, sigma, warm, rng, log)
+    if found is None:
+        found = _whole(program, settings, sigma, warm, rng, log)
+    return found
+
+
+def _program(rows: Rows, settings: Settings) -> Program:
+    """Look at the data once, and say what is to be solved."""
     with rows:
         scale = Scale.of(rows)
     if scale.observed == 0:
         raise InputError("All values are missing; at least one must be observed.")
-    told = not isinstance(settings.alpha, str)
-    share = scale.observed / rows.size
-    alpha = (
-        float(settings.alpha)
-        if told
-        else alpha_from(rows.shape, rows.entries, settings.psd, share)
-    )
-    program = Program(rows, scale, 1 / alpha, settings.psd)
-    sigma = _told_noise(settings.noise, rows.shape[1])
+    if isinstance(settings.alpha, str):
+        share = scale.observed / rows.size
+        alpha = alpha_from(rows.shape, rows.entries, settings.psd, share)
+    else:
+        alpha = float(settings.alpha)
+    return Program(rows, scale, 1 / alpha, settings.psd)
+
+
+def _log(rows: Rows, settings: Settings, report: Report) -> Log:
     tol = max(settings.tol, 20 * float(np.finfo(rows.dtype).eps))
-    log = Log(report, tol, settings.max_iter)
-    rng = np.random.default_rng(settings.random_state)
+    return Log(report, tol, settings.max_iter)
+
+
+def _whole(
+    program: Program,
+    settings: Settings,
+    sigma: Array | None,
+    warm: Split | NoisySplit | None,
+    rng: np.random.Generator,
+    log: Log,
+) -> Split | NoisySplit:
+    """Solve in passes over all of the data from the start."""
+    rows, told = program.rows, not isinstance(settings.alpha, str)
     # With an α or a λ of the user's own it is the convex program that is asked for, and
     # of three rows or columns nobody can tell what is noise.
     untold = isinstance(settings.noise, str)
@@ -67,11 +97,10 @@ def solve(
     if convex or (sigma is not None and not sigma.any()):
         return _exact(program, settings, told, warm, rng, log)
     if sigma is not None:
-        _check_told(sigma, scale.bound, float(np.finfo(rows.dtype).eps))
         return _noisy(program, settings, sigma, rng, log)
     first = integrate(
         program,
-        tol=tol,
+        tol=log.tol,
         careful=False,
         rng=rng,
         warm=warm if isinstance(warm, Split) else None,
@@ -83,10 +112,10 @@ def solve(
     if isinstance(found, Split) or found.settled:
         return found
     # There is next to no noise, or the fit went in circles: perhaps it is exact.
-    again = Log(report, tol, settings.max_iter)
+    again = _log(rows, settings, log.report)
     exact = integrate(
         first.program,
-        tol=tol,
+        tol=log.tol,
         careful=found.rounding or not found.status.converged,
         looks=6,
         rng=rng,
@@ -95,6 +124,80 @@ def solve(
     )
     low = exact.rank <= HIGH_RANK * rows.n
     return exact if exact.status.converged and low else found
+
+
+def _by_sample(
+    program: Program,
+    settings: Settings,
+    sigma: Array | None,
+    rng: np.random.Generator,
+    log: Log,
+) -> Split | NoisySplit | None:
+    """Solve a sample of the rows, and extend it to all; None if it does not carry."""
+    if settings.psd or not settings.polish or not isinstance(settings.alpha, str):
+        return None
+    rows = program.rows
+    which = None if rows.n < LEAST_LINES else sample_of(rows, rng)
+    if which is None:
+        return None
+    if sigma is not None and rows.turned:
+        if np.ptp(sigma):  # that of the other rows would have to be told too
+            return None
+        sigma = sigma[which]
+    small = _program(rows_of(rows, which), settings)
+    watch = _log(rows, settings, lambda share, note: log.report(SAMPLE * share, note))
+    if sigma is not None and not sigma.any():
+        known: Split | NoisySplit = integrate(
+            small, tol=log.tol, careful=False, rng=rng, log=watch
+        )
+    else:
+        known = _whole(small, settings, sigma, None, rng, watch)
+    if not known.status.converged:
+        return None
+    if isinstance(known, Split):
+        return exact_from(program, known, rng, log) if known.polished else None
+    return _noisy_from(program, settings, known, sigma is not None, rng, log)
+
+
+def _warm(
+    program: Program,
+    settings: Settings,
+    sigma: Array | None,
+    warm: Split | NoisySplit,
+    rng: np.random.Generator,
+    log: Log,
+) -> NoisySplit | None:
+    """Start a noisy fit from a noisy one of data of the same shape."""
+    if isinstance(warm, Split) or not warm.status.converged or settings.psd:
+        return None
+    if sigma is not None:
+        if not sigma.any():
+            return None
+        warm = replace(warm, noise=sigma)
+    return _noisy_from(program, settings, warm, sigma is not None, rng, log)
+
+
+def _noisy_from(
+    program: Program,
+    settings: Settings,
+    known: NoisySplit,
+    told: bool,
+    rng: np.random.Generator,
+    log: Log,
+) -> NoisySplit | None:
+    """Go on from a noisy fit of some rows, or of data of the same shape."""
+    start = start_from(program, known, rng)
+    if start is None:
+        return None
+    return go_on(
+        program,
+        start,
+        told=told,
+        by_column=_by_column(settings),
+        fdr=settings.fdr,
+        rng=rng,
+        log=log,
+    )
 
 
 def _told_noise(noise: Any, columns: int) -> Array | None:
@@ -141,6 +244,12 @@ def _check_told(sigma: Array, bound: float, eps: float) -> None:
         )
 
 
+def _by_column(settings: Settings) -> bool | None:
+    """Return whether each column is said to have its own noise; None: find out."""
+    asked = isinstance(settings.noise, str) and settings.noise == "column"
+    return True if asked else None
+
+
 def _noisy(
     program: Program,
     settings: Settings,
@@ -149,11 +258,10 @@ def _noisy(
     log: Log,
     first: Split | None = None,
 ) -> Split | NoisySplit:
-    by_column = True if sigma is None and settings.noise == "column" else None
     return fit_noise(
         program,
         sigma=sigma,
-        by_column=by_column,
+        by_column=_by_column(settings),
         fdr=settings.fdr,
         rng=rng,
         log=log,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from discrepant.linalg import CORRUPT, Array
+from discrepant.linalg import Array
 from discrepant.matrix.log import Step
 from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import distance, eigenpairs, triplets
@@ -45,7 +45,9 @@ class State:
 
     U: Array  # (m, r); L = U Cᵀ is the low-rank part
     C: Array  # (n, r)
-    T: Array  # laid out as the data: L of the last step + M/μ
+    # Laid out as the data: L of the last step + M/μ. Without it the dual is looked for
+    # anew.
+    T: Array | None
     last: tuple[Array, Array]  # that L, as factors
     mu: float
     zeta: float = 0.0  # polished: where the clean residuals end; 0 if it was not
@@ -179,15 +181,5 @@ class Stepper:
         return np.hstack([V, X / np.linalg.norm(X, axis=0)])
 
     def wrongly_clipped(self, share: float = 0.0) -> float:
-        """Return the largest |entry| that was clipped though it is not corrupt.
-
-        It is zero if there are none, or no more than a share of those clipped.
-        """
-        scale = self.program.scale
-        if scale.bound == scale.top:
-            return 0.0
-        _, _, found = self.program.rows.sweep(
-            "unexplained", (), (self.program.unit, CORRUPT), low_rank=(self.U, self.C)
-        )
-        wrong, beyond = found[:, 1:].sum(axis=0)
-        return float(found[:, 0].max()) if wrong > share * beyond else 0.0
+        """Return what was clipped for no reason; see `Program.wrongly_clipped`."""
+        return self.program.wrongly_clipped((self.U, self.C), share)

@@ -16,19 +16,20 @@ from discrepant.errors import InputError
 from discrepant.linalg import Array, norm
 from discrepant.paper.operators import (
     Diagonal,
+    Entries,
     Identity,
     Mask,
     Operator,
-    Sensing,
     Wrapped,
 )
+from discrepant.paper.sensing import Outer, Sensing
 
 # Their adjoints are tested with the package; all others are tested at the door.
-OWN = (Identity, Mask, Sensing, Diagonal)
+OWN = (Identity, Mask, Entries, Sensing, Outer, Diagonal)
 
 
 def checked_data(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
-    """Return the data as floats and the operator that fits them.
+    """Return real data as floats and the operator that fits them, adjoint and all.
 
     Parameters
     ----------
@@ -37,7 +38,14 @@ def checked_data(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
     operator : Operator, LinearOperator or None
         How it was made; None stands for a matrix that is seen as it is.
     """
-    data = real_array(y)
+    data, A = fitting_data(real_array(y), operator)
+    if type(A) not in OWN:
+        check_adjoint(A, data.dtype)
+    return data, A
+
+
+def fitting_data(data: Array, operator: Any) -> tuple[Array, Operator]:
+    """Return data, real or complex, and the operator that fits them by its shape."""
     A = _as_operator(operator, data)
     if data.size == 0:
         raise InputError("The data are empty; at least one value is needed.")
@@ -63,8 +71,6 @@ def checked_data(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
     if missing.any():
         A = Mask(~missing)
         data = np.where(missing, data.dtype.type(0), data)
-    if type(A) not in OWN:
-        check_adjoint(A, data.dtype)
     return data, A
 
 
@@ -76,12 +82,9 @@ def with_gaps(data: Array, operator: Operator) -> Array:
 
 
 def check_adjoint(operator: Operator, dtype: Any = np.float64) -> None:
-    """Refuse an operator whose adjoint is not that of its forward map.
+    """Refuse an operator on real matrices whose adjoint is not that of its forward map.
 
-    By the law ``⟨A(X), z⟩ = ⟨X, A*(z)⟩`` on one random pair. With standard normal X and
-    z both sides have a standard deviation of about ‖A(X)‖ and ‖A*(z)‖: that is what
-    their difference is measured by, so that a product near zero is no obstacle. It may
-    be the rounding of a sum, 10⁻⁶ of that in double and 10⁻³ in single precision.
+    See `dot_test`; the operator has to give real numbers both ways.
 
     Parameters
     ----------
@@ -90,11 +93,36 @@ def check_adjoint(operator: Operator, dtype: Any = np.float64) -> None:
     dtype : dtype
         Type of the data.
     """
+    if dot_test(operator, dtype, real=None):
+        raise InputError(
+            "The operator gives no real numbers; these are needed here. The solver "
+            '"implicit" takes complex ones.'
+        )
+
+
+def dot_test(operator: Operator, dtype: Any, real: bool | None) -> bool:
+    """Refuse an operator whose adjoint is not that of its forward map.
+
+    By the law ``⟨A(X), z⟩ = ⟨X, A*(z)⟩`` on one random pair. With standard normal X and
+    z both sides have a standard deviation of about ‖A(X)‖ and ‖A*(z)‖: that is what
+    their difference is measured by, so that a product near zero is no obstacle. It may
+    be the rounding of a sum, 10⁻⁶ of that in double and 10⁻³ in single precision.
+
+    Returns whether X is complex: it is where the adjoint gives complex matrices, unless
+    it is said to be real. Its measurements may be real all the same (those of Hermitian
+    matrices are), and the law then holds for the real parts.
+    """
     rng = np.random.default_rng(0)  # of its own: no solver's start depends on it
-    X = rng.standard_normal(operator.signal_shape)
-    z = rng.standard_normal(operator.data_shape)
+    X: Array = rng.standard_normal(operator.signal_shape)
+    z: Array = rng.standard_normal(operator.data_shape)
+    if np.dtype(dtype).kind == "c":
+        z = z + 1j * rng.standard_normal(operator.data_shape)
     try:
-        there, back = np.asarray(operator.forward(X)), np.asarray(operator.adjoint(z))
+        back = np.asarray(operator.adjoint(z))
+        complex_X = bool(back.dtype.kind == "c" and not real)
+        if complex_X:
+            X = X + 1j * rng.standard_normal(operator.signal_shape)
+        there = np.asarray(operator.forward(X))
     except NotImplementedError:
         raise InputError(
             "The operator has no adjoint; define its rmatvec, or its adjoint method."
@@ -104,20 +132,23 @@ def check_adjoint(operator: Operator, dtype: Any = np.float64) -> None:
             f"The operator says that it maps {X.shape} to {z.shape}, but its forward "
             f"map gives {there.shape} and its adjoint {back.shape}."
         )
-    if {there.dtype.kind, back.dtype.kind} - set("fiub"):
-        raise InputError("The operator gives no real numbers; these are needed.")
+    if {there.dtype.kind, back.dtype.kind} - set("fiubc"):
+        raise InputError("The operator gives no numbers; these are needed.")
     inner = getattr(getattr(operator, "linear", operator), "dtype", dtype)
-    coarse = any(
-        np.dtype(kind).kind == "f" and np.dtype(kind).itemsize < 8
-        for kind in (dtype, inner, there.dtype, back.dtype)
-    )
-    tol = 1e-3 if coarse else 1e-6
-    difference = abs(float(np.vdot(there, z)) - float(np.vdot(X, back)))
+    tol = 1e-3 if any(map(_coarse, (dtype, inner, there.dtype, back.dtype))) else 1e-6
+    difference = abs(float(np.vdot(there, z).real) - float(np.vdot(X, back).real))
     if not difference <= tol * max(norm(there), norm(back)):  # also true of NaN
         raise InputError(
             "The operator's adjoint does not belong to its forward map: ⟨A(X), z⟩ and "
             "⟨X, A*(z)⟩ differ for random X and z; mend its adjoint (rmatvec)."
         )
+    return complex_X
+
+
+def _coarse(kind: Any) -> bool:
+    """Whether numbers of this type are of less than double precision."""
+    dtype = np.dtype(kind)
+    return bool(dtype.itemsize < {"f": 8, "c": 16}.get(dtype.kind, 0))
 
 
 def _as_operator(operator: Any, data: Array) -> Operator:

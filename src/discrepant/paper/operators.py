@@ -2,9 +2,13 @@
 
 An operator knows the shape of what goes in (``signal_shape``, the matrix X), the shape
 of what comes out (``data_shape``, the observation y), and two methods that satisfy
-``⟨A(X), z⟩ = ⟨X, A*(z)⟩``.
+``⟨A(X), z⟩ = ⟨X, A*(z)⟩``. One that has a quick way to see a matrix of low rank may say
+so by a third, ``forward_factors(U, V)``, which returns A(U Vᴴ).
+
+Measurements by given matrices are in `discrepant.paper.sensing`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,6 +16,13 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.linalg import Array
+
+
+def blocks(count: int, width: int, numbers: int = 1 << 21) -> Iterator[slice]:
+    """Yield slices of rows of such a width that hold about so many numbers each."""
+    height = max(1, numbers // max(width, 1))
+    for start in range(0, count, height):
+        yield slice(start, start + height)
 
 
 @runtime_checkable
@@ -96,43 +107,67 @@ class Mask:
         return np.asarray(z * self.observed)
 
 
-@dataclass(frozen=True, eq=False)
-class Sensing:
-    """``A(X)ᵢ = ⟨Aᵢ, X⟩`` for dense matrices A₁ … A_m, stacked as (m, n₁, n₂)."""
+class Entries:
+    """``A(X)ₖ = X[rowsₖ, columnsₖ]``: some entries, as a list.
 
-    matrices: np.ndarray
+    Where few entries of a large matrix are seen this takes less memory than a `Mask`,
+    and an entry may be seen more than once.
 
-    def __post_init__(self) -> None:
-        matrices = np.asarray(self.matrices)
-        if matrices.ndim != 3 or matrices.dtype.kind not in "fiub":
+    Parameters
+    ----------
+    rows, columns : array-like of int
+        Where the entries are.
+    shape : tuple of int
+        The shape of X.
+    """
+
+    def __init__(self, rows: Any, columns: Any, shape: tuple[int, int]) -> None:
+        self.rows, self.columns = (np.asarray(index) for index in (rows, columns))
+        self.signal_shape = (int(shape[0]), int(shape[1]))
+        if (
+            self.rows.ndim != 1
+            or self.rows.shape != self.columns.shape
+            or self.rows.dtype.kind not in "iu"
+            or self.columns.dtype.kind not in "iu"
+        ):
             raise InputError(
-                "Sensing needs real matrices stacked in a 3-D array (m, n1, n2), got "
-                f"{matrices.dtype} of shape {matrices.shape}."
+                "Entries needs two lists of whole numbers of one length, rows and "
+                f"columns, got {self.rows.dtype} of shape {self.rows.shape} and "
+                f"{self.columns.dtype} of shape {self.columns.shape}."
             )
-        matrices = np.ascontiguousarray(
-            matrices, np.result_type(matrices.dtype, np.float32)
-        )
-        object.__setattr__(self, "matrices", matrices)
-
-    @property
-    def signal_shape(self) -> tuple[int, int]:
-        """Shape of the matrix X."""
-        return self.matrices.shape[1:]
+        for name, index, size in zip(
+            ("row", "column"), (self.rows, self.columns), self.signal_shape, strict=True
+        ):
+            if index.size and not (0 <= index.min() and index.max() < size):
+                raise InputError(
+                    f"Entries has a {name} {index.max()}, but the matrix has {size} of "
+                    "them, counted from 0."
+                )
 
     @property
     def data_shape(self) -> tuple[int, ...]:
-        """Shape of the observation y: one number a matrix."""
-        return self.matrices.shape[:1]
+        """Shape of the observation y: one number an entry."""
+        return self.rows.shape
 
     def forward(self, X: Array) -> Array:
-        """Return the m inner products."""
-        m = len(self.matrices)
-        return np.asarray(self.matrices.reshape(m, -1) @ X.reshape(-1))
+        """Return the entries."""
+        return np.asarray(X[self.rows, self.columns])
 
     def adjoint(self, z: Array) -> Array:
-        """Return ``Σ zᵢ Aᵢ``."""
-        m = len(self.matrices)
-        return np.asarray((z @ self.matrices.reshape(m, -1)).reshape(self.signal_shape))
+        """Return the matrix that has z at these entries and is zero elsewhere."""
+        m, n = self.signal_shape
+        flat = self.rows * n + self.columns
+        parts = [z.real, z.imag] if np.iscomplexobj(z) else [z]
+        back = [np.bincount(flat, part, m * n).reshape(m, n) for part in parts]
+        return back[0] if len(back) == 1 else np.asarray(back[0] + 1j * back[1])
+
+    def forward_factors(self, U: Array, V: Array) -> Array:
+        """Return the entries of U Vᴴ, without the others."""
+        found = np.empty(self.rows.size, np.result_type(U, V))
+        for part in blocks(self.rows.size, U.shape[1]):
+            left, right = U[self.rows[part]], V[self.columns[part]].conj()
+            found[part] = np.einsum("kr,kr->k", left, right)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

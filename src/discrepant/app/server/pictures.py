@@ -8,13 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.app.restore import (
-    Options,
-    displayed,
-    kind_of_values,
-    restore_picture,
-)
+from discrepant.app.restore import Options, restore_picture
 from discrepant.app.server.outcome import Outcome, Show, Upload
+from discrepant.app.shown import displayed, kind_of_values
 from discrepant.errors import InputError
 from discrepant.image.files.formats import read, write
 from discrepant.image.files.picture import Picture, upright
@@ -73,6 +69,8 @@ def heal_picture(
             )
             _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
     layers = {"mask.png": (found.mask, RED)}
+    if found.suggestions.any():
+        layers["suggestions.png"] = (found.suggestions, GOLD)
     for name, (where, colour) in layers.items():
         files[name] = folder / name
         _write_layer(files[name], picture, where, colour)

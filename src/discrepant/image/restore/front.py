@@ -8,20 +8,24 @@ Values judged clean are never touched. This is the door; the work is in `tiles`.
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from discrepant.checks import check_choice, check_number
 from discrepant.errors import InputError
-from discrepant.image.arrays import Stack
+from discrepant.image.arrays import Stack, array_of, check_values
+from discrepant.image.restore.axes import Axes, room
 from discrepant.image.restore.compressed import again_if_compressed
+from discrepant.image.restore.cosmic import star_field
+from discrepant.image.restore.denoise import denoised
 from discrepant.image.restore.patches import Search
-from discrepant.image.restore.standing import with_outliers
-from discrepant.image.restore.tiles import mend
+from discrepant.image.restore.stack import Frames, mend_stack, stack_rounds
+from discrepant.image.restore.standing import Detector, with_outliers
+from discrepant.image.restore.tiles import Mended, mend
 from discrepant.linalg import Array
-from discrepant.progress import Progress, reporting
+from discrepant.progress import Progress, Report, reporting
 from discrepant.result import History
 
 # How thorough: "fast" predicts from patches twice, "best" until the image settles;
@@ -43,8 +47,9 @@ class Restoration:
     ----------
     image : ndarray
         The restored image, of the shape, dtype and range of the input. Where ``mask``
-        is False it is bit for bit the input; only of an image that was spoiled before
-        it was saved as JPEG, whole blocks are replaced, as the ringing is everywhere.
+        is False it is bit for bit the input, unless noise was to be taken off; only of
+        an image that was spoiled before it was saved as JPEG, whole blocks are
+        replaced, as the ringing is everywhere.
     corruption : ndarray
         Input minus restored image, zero where it was left as it was; signed.
     mask : ndarray of bool
@@ -70,6 +75,12 @@ class Restoration:
     history: History
     complete: bool = True
 
+    def shaped(self, shape: tuple[int, ...]) -> "Restoration":
+        """Return the same with all arrays of another shape."""
+        names = ("image", "corruption", "mask", "probability", "suggestions")
+        arrays = {name: getattr(self, name).reshape(shape) for name in names}
+        return replace(self, **arrays)
+
     def __str__(self) -> str:
         early = "" if self.complete else "; stopped early"
         return f"{self.mask.mean():.1%} of the values were judged corrupted{early}"
@@ -81,10 +92,13 @@ def restore(
     quality: str = "best",
     mask: Any = None,
     channel_axis: int | None = -1,
+    axes: str | None = None,
     time_limit: float | None = None,
     sensitivity: float = 1.0,
     gain: float | None = None,
     read_noise: float = 0.0,
+    saturation: float | None = None,
+    denoise: bool = False,
     progress: bool | Progress | None = None,
 ) -> Restoration:
     """Remove gross corruption of unknown kind and amount from one image.
@@ -107,6 +121,12 @@ def restore(
         Masked values of a masked array are bad too.
     channel_axis : int or None
         Where the channels of a three-dimensional image are.
+    axes : str, optional
+        Of a stack, the name of each axis, as tifffile gives them: frames of one scene,
+        T, or slices of one volume, Z, inform each other; channels, C, or colours, S;
+        rows and columns, Y and X. "TYX" is a film in grey. Any other letter counts
+        stacks that have nothing to do with each other, and so does Z beside T. Of a
+        memory-mapped stack the results lie in temporary files too.
     time_limit : float, optional
         Seconds after which the best result so far is handed back; parts of a large
         image that were not reached stay as they were.
@@ -115,7 +135,14 @@ def restore(
         are flagged at a false discovery rate of 1% times this.
     gain, read_noise : float, optional
         A detector's electrons a unit, and its noise in the dark in electrons, where
-        known; without a gain the noise of a smooth ground is measured.
+        known; without a gain the noise of a smooth ground is measured. In a field of
+        stars what is sharper than the stars is found: the tracks of cosmic rays.
+    saturation : float, optional
+        Values at or above it are full, not wrong: they are never flagged or replaced,
+        and nothing is concluded from them.
+    denoise : bool
+        Whether noise is taken off as well, as much as there is at each brightness; it
+        changes all values, ``mask`` and ``corruption`` still say what was corrupted.
     progress : bool or callable, optional
         True shows a bar; a callable is told ``(share done, note)``, and ends the work
         with the best so far if it returns False.
@@ -134,45 +161,40 @@ def restore(
     >>> int(np.abs(restore(spoiled).image.astype(int) - image).max()) <= 2
     True
     """
-    began = time.perf_counter()
     check_choice("quality", quality, tuple(reversed(QUALITIES)))
-    for name, value in (("time_limit", time_limit), ("gain", gain)):
-        if value is not None:
-            check_number(name, value, "a positive number", lambda given: given > 0)
-    check_number(
-        *("sensitivity", sensitivity, "a number above 0, up to 50"),
-        lambda given: 0 < given <= 50,
-    )
-    check_number("read_noise", read_noise, "0 or more", lambda given: given >= 0)
+    if time_limit is not None:
+        check_number(
+            *("time_limit", time_limit, "a positive number"), lambda given: given > 0
+        )
+    detector = Detector(sensitivity, gain, read_noise, saturation)
+    if axes is not None:
+        named = Axes.of(axes, np.shape(image))
+        if named.frames_in(np.shape(image)) > 1:
+            asked = (QUALITIES[quality], detector, time_limit, denoise)
+            return _of_stack(image, mask, named, *asked, progress)
+        single = restore(
+            np.squeeze(image, named.counted),
+            quality=quality,
+            mask=mask if mask is None else named.without_count(mask, np.shape(image)),
+            channel_axis=named.channels_left,
+            time_limit=time_limit,
+            sensitivity=sensitivity,
+            gain=gain,
+            read_noise=read_noise,
+            saturation=saturation,
+            denoise=denoise,
+            progress=progress,
+        )
+        return single.shaped(np.shape(image))
     stack = Stack.of(image, mask, channel_axis)
     colours = np.s_[..., : stack.colours]
-    bad = stack.bad[colours]
+    values, bad = stack.values[colours], stack.bad[colours]
     if bad.all():
         raise InputError("Every value is marked as bad: nothing to restore from.")
     with reporting(progress, "Restoring") as report:
-        found = mend(
-            stack.values[colours],
-            bad,
-            search=QUALITIES[quality],
-            time_limit=time_limit,
-            report=report,
-        )
-        left = None if time_limit is None else time_limit - time.perf_counter() + began
-        found = again_if_compressed(
-            *(found, stack.values[colours], bad | found.marks[..., None]),
-            *(QUALITIES[quality], left, report),
-        )
-    found = with_outliers(
-        *(found, stack.values[colours], bad),
-        *(float(sensitivity), gain, float(read_noise)),
-    )
-    share = float((found.probability > 0.5).mean())
-    if share > LITTLE_LEFT:
-        warnings.warn(
-            f"{share:.0%} of the values were judged corrupted; what is left does not "
-            "determine a picture, and the result is a guess.",
-            stacklevel=2,
-        )
+        found = _found(values, bad, QUALITIES[quality], detector, time_limit, report)
+    found = detector.spared(found, values, bad)
+    _warn_if_little_left(float((found.probability > 0.5).mean()))
     if found.untold:
         warnings.warn(
             "This image is no photograph, and does not repeat itself enough to tell "
@@ -187,11 +209,10 @@ def restore(
     chance[colours] = found.probability
     suggested = np.zeros(given.shape, bool)
     suggested[colours] = found.suggestions[..., None] & ~found.mask
-    wide = np.int32 if given.dtype.itemsize <= 2 else np.float64
-    signed = given.dtype if given.dtype.kind == "f" else np.dtype(wide)
-    taken = np.zeros(given.shape, signed)
-    changed = replaced | (given != out)
-    np.subtract(given, out, out=taken, where=changed, dtype=signed, casting="unsafe")
+    taken = np.zeros(given.shape, _signed(given.dtype))
+    _subtract(given, out, replaced | (given != out), taken)
+    if denoise:
+        out[colours] = denoised(out[colours], detector)
     return Restoration(
         stack.shaped(out),
         stack.shaped(taken),
@@ -201,3 +222,87 @@ def restore(
         found.history,
         found.complete,
     )
+
+
+def _found(
+    values: Array,
+    bad: Array,
+    search: Search,
+    detector: Detector,
+    time_limit: float | None,
+    report: Report,
+) -> Mended:
+    """Return what was made of an image: a field of stars, or any other."""
+    began = time.perf_counter()
+    stars = star_field(values, bad, detector)
+    if stars is not None:
+        return stars
+    unsaid = bad | detector.full(values)
+    found = mend(values, unsaid, search, time_limit, report)
+    if detector.saturation is None:  # what comes from a detector is no JPEG
+        left = None if time_limit is None else time_limit - time.perf_counter() + began
+        marked = bad | found.marks[..., None]
+        found = again_if_compressed(found, values, marked, search, left, report)
+    return with_outliers(found, values, bad, detector)
+
+
+def _warn_if_little_left(share: float) -> None:
+    if share > LITTLE_LEFT:
+        warnings.warn(
+            f"{share:.0%} of the values were judged corrupted; what is left does not "
+            "determine a picture, and the result is a guess.",
+            stacklevel=3,
+        )
+
+
+def _signed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type that holds the differences of two values."""
+    wide = np.int32 if dtype.itemsize <= 2 else np.float64
+    return dtype if dtype.kind == "f" else np.dtype(wide)
+
+
+def _subtract(given: Array, out: Array, replaced: Array, taken: Array) -> None:
+    dtype = taken.dtype
+    np.subtract(given, out, out=taken, where=replaced, dtype=dtype, casting="unsafe")
+
+
+def _of_stack(
+    image: Any,
+    mask: Any,
+    axes: Axes,
+    search: Search,
+    detector: Detector,
+    time_limit: float | None,
+    denoise: bool,
+    progress: bool | Progress | None,
+) -> Restoration:
+    """Restore a stack whose axes are named."""
+    given = array_of(image, "The stack")
+    check_values(given)
+    mapped = isinstance(image, np.memmap)
+    bad = np.broadcast_to(False, given.shape)
+    if mask is not None:
+        bad = axes.spread(mask, given.shape)
+    if np.ma.isMaskedArray(image):
+        bad = np.ma.getmaskarray(image) | (bad != 0)
+    out, marks = room(given.shape, given.dtype, mapped), room(given.shape, bool, mapped)
+    chance = room(given.shape, np.float32, mapped)
+    taken = room(given.shape, _signed(given.dtype), mapped)
+    views = list(axes.stacks(given, bad, out, marks, chance, taken))
+    with reporting(progress, "Restoring") as report:
+        rounds = stack_rounds(views[0][0].shape, len(views), search, time_limit, report)
+        for number, (values, wrong, *made, gone) in enumerate(views):
+            colours = 3 if axes.samples and values.shape[3] == 4 else values.shape[3]
+            made[0][..., colours:] = values[..., colours:]
+            parts = (a[..., :colours] for a in (values, wrong, *made))
+            mend_stack(Frames(detector, *parts), search, rounds, number)
+            for before, after, replaced, rest in zip(
+                values, *made[:2], gone, strict=True
+            ):
+                _subtract(before, after, replaced, rest)
+                if denoise:
+                    after[..., :colours] = denoised(after[..., :colours], detector)
+    _warn_if_little_left(float(np.mean([(c > 0.5).mean() for c in chance])))
+    history, complete = rounds.history(), rounds.complete
+    none = np.broadcast_to(False, out.shape)  # marks are looked for in single images
+    return Restoration(out, taken, marks, chance, none, history, complete)

@@ -175,8 +175,12 @@ class Judge:
             for axis, blank in enumerate(self._blank)
         )
         self.dead = rows | columns
+        return self.learn(likelihood, TUNING.rounds if rounds is None else rounds)
+
+    def learn(self, likelihood: Array, rounds: int = TUNING.rounds) -> Array:
+        """Return the same from how likely each value would be if it were clean."""
         state = self._state()
-        for _ in range(TUNING.rounds if rounds is None else rounds):
+        for _ in range(rounds):
             weight, wrong = self._posterior(likelihood, state)
             self.belief = self._learned(wrong)
         return weight
@@ -221,6 +225,11 @@ class Judge:
         seen, bins = np.ascontiguousarray(likelihood).ravel(), self._bin.ravel()
         posterior(seen, bins, odds, state.ravel(), weight.ravel(), wrong)
         return weight, wrong
+
+    def learned(self, weight: Array) -> Belief:
+        """Return what follows from how likely each value is to be clean."""
+        wrong = np.where(self._open & ~self.dead, 1 - weight, 0)
+        return self._learned(np.bincount(self._bin.ravel(), wrong.ravel(), BINS))
 
     def _learned(self, counts: Array) -> Belief:
         """Return what follows from how many values of each bin are corrupt."""

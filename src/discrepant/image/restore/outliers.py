@@ -10,7 +10,7 @@ rate. Which of the two an image is, its own values say.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import convolve
+from scipy.ndimage import convolve, median_filter, uniform_filter
 from scipy.stats import norm
 
 from discrepant.linalg import Array
@@ -46,6 +46,9 @@ class Tuning:
         A fault stands alone: the four beside it stray by no more than this share of
         it, in the mean. A star of deviation 1 has 0.6 there, less what the window's
         mean takes of it.
+    gross : float
+        Deviations from the median around it beyond which a value has no part in means
+        from the start.
     tried : int
         Rows and columns in the middle that are looked at first: most images are told
         from a smooth ground by them.
@@ -59,6 +62,7 @@ class Tuning:
     skewed: float = 1.15
     lone: float = 0.2
     tried: int = 512
+    gross: float = 8.0
 
 
 TUNING = Tuning()
@@ -107,8 +111,8 @@ def outliers(
         )
         if first is None:
             return None
-    # The second look leaves out of the means what the first found.
-    flagged = np.zeros(y.shape, bool)
+    # Each look leaves out of the means what the one before found.
+    flagged = _gross(y)
     for _ in range(2):
         guess = _around(np.where(flagged, np.nan_to_num(_filled(y, flagged)), y))
         error = y - guess
@@ -124,7 +128,7 @@ def outliers(
         if between > TUNING.tail:
             return None
         chance = 2 * norm.sf(np.abs(z) / TUNING.skewed)
-        flagged = _discovered(chance, TUNING.rate * sensitivity) & _lone(z, flagged)
+        flagged = discovered(chance, TUNING.rate * sensitivity) & _lone(z, flagged)
     return Outliers(guess, flagged, _probability(z))
 
 
@@ -147,6 +151,18 @@ KERNEL = _kernel()
 
 def _around(y: Array) -> Array:
     found: Array = convolve(y, KERNEL, mode="mirror")
+    return found
+
+
+def _gross(y: Array) -> Array:
+    """Return which values stand far out by themselves, whatever is around.
+
+    In the means around it each would raise some thirty others into the tail.
+    """
+    stray = y - median_filter(y, 3, mode="mirror")
+    usual = float(np.median(np.abs(stray))) / 0.6745
+    far = np.abs(stray) > TUNING.gross * max(usual, 1e-300)
+    found: Array = far & (uniform_filter(far.astype(np.float32), 3) < 1.5 / 9)
     return found
 
 
@@ -190,7 +206,7 @@ def _measured(guess: Array, error: Array) -> Array | None:
     return found
 
 
-def _discovered(chance: Array, rate: float) -> Array:
+def discovered(chance: Array, rate: float) -> Array:
     """Return what is found at a false discovery rate (Benjamini and Hochberg; 1995)."""
     ordered = np.sort(chance, axis=None)
     allowed = rate * np.arange(1, ordered.size + 1) / ordered.size

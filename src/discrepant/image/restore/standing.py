@@ -1,9 +1,10 @@
 """What the first attempt could not tell from the picture, on a smooth ground."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discrepant.checks import check_number
 from discrepant.image.arrays import rounded
 from discrepant.image.restore.outliers import outliers
 from discrepant.image.restore.tiles import Mended
@@ -14,13 +15,53 @@ from discrepant.linalg import Array
 MUCH = 0.03
 
 
+@dataclass(frozen=True)
+class Detector:
+    """What is known of the detector, and how sensitive to be; see `restore`."""
+
+    sensitivity: float = 1.0
+    gain: float | None = None
+    read_noise: float = 0.0
+    saturation: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number(
+            *("sensitivity", self.sensitivity, "a number above 0, up to 50"),
+            lambda given: 0 < given <= 50,
+        )
+        if self.gain is not None:
+            check_number(
+                "gain", self.gain, "a positive number", lambda given: given > 0
+            )
+        check_number(
+            "read_noise", self.read_noise, "0 or more", lambda given: given >= 0
+        )
+        if self.saturation is not None:
+            check_number("saturation", self.saturation, "a number", lambda given: True)
+
+    def full(self, values: Array) -> Array:
+        """Return which values are saturated."""
+        if self.saturation is None:
+            return np.zeros(values.shape, bool)
+        with np.errstate(invalid="ignore"):
+            full: Array = values >= self.saturation
+        return full
+
+    def spared(self, found: Mended, values: Array, bad: Array) -> Mended:
+        """Return what was found with saturated values as they were."""
+        full = self.full(values) & ~bad
+        if not full.any():
+            return found
+        return replace(
+            found,
+            values=np.where(full, values, found.values),
+            mask=found.mask & ~full,
+            probability=np.where(full, np.float32(0), found.probability),
+        )
+
+
 def with_outliers(
-    found: Mended,
-    values: Array,
-    bad: Array,
-    sensitivity: float,
-    gain: float | None,
-    read_noise: float,
+    found: Mended, values: Array, bad: Array, detector: Detector
 ) -> Mended:
     """Return what was found, and with it what stands out of the noise.
 
@@ -30,8 +71,8 @@ def with_outliers(
         The first attempt; what it replaced is taken as it was replaced.
     values, bad : ndarray of shape (rows, columns, channels)
         The image, and which of its values are known to be wrong.
-    sensitivity, gain, read_noise : float
-        See `outliers`.
+    detector : Detector
+        What is known of it.
     """
     kind = values.dtype.kind
     touched = found.mask | (found.values != values)  # after JPEG, blocks are
@@ -44,9 +85,9 @@ def with_outliers(
             found.values[..., c],
             bad[..., c],
             whole=kind in "ui",
-            sensitivity=sensitivity,
-            gain=gain,
-            read_noise=read_noise,
+            sensitivity=float(detector.sensitivity),
+            gain=detector.gain,
+            read_noise=float(detector.read_noise),
         )
         if more is None:
             continue

@@ -31,7 +31,8 @@ from discrepant.matrix.noise.mixture import (
     fit_mixture,
     own_scales,
 )
-from discrepant.matrix.noise.model import Model, norms
+from discrepant.matrix.noise.model import Model, Start, norms
+from discrepant.matrix.noise.pace import Pace, Pass
 from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import distance, triplets
 from discrepant.matrix.sweep.robust import BINS, COARSE
@@ -48,8 +49,6 @@ class Tuning:
     sample: int = 300_000
     # ω, at the most: a row observed in full overshoots at 2.
     relaxed: float = 1.9
-    # Ratio of successive moves from which on momentum is worth its product.
-    slow: float = 0.6
     # A component must sit on so large a share of the lines, and on two at least, or it
     # cannot be told from errors there.
     few_lines: float = 0.02
@@ -61,6 +60,8 @@ class Tuning:
     few_columns: int = 16
     # σ, over the size of entries, below which it may be that there is no noise at all.
     vanishing: float = 1e-3
+    # Share of the clean cells of a start, and of its noise, that the data must have.
+    alike: float = 0.8
     # Moves, over the statistical error of L, at which a phase is done.
     close_clipped: float = 0.5
     close_weighed: float = 0.1
@@ -68,21 +69,6 @@ class Tuning:
 
 TUNING = Tuning()
 HUBER = np.minimum(1.0, TUNING.clip / np.maximum(MIDDLE, 1e-9))
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What one pass found."""
-
-    histogram: Array
-    own: Array  # coarse histograms, one a column of the caller's
-    outside: tuple[Array, Array]  # cells outside, by row and by column
-    edge: float
-    tau: float  # σ found over σ used
-    mixture: Mixture | None
-    move: float  # ‖ΔL‖ over the statistical error of L
-    same_rank: bool
-    saturated: bool  # whether every column of V was above the edge
 
 
 class NoisyFit:
@@ -100,6 +86,8 @@ class NoisyFit:
         Draws the columns that look for new directions.
     log : Log
         Where passes are written down.
+    start : Start, optional
+        Where a fit of a part of the data, or of data like them, ended.
     """
 
     def __init__(
@@ -109,8 +97,9 @@ class NoisyFit:
         by_column: bool | None,
         rng: np.random.Generator,
         log: Log,
+        start: Start | None = None,
     ) -> None:
-        self.model = Model(program, sigma, rng)
+        self.model = Model(program, sigma, rng, start)
         self.log = log
         self.told, self.by_column = sigma is not None, by_column
         self.table, self.omega = at_edges(HUBER), 1.0
@@ -119,9 +108,19 @@ class NoisyFit:
         # whether columns have a noise of their own by now
         self.each = self.told or self.model.units
         self.hasty, self.looked, self.tested = True, False, False
-        self.beta = 0.0  # momentum
-        self.moved, self.left = np.inf, np.inf  # last move, and what is left to go
+        self.pace = Pace()
         self.quiet = self.still = self.age = 0
+        self.start = start
+        if start is not None:
+            self.begin(start)
+
+    def begin(self, start: Start) -> None:
+        """Go on in the weighed phase from where another fit ended."""
+        self.mixture, self.table = start.mixture, at_edges(start.mixture.weight)
+        self.omega = float(np.clip(1 / self.model.share, 1.0, TUNING.relaxed))
+        self.phase, self.age = "weighed", 2
+        self.looked = self.tested = True  # as was done there
+        self.look_on(False)
 
     # -- the story -----------------------------------------------------------------
 
@@ -132,9 +131,16 @@ class NoisyFit:
             done = self.judge(found)
             if done or self.log.ended:
                 return found, done
-            if until_vanishing and self.vanishing(found):
+            if self.astray(found) or (until_vanishing and self.vanishing(found)):
                 return found, False
             self.reweigh(found)
+
+    def astray(self, found: Pass) -> bool:
+        """Whether the data are not like those that the start comes from."""
+        if self.start is None or found.mixture is None:
+            return False
+        fewer = found.mixture.clean < TUNING.alike * self.start.mixture.clean
+        return fewer or not TUNING.alike < found.tau < 1 / TUNING.alike
 
     def vanishing(self, found: Pass) -> bool:
         """Whether the noise falls on and on: perhaps there is none."""
@@ -155,9 +161,10 @@ class NoisyFit:
             stride = 1.0
         bins = BINS // COARSE if weighed else 0
         U, C = before = model.U, model.C
-        if self.beta:
+        beta = self.pace.beta
+        if beta:
             U = np.hstack([U, model.last[0]])
-            C = np.hstack([(1 + self.beta) * C, -self.beta * model.last[1]])
+            C = np.hstack([(1 + beta) * C, -beta * model.last[1]])
         swept = rows.tally(
             "robust_step",
             (
@@ -252,12 +259,12 @@ class NoisyFit:
 
     def judge(self, found: Pass) -> bool:
         """Decide on the phase and look after lines that lag; true if done."""
-        self.pace(found)
+        self.pace.follow(found)
         weighed = self.phase == "weighed"
         steady = found.same_rank and not found.saturated and 0.8 < found.tau < 1.25
         close = TUNING.close_weighed if weighed else TUNING.close_clipped
         self.quiet = self.quiet + 1 if steady and found.move < close else 0
-        settled = self.left < close or self.quiet > 5
+        settled = self.pace.left < close or self.quiet > 5
         self.still = self.still + 1 if steady and settled else 0
         self.age += 1
         self.hasty = found.move > 0.7
@@ -268,7 +275,7 @@ class NoisyFit:
             if self.still and self.age >= 4:
                 self.rescue(found)
                 self.phase, self.still, self.age = "weighed", 0, 0
-                self.forget_pace()
+                self.pace.forget()
             elif found.same_rank and found.tau > 0.5 and found.move < 1.5:
                 self.rescue(found)
         elif self.still >= 2 and self.age >= 4:
@@ -281,7 +288,7 @@ class NoisyFit:
         if look and self.may_differ() and found.mixture is not None:
             if np.ptp(own_scales(found.own, found.mixture)) > 0:
                 self.each, self.still, self.age, done = True, 0, 1, False
-                self.forget_pace()
+                self.pace.forget()
         return done
 
     def rounding(self, found: Pass) -> bool:
@@ -298,29 +305,6 @@ class NoisyFit:
         if self.each or self.by_column is False:
             return False
         return bool(self.by_column) or len(self.model.sigma) >= TUNING.few_columns
-
-    def pace(self, found: Pass) -> None:
-        """Tell from the last two moves what is left, and whether to gain momentum.
-
-        β follows from the root t of the plain iteration, as for heavy-ball momentum.
-        """
-        calm = found.same_rank and 0.9 < found.tau < 1.1
-        known = calm and 0 < self.moved < np.inf
-        rate = min(found.move / self.moved, 0.97) if known else 0.5
-        self.left = found.move * max(rate / (1 - rate), 1.0)
-        b = self.beta
-        root = rate**2 / ((1 + b) * rate - b) if (1 + b) * rate > b else 0.97
-        root = min(max(root, 0.0), 0.9)
-        if not calm or (b and found.move > 1.02 * self.moved):
-            self.beta = 0.0
-        elif self.moved < np.inf and rate > TUNING.slow:
-            q = sqrt(1 - root)
-            self.beta = max(b, (1 - q) / (1 + q))
-        self.moved = found.move if calm else np.inf
-
-    def forget_pace(self) -> None:
-        """Begin to measure the pace anew."""
-        self.beta, self.moved = 0.0, np.inf
 
     def reweigh(self, found: Pass) -> None:
         """Set weights, ω and σ for the next pass, and the columns to look through."""
@@ -345,12 +329,16 @@ class NoisyFit:
         slope[-1] = 0
         curvature = float((counts * slope).sum() / max(counts.sum(), 1))
         curvature *= self.model.observed / self.model.rows.size
-        most = min(TUNING.relaxed, 1 + 0.9 / (1 + 2 * self.beta))
+        most = min(TUNING.relaxed, 1 + 0.9 / (1 + 2 * self.pace.beta))
         self.omega = float(np.clip(1 / max(curvature, 1e-3), 1.0, most))
         if not self.told:
             self.model.rescale(ratio)
+        self.look_on(found.saturated)
+
+    def look_on(self, saturated: bool) -> None:
+        """Choose how many columns to look through: a few more than the rank."""
         r = self.model.rank
-        k = 2 * max(r, 8) if found.saturated else max(r + max(6, r // 5), 12)
+        k = 2 * max(r, 8) if saturated else max(r + max(6, r // 5), 12)
         self.model.look_through(k)
 
     # -- lines that lag --------------------------------------------------------------
@@ -362,7 +350,7 @@ class NoisyFit:
             if model.rank:
                 which = model.lines[axis].lagging(found.outside[axis])
                 if len(which):
-                    self.forget_pace()
+                    self.pace.forget()
                     fine += model.anew(which, axis, found.edge, found.tau)
         if fine:
             self.still, self.age = 0, min(self.age, 2)
@@ -387,10 +375,10 @@ class NoisyFit:
         if not local.any():
             model.U, model.C = U[:, ~weak], model.C[:, ~weak]
             self.still = self.age = 0
-            self.forget_pace()
+            self.pace.forget()
             return bool(weak.any())
         model.U, model.C = U[:, ~local], model.C[:, ~local]
-        self.forget_pace()
+        self.pace.forget()
         for axis, X in enumerate((U, W)):
             much = (X[:, local] ** 2).max(axis=1) * len(X) > 20
             which = np.flatnonzero(much)

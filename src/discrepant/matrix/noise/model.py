@@ -4,6 +4,7 @@ All in units of the noise and in the orientation of the blocks, where rows are t
 axis (0) and columns the short one (1).
 """
 
+from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import linalg
 from discrepant.linalg import Array
 from discrepant.matrix.noise.bins import MAD
 from discrepant.matrix.noise.lines import LIFE, Lines, median_size, regress
+from discrepant.matrix.noise.mixture import Mixture
 from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import product
 
@@ -20,6 +22,18 @@ UNITS = 30.0  # ratio of column sizes from which on columns have units of their 
 # What L may be off by where rows and columns are large, over what it moved last: at
 # twice as much the fit goes in circles, at half it is too slow.
 OFF = 0.5
+# What L is off by at a start, over its statistical error.
+START = 1.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a fit may start: L = U Cᵀ in units of the noise, which is σ."""
+
+    U: Array  # (m, r)
+    C: Array  # (n, r)
+    sigma: Array  # of each of the caller's columns, in the unit of the program
+    mixture: Mixture
 
 
 class Model:
@@ -33,10 +47,16 @@ class Model:
         The noise of each of the caller's columns where it is told.
     rng : numpy.random.Generator
         Draws the columns that look for new directions.
+    start : Start, optional
+        Where to start.
     """
 
     def __init__(
-        self, program: Program, sigma: Array | None, rng: np.random.Generator
+        self,
+        program: Program,
+        sigma: Array | None,
+        rng: np.random.Generator,
+        start: Start | None = None,
     ) -> None:
         rows = self.rows = program.rows
         self.program, self.rng = program, rng
@@ -44,24 +64,24 @@ class Model:
         self.own = 0 if rows.turned else 1  # axis of the caller's columns
         self.U, self.C = np.zeros((self.m, 0)), np.zeros((self.n, 0))
         self.last = (self.U, self.C)  # of the pass before
-        counted = rows.tally(
-            "seen",
-            (1.0,),
-            low_rank=(self.U, self.C),
-            sides=(np.zeros((0, self.m)), np.zeros((0, self.n))),
-            table=np.zeros(0),
-            counts=(1, 1),
-        )
-        self.lines = Lines(counted.by_row[0]), Lines(counted.by_column[0])
         self.observed = program.scale.observed
+        self.lines = self._lines()
         self.top = self._usual_size()
-        self.sigma = self._start()
-        if sigma is not None:
-            self.sigma = np.asarray(sigma, np.float64) * program.unit
-        start = rng.standard_normal((self.n, min(16, self.n)))
-        self.V = linalg.qr(start, mode="economic")[0]
         self.trust = 1.0  # share of the cells that are clean
         self.change = 0.0  # ‖ΔL‖ of the last pass
+        self.units = False  # whether columns have units of their own
+        columns = rng.standard_normal((self.n, min(16, self.n)))
+        self.V = linalg.qr(columns, mode="economic")[0]
+        if start is not None:
+            self.sigma, self.units = start.sigma, bool(np.ptp(start.sigma) > 0)
+            self.U, self.C = self.last = orthogonal(start.U, start.C)
+            self.trust = max(start.mixture.clean, 0.3)
+            freedom = self.rank * (self.m + self.n - self.rank)
+            self.change = START * sqrt(freedom / self.share)
+        elif sigma is not None:
+            self.sigma = np.asarray(sigma, np.float64) * program.unit
+        else:
+            self.sigma = self._start()
 
     @property
     def rank(self) -> int:
@@ -88,12 +108,27 @@ class Model:
         U, C = self.factors()
         return float(np.linalg.norm(C if self.own == 1 else U * norms(C)))
 
+    def _lines(self) -> tuple[Lines, Lines]:
+        """Count the observed cells of each line."""
+        if self.observed == self.rows.size:
+            m, n = float(self.m), float(self.n)
+            return Lines(np.full(self.m, n)), Lines(np.full(self.n, m))
+        counted = self.rows.tally(
+            "seen",
+            (1.0,),
+            low_rank=(self.U, self.C),
+            sides=(np.zeros((0, self.m)), np.zeros((0, self.n))),
+            table=np.zeros(0),
+            counts=(1, 1),
+        )
+        return Lines(counted.by_row[0]), Lines(counted.by_column[0])
+
     def _start(self) -> Array:
         """Return where σ starts: the usual size of entries, all of them or by column.
 
         Columns whose sizes differ widely are in different units, and so is their noise.
         """
-        sizes = self.rows.line_sizes()[1] * self.program.unit
+        sizes = self.rows.line_sizes(1) * self.program.unit
         seen = sizes > 0
         self.units = bool(seen.any() and sizes.max() > UNITS * sizes[seen].min())
         if not self.units:

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from discrepant.linalg import Array
-from discrepant.matrix.log import Log, Step
+from discrepant.matrix.log import Log
 from discrepant.matrix.noise.bins import at_edges
-from discrepant.matrix.noise.fit import NoisyFit, Pass
+from discrepant.matrix.noise.fit import NoisyFit
 from discrepant.matrix.noise.mixture import fit_mixture, flagged_from, own_scales
+from discrepant.matrix.noise.model import Start
+from discrepant.matrix.noise.pace import Pass
 from discrepant.matrix.noise.split import Cells, NoisySplit
 from discrepant.matrix.polish import polish
 from discrepant.matrix.program import Program
@@ -62,6 +64,30 @@ def fit_noise(
         return _judged(fit, last, done, fdr)
 
 
+def go_on(
+    program: Program,
+    start: Start,
+    *,
+    told: bool = False,
+    by_column: bool | None = None,
+    fdr: float = 0.01,
+    rng: np.random.Generator,
+    log: Log,
+) -> NoisySplit | None:
+    """Fit the data of a program from a start on; None if they are not as it says.
+
+    The noise of the start is told by the user, or to be found; the rest is as for
+    `fit_noise`.
+    """
+    with program.rows:
+        sigma = start.sigma / program.unit if told else None
+        fit = NoisyFit(program, sigma, by_column, rng, log, start)
+        last, done = fit.run()
+        if done or log.ended:
+            return _judged(fit, last, done, fdr)
+    return None
+
+
 def _exactly(first: Split, fit: NoisyFit, last: Pass) -> Split | None:
     """Finish a fit whose noise vanishes; None if it is not exact after all."""
     program, rows, log = first.program, first.program.rows, fit.log
@@ -69,11 +95,6 @@ def _exactly(first: Split, fit: NoisyFit, last: Pass) -> Split | None:
     _, _, sums = rows.sweep("data", scalars=(program.unit,))
     norm = float(np.sqrt(sums.sum()))
     observed = program.scale.observed
-
-    def note(relative: float, support: float) -> bool:
-        log.note(Step("polish", relative, np.nan, len(C.T), np.nan, support))
-        return not log.ended
-
     found = polish(
         program,
         U,
@@ -81,7 +102,7 @@ def _exactly(first: Split, fit: NoisyFit, last: Pass) -> Split | None:
         active=float(last.outside[0].sum()),
         norm_Y=norm,
         residual=10 * fit.noise_level(last) * np.sqrt(observed) / norm,
-        note=note,
+        log=log,
     )
     if not found.exact:
         return None

@@ -130,19 +130,6 @@ def clean_residual(Z, row, column, tile, unit, zeta):
 
 
 @kernel
-def clean_entries(Z, row, column, tile, unit, zeta):
-    """From L in the tile to 1 where |Z − L| ≤ ζ and 0 elsewhere."""
-    height, width = tile.shape
-    one = zeta * 0 + 1
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        L = tile[i]
-        for j in range(width):
-            inside = abs(z[j] * unit - L[j]) <= zeta  # False for NaN
-            L[j] = one if inside else one - one
-
-
-@kernel
 def read(Z, T, row, column, tile):
     """Copy an array laid out as the data into the tile."""
     height, width = tile.shape

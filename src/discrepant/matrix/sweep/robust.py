@@ -195,3 +195,50 @@ def seen(
             if Z[row + i, column + j] == Z[row + i, column + j]:
                 by_first[0, i] += 1
                 by_second[0, j] += 1
+
+
+@kernel
+def within(
+    Z,
+    row,
+    column,
+    tile,
+    first,
+    second,
+    table,
+    by_first,
+    by_second,
+    histogram,
+    unit,
+    zeta,
+):
+    """Count, by line, the cells with |Z − L| ≤ ζ and the observed ones, with L given.
+
+    Then Σ(Z − L)² over the former, and ΣZ² over the latter.
+    """
+    height, width = tile.shape
+    zero, one = unit * 0, unit / unit
+    clean, observed = by_second[0], by_second[1]
+    squares, sizes = by_second[2], by_second[3]
+    for i in range(height):
+        L, z = tile[i], Z[row + i, column : column + width]
+        a, b, c, d = zero, zero, zero, zero
+        for j in range(width):
+            y = clipped(z[j], unit, one)
+            e = y - L[j]
+            there = one if y == y else zero
+            inside = one if abs(e) <= zeta else zero  # zero for NaN
+            e2 = e * e if abs(e) <= zeta else zero
+            y2 = y * y if y == y else zero
+            a += inside
+            b += there
+            c += e2
+            d += y2
+            clean[j] += inside
+            observed[j] += there
+            squares[j] += e2
+            sizes[j] += y2
+        by_first[0, i] += a
+        by_first[1, i] += b
+        by_first[2, i] += c
+        by_first[3, i] += d

@@ -25,9 +25,9 @@ import numpy as np
 from discrepant.checks import check_mapped, count_threads
 from discrepant.errors import InputError
 from discrepant.linalg import Array, row_sizes, some_of
-from discrepant.matrix.sweep import kernels, robust
-from discrepant.matrix.sweep.tiles import Products, Tally, Tile
-from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD
+from discrepant.matrix.sweep import kernels, regression, robust
+from discrepant.matrix.sweep.tiles import Fits, Products, Tally, Tile
+from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, shares_of
 
 # Bytes of a tile: small enough to stay in cache between BLAS, kernel and BLAS again,
 # and large enough for BLAS to run at speed (`benchmarks/matrix.py`: 2⁻² and 2² times
@@ -82,10 +82,9 @@ class Rows:
         self.dtype = Z.dtype
         self.turned = self.wide is along_rows
         self.m, self.n = max(Z.shape), min(Z.shape)
-        self._memory_limit = memory_limit
+        self._memory_limit, self.n_jobs = memory_limit, n_jobs
         jobs = min(count_threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
-        cuts = np.linspace(0, self.m, jobs + 1).astype(int)
-        self._shares = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+        self._shares = shares_of(self.m, jobs)
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
         self._tile_rows = min(fitting, max(-(-self.m // jobs), 1))
         self._workers: ThreadPoolExecutor | None = None
@@ -161,10 +160,10 @@ class Rows:
         found = self._Z[which] if along else self._Z[:, which].T
         return np.asarray(found, np.float64)
 
-    def line_sizes(self, entries: int = 256) -> tuple[Array, Array]:
-        """Return the usual size of each row and of each column of the caller's."""
+    def line_sizes(self, axis: int, entries: int = 256) -> Array:
+        """Return the usual size of each row (axis 0) or column of the caller's."""
         given = self.as_given(self._Z)
-        return row_sizes(given, entries), row_sizes(given.T, entries)
+        return row_sizes(given.T if axis else given, entries)
 
     # -- work ----------------------------------------------------------------------
 
@@ -320,10 +319,53 @@ class Rows:
         P = P.astype(np.float64, copy=False)
         return Tally(P, product, by_row, by_column, histogram)
 
-    def _shared(self, share: Callable[[tuple[int, int]], Any]) -> list[Any]:
+    def regress(
+        self,
+        which: Array,
+        at: Array,
+        basis: Array,
+        scale: Array,
+        unit: float,
+        noise: float = 0.0,
+    ) -> Fits:
+        """Fit some rows by a basis, whatever a part of each holds (`regression`).
+
+        Parameters
+        ----------
+        which : ndarray of int
+            The rows.
+        at : ndarray of int, shape (q,)
+            The columns that they are fitted at.
+        basis : ndarray of shape (q, r)
+            Directions of the row space at these columns.
+        scale : ndarray of shape (q,)
+            What the data are multiplied by there, beside their unit.
+        noise : float
+            Their noise after that, where it is known.
+        """
+        X = np.ascontiguousarray(basis.T, np.float64)
+        scale, number = np.ascontiguousarray(scale, np.float64), self.dtype.type(unit)
+        k, r = len(which), len(X)
+        found = Fits(np.empty((k, r)), np.empty(k), *np.empty((2, k), np.int64))
+        shares = shares_of(k, len(self._shares))
+
+        def share(bounds: tuple[int, int]) -> None:
+            part = slice(*bounds)
+            parts = (array[part] for array in found)
+            told = (self.wide, which[part], at, X, scale, noise, number)
+            regression.fit_rows(self._Z, *told, *parts)
+
+        self._shared(share, shares)
+        return found
+
+    def _shared(
+        self,
+        share: Callable[[tuple[int, int]], Any],
+        bounds: list[tuple[int, int]] | None = None,
+    ) -> list[Any]:
         """Run a share of the rows on each worker."""
         run: Callable[..., Any] = map if self._workers is None else self._workers.map
-        return list(run(share, self._shares))
+        return list(run(share, self._shares if bounds is None else bounds))
 
     def _tiles(
         self, bounds: tuple[int, int], low_rank: tuple[Array, Array] | None

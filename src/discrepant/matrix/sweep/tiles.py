@@ -18,6 +18,15 @@ class Tally(NamedTuple):
     histogram: Array  # (bins,)
 
 
+class Fits(NamedTuple):
+    """Rows fitted by `Rows.regress`, each by itself."""
+
+    coordinates: Array  # (rows, r)
+    size: Array  # what is left on the clean entries, root mean square
+    clean: Array  # number of clean entries among those looked at; zero: it failed
+    observed: Array  # number of entries that were there to look at
+
+
 class Tile(NamedTuple):
     """Some rows of the data, as the kernels see them."""
 

@@ -1,6 +1,7 @@
 """How many threads work, and that BLAS does not bring more of its own."""
 
 import threading
+from itertools import pairwise
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -46,3 +47,9 @@ def _set_threads(blas: Any, count: int) -> None:
 
 
 ONE_BLAS_THREAD = OneBlasThread()
+
+
+def shares_of(number: int, jobs: int) -> list[tuple[int, int]]:
+    """Return where the share of each worker begins and ends."""
+    cuts = [round(number * k / jobs) for k in range(jobs + 1)]
+    return list(pairwise(cuts))

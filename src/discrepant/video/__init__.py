@@ -1,0 +1,1 @@
+"""A video of a fixed camera split into its background and what moves before it."""

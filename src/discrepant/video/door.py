@@ -1,0 +1,126 @@
+"""The front door for videos: `separate`."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from discrepant.linalg import Array
+from discrepant.progress import Progress, StoppedError, reporting
+from discrepant.video.foreground import probability
+from discrepant.video.frames import open_frames
+from discrepant.video.model import Place
+from discrepant.video.result import Lazy, Separation
+from discrepant.video.stream import Stream
+
+PLATES = 64  # snapshots of the background that are kept, at most
+
+
+def separate(
+    frames: Any, *, stream: bool | None = None, progress: bool | Progress | None = False
+) -> Separation | Stream:
+    """Tell what moves from what stands still, in the video of a fixed camera.
+
+    The background is of low rank: a plate in the present light, and patterns of its
+    changes, found as they show. Each pixel has noise of its own size. What neither
+    explains is foreground, judged together with its neighbours in space and time.
+    Nothing needs to be told.
+
+    Parameters
+    ----------
+    frames : array, path, int or iterable
+        An array (time, rows, columns[, channels]), the path of a video file or of a
+        folder of images, the number of a camera, or any iterable of frames.
+    stream : bool, optional
+        Whether to hand back a `Stream` that yields frame by frame in bounded memory.
+        By default so for cameras and iterators, and not for what can be read again.
+    progress : bool or callable
+        See `discrepant.progress.reporting`. Told to stop, what is done is handed back.
+
+    Returns
+    -------
+    Separation or Stream
+        ``background``, ``foreground``, ``probability``, ``rank`` and ``noise`` of the
+        whole video; or a `Stream` of `Frame`.
+
+    Examples
+    --------
+    >>> from discrepant import separate
+    >>> from discrepant.video.example import street
+    >>> frames, truth = street(40)
+    >>> found = separate(frames)
+    >>> found.foreground.shape == truth.shape
+    True
+    """
+    source, again = open_frames(frames)
+    flow = Stream(source)
+    if stream or (stream is None and not again):
+        return flow
+    found = _gathered(flow, progress)
+    for note in found.notes:
+        warnings.warn(note, stacklevel=2)
+    return found
+
+
+class _Plates:
+    """Snapshots of the background, ever farther apart, so that few are kept."""
+
+    def __init__(self) -> None:
+        self.every, self.kept = 8, dict[int, Array]()
+
+    def take(self, number: int, U: Array) -> None:
+        if number % self.every:
+            return
+        self.kept[number] = U.astype(np.float16)
+        if len(self.kept) > PLATES:
+            self.every *= 2
+            self.kept = {k: v for k, v in self.kept.items() if k % self.every == 0}
+
+    def near(self, number: int, rank: int) -> Array:
+        """Return the snapshot nearest in time, of a rank."""
+        same = [k for k, U in self.kept.items() if len(U) == rank] or [*self.kept]
+        nearest = min(same, key=lambda k: abs(k - number))
+        return self.kept[nearest].astype(np.float32)
+
+
+def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
+    """Run through a video and keep what a `Separation` needs."""
+    from discrepant.video import kernels
+
+    masks, beliefs, places = list[Array](), list[Array](), list[Place]()
+    plates, most = _Plates(), 1
+    shape = flow.levels.shape[:2]
+    with reporting(progress, "Separating") as watch:
+        for number, _, place in flow.judged():
+            masks.append(np.packbits(flow.work.front.mask))
+            beliefs.append(flow.work.front.belief_bytes())
+            places.append(place._replace(away=np.empty(0)))
+            plates.take(number, flow.work.scene.U)
+            most = max(most, len(place.c))
+            if not watch((number + 1) / max(flow.count or 0, number + 2), ""):
+                break
+    if not masks:
+        raise StoppedError("stopped before the first frame")
+    across = flow.work.scene.light.across
+
+    def background(number: int) -> Array:
+        place = places[number]
+        U = plates.near(number, len(place.c))
+        c = np.resize(place.c, len(U)).astype(np.float32)
+        out = np.empty(U.shape[1:], np.float32)
+        modes = across[: place.light.shape[1]]
+        kernels.expect(U, c, place.light, modes, out, 0, len(out))
+        return flow.levels.back(out)
+
+    def chance(number: int) -> Array:
+        return probability(beliefs[number] / np.float32(127.5) - 1)
+
+    bits = np.unpackbits(np.stack(masks), axis=1, count=shape[0] * shape[1])
+    return Separation(
+        background=Lazy(len(places), background),
+        foreground=bits.reshape(-1, *shape).view(bool),
+        probability=Lazy(len(places), chance),
+        rank=most,
+        noise=flow.noise,
+        notes=tuple(flow.notes),
+    )

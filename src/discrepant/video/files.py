@@ -1,0 +1,275 @@
+"""Video files and cameras by PyAV, folders of images, raw frames from a pipe.
+
+Readers yield frames as they are: uint8 (rows, columns) where the video is grey, with
+three channels where it is not. What went wrong on the way without ending it, such as a
+truncated file, is said in `notes`.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from discrepant.errors import InputError
+from discrepant.linalg import Array
+
+IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm")
+COLOURLESS = 2  # grey levels between channels: rounding
+RATE = 25.0  # frames a second where nothing says how many
+CAMERAS = {"linux": "v4l2", "darwin": "avfoundation", "win32": "dshow"}
+
+
+def pyav() -> Any:
+    """Return PyAV, or say how to get it."""
+    try:
+        return import_module("av")
+    except ImportError:
+        raise InputError(
+            "Video files need PyAV: pip install 'discrepant[video]'."
+        ) from None
+
+
+class VideoFile:
+    """The frames of a video file or a camera, decoded as they are asked for."""
+
+    def __init__(self, path: Path | int) -> None:
+        av = pyav()
+        self.name = f"camera {path}" if isinstance(path, int) else path.name
+        self.notes: list[str] = []
+        self.count: int | None
+        self.path = path
+        with self._opened() as container:
+            stream = container.streams.video[0]
+            self.rate = float(stream.average_rate or stream.guessed_rate or RATE)
+            self.count = stream.frames or None
+            if self.count is None and container.duration and stream.average_rate:
+                self.count = round(container.duration / av.time_base * self.rate)
+            self.format = "gray" if _colourless(container, stream) else "rgb24"
+
+    def _opened(self) -> Any:
+        av = pyav()
+        name, kind = str(self.path), None
+        if isinstance(self.path, int):
+            kind = CAMERAS.get(sys.platform)
+            name = f"/dev/video{self.path}" if kind == "v4l2" else str(self.path)
+        elif not self.path.exists():
+            raise InputError(f"There is no file {self.path}.")
+        try:
+            container = av.open(name, format=kind)
+        except (av.error.FFmpegError, OSError) as error:
+            said = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+            what = "camera" if kind else "video"
+            raise InputError(f"{name} cannot be read as a {what}: {said}.") from None
+        if not container.streams.video:
+            container.close()
+            raise InputError(f"{name} holds no video stream.")
+        container.streams.video[0].thread_type = "AUTO"
+        return container
+
+    def __iter__(self) -> Iterator[Array]:
+        av = pyav()
+        seen = 0
+        with self._opened() as container:
+            frames = container.decode(video=0)
+            while True:
+                try:
+                    frame = next(frames)
+                except StopIteration:
+                    break
+                except (av.error.FFmpegError, OSError) as error:
+                    if not seen:
+                        raise InputError(
+                            f"No frame of {self.name} can be decoded: {error}."
+                        ) from None
+                    break
+                seen += 1
+                yield _pixels(frame, self.format)
+        if not seen:
+            raise InputError(f"{self.name} holds no frames.")
+        if self.count and seen < 0.98 * self.count - 1:
+            self.notes.append(
+                f"{self.name} ends after {seen} of {self.count} frames: it is "
+                "truncated. What could be read was used."
+            )
+
+    def some(self, count: int, of: int) -> list[Array]:
+        """Return frames spread over the first `of`: by jumping, if there is where to.
+
+        A jump ends at a key frame; of a file with few of those, all is decoded.
+        """
+        if isinstance(self.path, int) or not self.count:
+            return []
+        of = min(of, self.count)
+        with suppress(OSError, pyav().error.FFmpegError), self._opened() as container:
+            found = self._jumped(container, count, of)
+            if 2 * len(found) >= min(count, of):
+                return found
+        return self._strode(count, of)
+
+    def _jumped(self, container: Any, count: int, of: int) -> list[Array]:
+        stream = container.streams.video[0]
+        found: dict[int, Array] = {}
+        for share in (np.arange(count) + 0.5) / count:
+            seconds = share * of / self.rate
+            place = (stream.start_time or 0) + seconds / stream.time_base
+            container.seek(int(place), stream=stream)
+            frame = next(container.decode(video=0), None)
+            if frame is not None and frame.pts not in found:
+                found[frame.pts] = _pixels(frame, self.format)
+        return list(found.values())
+
+    def _strode(self, count: int, of: int) -> list[Array]:
+        wanted = set(np.linspace(0, of - 1, min(count, of)).astype(int).tolist())
+        found: list[Array] = []
+        with suppress(OSError, pyav().error.FFmpegError), self._opened() as container:
+            for number, frame in enumerate(container.decode(video=0)):
+                if number in wanted:
+                    found.append(_pixels(frame, self.format))
+                if number >= of:
+                    break
+        return found
+
+
+def _colourless(container: Any, stream: Any) -> bool:
+    """Whether a video is grey: by its format, or because its first frame is."""
+    if (stream.pix_fmt or "").startswith(("gray", "mono")):
+        return True
+    try:
+        first = next(container.decode(stream)).to_ndarray(format="rgb24")
+    except (pyav().error.FFmpegError, OSError, StopIteration):
+        return False
+    return bool(np.ptp(first.astype(np.int16), axis=-1).max() <= COLOURLESS)
+
+
+def _pixels(frame: Any, form: str) -> Array:
+    return np.ascontiguousarray(frame.to_ndarray(format=form))
+
+
+class ImageFolder:
+    """The images of a folder, in the order of their names; other files are left out."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        files = sorted(p for p in path.iterdir() if p.is_file())
+        self.files = [p for p in files if p.suffix.lower() in IMAGES]
+        if not self.files:
+            raise InputError(f"{path} holds no images ({', '.join(IMAGES)}).")
+        others = [p.name for p in files if p.suffix.lower() not in IMAGES]
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        self.notes = (
+            [f"Not images, and left out: {', '.join(others[:3])}{more}."]
+            if others
+            else []
+        )
+        self.rate = RATE
+        self.count: int | None = len(self.files)
+
+    def __iter__(self) -> Iterator[Array]:
+        for path in self.files:
+            yield _image(path)
+
+    def some(self, count: int, of: int) -> list[Array]:
+        """Return frames spread over the first `of`."""
+        length = min(of, len(self.files))
+        places = np.unique(np.linspace(0, length - 1, min(count, length)).astype(int))
+        return [_image(self.files[k]) for k in places]
+
+
+def _image(path: Path) -> Array:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            plain = image.mode in ("L", "I;16", "F", "RGB")
+            return np.asarray(image if plain else image.convert("RGB"))
+    except (UnidentifiedImageError, OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as an image: {error}.") from None
+
+
+class RawFrames:
+    """Raw frames from a pipe: uint8, grey or RGB, of a size that must be told."""
+
+    def __init__(self, pipe: BinaryIO, width: int, height: int, channels: int) -> None:
+        self.name, self.notes, self.rate = "pipe", list[str](), RATE
+        self.count: int | None = None
+        self.pipe = pipe
+        self.shape = (height, width) if channels == 1 else (height, width, channels)
+
+    def __iter__(self) -> Iterator[Array]:
+        size = int(np.prod(self.shape))
+        seen = 0
+        while data := self.pipe.read(size):
+            if len(data) < size:
+                self.notes.append(
+                    f"The last {len(data):,} bytes are less than a frame and were left "
+                    "out; are width, height and channels right?"
+                )
+                break
+            seen += 1
+            yield np.frombuffer(data, np.uint8).reshape(self.shape)
+        if not seen:
+            raise InputError("No whole frame came through the pipe.")
+
+    def some(self, count: int, of: int) -> list[Array]:
+        """Return nothing: what went by is gone."""
+        return []
+
+
+class VideoWriter:
+    """A video file that is written frame by frame, and is whole when closed."""
+
+    def __init__(self, path: Path, rate: float, shape: tuple[int, int]) -> None:
+        av = pyav()
+        self._av = av
+        self._shape = shape
+        height, width = (side + side % 2 for side in shape)
+        self._container = av.open(str(path), "w")
+        codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
+        exact = Fraction(rate).limit_denominator(1001)
+        self._stream = self._container.add_stream(codec, rate=exact)
+        self._stream.width, self._stream.height = width, height
+        self._stream.pix_fmt = "yuv420p"
+        if codec == "libx264":
+            self._stream.options = {"crf": "20", "preset": "veryfast"}
+        else:
+            self._stream.bit_rate = 4_000_000
+
+    def write(self, frame: Array) -> None:
+        """Add a frame: uint8, grey or RGB."""
+        if frame.ndim == 2:
+            frame = np.repeat(frame[..., None], 3, axis=-1)
+        odd = [(0, side % 2) for side in self._shape]
+        if odd != [(0, 0), (0, 0)]:
+            frame = np.pad(frame, (*odd, (0, 0)), mode="edge")
+        shown = self._av.VideoFrame.from_ndarray(
+            np.ascontiguousarray(frame), format="rgb24"
+        )
+        for packet in self._stream.encode(shown):
+            self._container.mux(packet)
+
+    def close(self) -> None:
+        """Write what is held back, and the index."""
+        for packet in self._stream.encode():
+            self._container.mux(packet)
+        self._container.close()
+
+    def __enter__(self) -> "VideoWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        with suppress(OSError, self._av.error.FFmpegError):  # the first error counts
+            self.close()

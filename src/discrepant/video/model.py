@@ -1,0 +1,329 @@
+"""The background of a fixed camera, followed frame by frame.
+
+A frame is a plate in the present light, patterns of its changes (flicker, a lamp,
+waves) whose number follows the scene, noise of each pixel's own size, and what is in
+front of it all.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from discrepant.linalg import Array
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The constants of the model, in grey levels of 0 to 255 where they have a unit.
+
+    Chosen on walkers pasted into a street, grey and in colour, and before a tree in the
+    wind; none matters much within a third of its value.
+    """
+
+    # What is looked at.
+    start: int = 12  # frames before the first plate: a walker leaves his place
+    look: int = 36  # frames of a file or an array that are looked at beforehand
+    look_ahead: int = 300  # of the first so many: light and things change with time
+    samples: int = 2400  # values that tell the light; more tell no more
+    large: int = 500_000  # pixels beyond which rows learn in turns
+    # The light, and patterns of change.
+    light_modes: tuple[int, int] = (4, 3)  # cosines down and across
+    stiff: float = 0.003  # how firmly the light is even, beside what the samples say
+    window: int = 32  # frames in which a pattern shows
+    patterns: int = 3  # most of them
+    stands_out: float = 10.0  # times the edge of the noise's eigenvalues
+    # The odds of a pixel.
+    offset: float = 9.0  # squared distance, in sigmas, at which they are even
+    hue_offset: float = 3.0  # more where hue has its say: two numbers more
+    cap: float = 6.0  # no pixel says more than e⁶ : 1
+    calm: float = 2.0  # and a restless one no more than this many powers of its rate
+    floor: float = 4.0  # least variance of brightness: rounding, compression
+    relative: float = 0.015  # and least sigma, of the brightness itself
+    hue_floor: float = 8.0  # least variance of hue, which files keep at half size
+    # What neighbours say.
+    time_weight: float = 1.0  # of what was believed a frame ago
+    space_weight: float = 0.35  # of each of eight neighbours, in every round
+    rounds: int = 3
+    # A shadow: the background times a factor, up to noise, in a window.
+    shade_least: float = 0.5
+    shade_most: float = 0.97
+    shade_reach: int = 1  # pixels to each side: penumbras are narrow
+    shade_spread: float = 8.0  # times the noise's variance that may be left
+    shade_grey: float = 3.0  # and without colour, where a plain coat is much alike
+    shade_noise: float = 25.0  # most variance: beyond, all would pass for shadow
+    # Whole things.
+    least: int = 12  # pixels
+    evidence: float = 30.0  # log odds, together
+    thick: float = 1.7  # pixels: an edge that trembles is thinner
+    hole: float = 4e-4  # of the picture that is closed as a hole, and no less than
+    least_hole: int = 60  # pixels
+    half: float = 0.4  # of the contrast inside, which a pixel at the border must have
+    # Learning.
+    memory: float = 1 / 150  # share of a frame in a settled plate
+    blink: float = 1 / 50  # share of a frame in the rate of flips
+    unrest: float = 0.2  # flips a frame, from which on a pixel sways
+    stand: float = 2.0  # a thing that stopped is background after twice the plate's age
+    most: float = 150.0  # frames of age that count
+
+
+TUNING = Tuning()
+DARK = 8  # grey levels below which a ratio says nothing
+
+
+class Light:
+    """Smooth fields of light: cosines down and across, few of each."""
+
+    def __init__(self, height: int, width: int, modes: tuple[int, int]) -> None:
+        self.down = _cosines(height, modes[0])
+        self.across = _cosines(width, modes[1]).astype(np.float32)
+        self.shape = modes
+
+    def at(self, rows: Array, columns: Array) -> Array:
+        """Return all modes but the even light, at some pixels: one row a mode."""
+        both = self.down[:, None, rows] * self.across[None][:, :, columns]
+        return np.asarray(both.reshape(-1, len(rows))[1:])
+
+    def rows(self, gain: float, field: Array | None) -> Array:
+        """Return, for each row of the image, the coefficients of `across`."""
+        if field is None:
+            return np.full((self.down.shape[1], 1), gain, np.float32)
+        table = np.concatenate([[gain], field]).reshape(self.shape)
+        return np.ascontiguousarray((self.down.T @ table).astype(np.float32))
+
+
+def _cosines(size: int, count: int) -> Array:
+    places = (np.arange(size) + 0.5) / size
+    return np.asarray(np.cos(np.pi * np.arange(count)[:, None] * places))
+
+
+class Place(NamedTuple):
+    """Where a frame lies: coordinates, the light on each row, residuals of samples."""
+
+    c: Array
+    light: Array
+    away: Array
+
+
+class Background:
+    """Plate, patterns and noise of a scene, and where the light stands now.
+
+    Parameters
+    ----------
+    first : ndarray of shape (frames, rows, columns, channels)
+        The first frames, or some of all of them.
+    age : float
+        For how many frames the plate counts as seen.
+    """
+
+    def __init__(self, first: Array, age: float, tuning: Tuning = TUNING) -> None:
+        self.tuning = tuning
+        height, width, channels = first.shape[1:]
+        rng = np.random.default_rng(0)
+        count = min(tuning.samples // channels, height * width)
+        self.places = np.sort(rng.choice(height * width, count, replace=False))
+        self.light = Light(height, width, tuning.light_modes)
+        at = self.light.at(*np.divmod(self.places, width))
+        self._modes = np.repeat(at, channels, axis=1)  # of the flattened samples
+        plate, self.variance = _first_plate(first, self.places, tuning)
+        self.U = plate[None]
+        self.support = np.full((height, width), min(age, tuning.most), np.float32)
+        self.other = plate.copy()
+        self.rival = np.zeros((height, width), np.float32)
+        self.restless = np.zeros((height, width), np.float32)
+        self.was = np.zeros((height, width), bool)
+        self._inertia = np.eye(1)
+        self._energy = np.zeros(0)
+        t = tuning
+        self.turns = 1 if height * width <= t.large else 2
+        self._turn = 0
+        self._learning = np.array(
+            [
+                t.memory * self.turns,
+                t.blink,
+                t.stand,
+                t.most,
+                t.floor,
+                t.relative,
+                t.hue_floor,
+                t.unrest,
+            ]
+        )
+        self.extend([(frame, None) for frame in first])
+
+    @property
+    def rank(self) -> int:
+        """Rank of the background: the plate and its patterns."""
+        return len(self.U)
+
+    @property
+    def noise(self) -> Array:
+        """Standard deviation of each pixel's noise, in grey levels."""
+        channels = self.U.shape[-1]
+        hue = self.variance[..., 1] * ((channels - 1) / channels)
+        return np.asarray(np.sqrt(self.variance[..., 0] + hue))
+
+    def locate(self, frame: Array) -> Place:
+        """Return where a frame lies: coordinates, light, and residuals of samples."""
+        from discrepant.video.kernels import coordinates
+
+        U, scale = self._sampled(self.U), self._sampled(self._spread)
+        values = self._sampled(frame)
+        bright = U[0] > DARK
+        start = np.zeros(self.rank)
+        start[0] = np.median(values[bright] / U[0, bright]) if bright.any() else 1.0
+        c = coordinates(U, values, scale, np.zeros(self.rank), start)
+        away = (values - c @ U) / scale
+        waves = self._modes * (U[0] / scale)
+        square = np.maximum((waves**2).sum(axis=1), 1e-9)
+        power = (waves @ np.clip(away, -3, 3)) ** 2 / square
+        # A mode that is there stands out from what the noise alone would give; things
+        # in front, of a few pixels in a hundred, do not.
+        if power.max() < 40 + 0.01 * len(away):
+            return Place(c, self.light.rows(c[0], None), away)
+        modes = len(self._modes)
+        basis = np.concatenate([U[:1], self._modes * U[0], U[1:]])
+        near = np.concatenate([c[:1], np.zeros(modes), c[1:]])
+        weak = np.zeros(len(basis))
+        weak[1 : modes + 1] = self.tuning.stiff * square
+        found = coordinates(basis, values, scale, weak, near)
+        c = np.concatenate([found[:1], found[modes + 1 :]])
+        return Place(
+            c,
+            self.light.rows(c[0], found[1 : modes + 1]),
+            (values - found @ basis) / scale,
+        )
+
+    @property
+    def _spread(self) -> Array:
+        return np.broadcast_to(self.noise[..., None], self.U.shape[1:])
+
+    def _sampled(self, images: Array) -> Array:
+        """Return the samples of an image, or of several, as one row each."""
+        channels = images.shape[-1]
+        lead = images.shape[:-3]
+        taken = images.reshape(*lead, -1, channels)[..., self.places, :]
+        return np.asarray(taken.reshape(*lead, -1), np.float64)
+
+    def expect(self, place: Place, out: Array, band: tuple[int, int]) -> None:
+        """Fill rows of what the background should look like."""
+        from discrepant.video import kernels
+
+        across = self.light.across[: place.light.shape[1]]
+        c = place.c.astype(np.float32)
+        kernels.expect(self.U, c, place.light, across, out, *band)
+
+    def learn(
+        self,
+        frame: Array,
+        expected: Array,
+        covered: Array,
+        raw: Array,
+        place: Place,
+        gain: Array,
+        band: tuple[int, int],
+    ) -> None:
+        """Let a band of the background follow a frame."""
+        from discrepant.video import kernels
+
+        kernels.learn(
+            frame, expected, covered, raw, self.was, self.U,
+            place.c.astype(np.float32), gain, self.variance, self.restless,
+            self.support, self.other, self.rival, *band,
+            self._turn % self.turns, self.turns, self._learning,
+        )  # fmt: skip
+
+    def gain_of(self, c: Array) -> Array:
+        """Return how far each pattern moves per unit of residual (recursive LS)."""
+        self._turn += 1
+        forget = 1 - self.tuning.memory
+        self._inertia = forget * self._inertia + np.outer(c, c)
+        if self.rank > 1:
+            self._energy += self.tuning.memory * (c[1:] ** 2 - self._energy)
+        ridge = 1e-6 * np.trace(self._inertia) * np.eye(self.rank)
+        return np.linalg.solve(self._inertia + ridge, c).astype(np.float32)
+
+    def extend(self, recent: list[tuple[Array, Array | None]]) -> None:
+        """Look in some frames, each with its mask, for patterns of change.
+
+        A pattern is there where the residuals of many samples move together: the
+        largest eigenvalue of their Gram matrix lies far above the edge of the noise's.
+        """
+        room = self.tuning.patterns + 1 - self.rank
+        if room <= 0 or len(recent) < self.tuning.start:
+            return
+        places = [self.locate(frame) for frame, _ in recent]
+        shares, ways = _together([place.away for place in places])
+        found = int(np.sum(shares[:room] > self.tuning.stands_out))
+        if not found:
+            return
+        limit = 4 * self.noise[..., None]
+        expected = np.empty(self.U.shape[1:], np.float32)
+        new = np.zeros((found, *self.U.shape[1:]), np.float32)
+        weight = np.full((found, *self.U.shape[1:3], 1), 1e-3, np.float32)
+        for (frame, mask), place, way in zip(recent, places, ways, strict=True):
+            self.expect(place, expected, (0, len(expected)))
+            away = np.clip(frame - expected, -limit, limit)
+            for j, part in enumerate(way[:found].astype(np.float32)):
+                seen = 1.0 if mask is None else ~mask[..., None]
+                new[j] += part * away * seen
+                weight[j] += part * part * seen
+        self.U = np.concatenate([self.U, new / weight])
+        self._inertia = np.diag(
+            [*np.diag(self._inertia), *np.full(found, 1 / self.tuning.memory)]
+        )
+        self._energy = np.concatenate([self._energy, np.full(found, 1 / len(recent))])
+
+    def drop(self) -> None:
+        """Forget patterns that no longer show."""
+        if self.rank == 1:
+            return
+        size = np.sqrt(((self.U[1:] ** 2).mean(axis=-1) / self.noise**2).mean((1, 2)))
+        keep = np.concatenate([[True], np.sqrt(self._energy) * size > 0.1])
+        if not keep.all():
+            self.U = np.ascontiguousarray(self.U[keep])
+            self._inertia = self._inertia[np.ix_(keep, keep)]
+            self._energy = self._energy[keep[1:]]
+
+
+def _together(residuals: list[Array]) -> tuple[Array, Array]:
+    """Return how far eigenvalues of residuals stand out, and each frame's part in them.
+
+    They are those of the Gram matrix, over the edge of what noise alone would give.
+    """
+    Z = np.stack(residuals)
+    Z = np.where(np.abs(Z) < 6, np.clip(Z, -3, 3), 0.0)
+    frames, count = Z.shape
+    typical = max(np.median(np.abs(Z)) * 1.4826, 0.05)
+    edge = (typical * (np.sqrt(count) + np.sqrt(frames))) ** 2
+    values, vectors = np.linalg.eigh(Z @ Z.T)
+    return values[::-1] / edge, vectors[:, ::-1]
+
+
+def _first_plate(first: Array, places: Array, tuning: Tuning) -> tuple[Array, Array]:
+    """Return the median of frames brought to one light, and a first noise."""
+    frames = first.astype(np.float32)
+    some = frames.reshape(len(frames), -1, frames.shape[-1])[:, places].reshape(
+        len(frames), -1
+    )
+    middle = np.median(some, axis=0)
+    bright = middle > 8
+    if bright.any():
+        gains = np.median(some[:, bright] / middle[bright], axis=1)
+        frames /= np.maximum(gains, 0.05)[:, None, None, None]
+    plate = np.median(frames, axis=0)
+    least = tuning.floor + (tuning.relative * plate.mean(axis=-1)) ** 2
+    variance = np.empty((*plate.shape[:2], 2), np.float32)
+    steps = np.diff(frames, axis=0)
+    bright = steps.mean(axis=-1, keepdims=True)
+    variance[..., 0] = np.maximum(_smooth_square(bright), least)
+    variance[..., 1] = np.maximum(_smooth_square(steps - bright), tuning.hue_floor)
+    return plate, variance
+
+
+def _smooth_square(steps: Array) -> Array:
+    """Return a pixel's variance from its steps in time, its neighbours' heard too."""
+    from scipy.ndimage import uniform_filter
+
+    spread = np.median(np.abs(steps), axis=0).mean(axis=-1) * 1.4826 / np.sqrt(2)
+    return np.asarray(uniform_filter(spread, 5) ** 2)

@@ -1,0 +1,76 @@
+"""Whether the camera stands still: shifts of the whole picture between looks."""
+
+import numpy as np
+
+from discrepant.linalg import Array
+
+EVERY = 5  # frames between two looks
+SIDE = 96  # rows and columns of the small picture that is looked at, about
+PART = 0.2  # share of looks with a shift from which on it is said
+CLOSER = 0.7  # of the difference that may be left
+LOOKS = 6  # less say nothing
+
+
+class Steadiness:
+    """Compare small pictures by phase correlation, every few frames."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.step = max(1, min(shape[:2]) // SIDE)
+        self.rows, self.columns = (side // self.step for side in shape[:2])
+        window = np.hanning(self.rows)[:, None] * np.hanning(self.columns)
+        self._window = window.astype(np.float32)
+        self._before: Array | None = None
+        self._seen = 0
+        self.shifts: list[float] = []  # in pixels of the frame
+
+    def look(self, frame: Array) -> None:
+        """Take in a frame."""
+        self._seen += 1
+        if self._seen % EVERY != 1:
+            return
+        small = self._small(frame)
+        if self._before is not None:
+            self.shifts.append(self._shift(self._before, small) * self.step)
+            self.shifts = self.shifts[-2000:]
+        self._before = small
+
+    def note(self) -> str | None:
+        """Say so if the camera moves, and how it was noticed."""
+        moved = [shift for shift in self.shifts if shift > 0]
+        if len(self.shifts) < LOOKS or len(moved) < PART * len(self.shifts):
+            return None
+        return (
+            f"The camera seems to move: in {len(moved)} of {len(self.shifts)} looks "
+            f"the whole picture had shifted within {EVERY} frames, by "
+            f"{np.median(moved):.0f} pixels as a rule. Background and foreground are "
+            "told apart for a fixed camera only; stabilise the video first."
+        )
+
+    def _small(self, frame: Array) -> Array:
+        cut = frame[: self.rows * self.step, : self.columns * self.step]
+        grey = cut.mean(axis=-1, dtype=np.float32)
+        blocks = grey.reshape(self.rows, self.step, self.columns, self.step)
+        return np.asarray(blocks.mean(axis=(1, 3)))
+
+    def _shift(self, one: Array, two: Array) -> float:
+        """Return how far the second picture is from the first; zero if in doubt.
+
+        A shift counts if undoing it brings most of the picture closer.
+        """
+        spectra = [np.fft.rfft2((a - a.mean()) * self._window) for a in (one, two)]
+        cross = spectra[0] * np.conj(spectra[1])
+        size = np.abs(cross)
+        if not size.max() > 0:
+            return 0.0
+        peaks = np.fft.irfft2(cross / (size + 1e-3 * size.max()), one.shape)
+        place = np.unravel_index(np.argmax(peaks), peaks.shape)
+        down, right = (
+            int(p - n if p > n // 2 else p)
+            for p, n in zip(place, peaks.shape, strict=True)
+        )
+        if (down, right) == (0, 0) or max(abs(down), abs(right)) > min(one.shape) // 3:
+            return 0.0
+        back = np.roll(two, (down, right), axis=(0, 1))
+        inner = np.s_[abs(down) : -abs(down) or None, abs(right) : -abs(right) or None]
+        before, after = (np.median(np.abs(a - one)[inner]) for a in (two, back))
+        return float(np.hypot(down, right)) if after < CLOSER * before else 0.0

@@ -1,0 +1,84 @@
+"""What `separate` hands back of a whole video."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import overload
+
+import numpy as np
+
+from discrepant.linalg import Array
+
+
+class Lazy:
+    """Images that are computed one at a time, when they are asked for.
+
+    Behaves as a sequence; ``numpy.asarray`` computes them all.
+    """
+
+    def __init__(self, count: int, compute: Callable[[int], Array]) -> None:
+        self._count, self._compute = count, compute
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, key: int) -> Array: ...
+    @overload
+    def __getitem__(self, key: slice) -> "Lazy": ...
+    def __getitem__(self, key: int | slice) -> "Array | Lazy":
+        places = range(self._count)[key]
+        if isinstance(places, range):
+            return Lazy(len(places), lambda k: self._compute(places[k]))
+        return self._compute(places)
+
+    def __iter__(self) -> Iterator[Array]:
+        return map(self._compute, range(self._count))
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("These images are computed on request: a copy is needed.")
+        return np.stack(list(self)).astype(dtype, copy=False)  # type: ignore[call-overload, no-any-return]
+
+
+@dataclass(frozen=True)
+class Separation:
+    """A video told apart.
+
+    Attributes
+    ----------
+    background : Lazy
+        The background of each frame, in the type, shape and unit of the frames;
+        computed when asked for.
+    foreground : ndarray of bool, (time, rows, columns)
+        What is in front.
+    probability : Lazy
+        The probability of each pixel to be foreground, float32.
+    rank : int
+        Rank of the background: its plate and the patterns of its changes, the most
+        that there were at a time.
+    noise : ndarray of shape (rows, columns)
+        Standard deviation of each pixel's noise, in the unit of the frames.
+    notes : tuple of str
+        What there is to say: a truncated file, a camera that moves.
+    """
+
+    background: Lazy = field(repr=False)
+    foreground: Array = field(repr=False)
+    probability: Lazy = field(repr=False)
+    rank: int
+    noise: Array = field(repr=False)
+    notes: tuple[str, ...]
+
+    @property
+    def activity(self) -> Array:
+        """Share of the picture that is foreground, for each frame."""
+        return np.asarray(self.foreground.mean(axis=(1, 2)))
+
+    def __str__(self) -> str:
+        frames, rows, columns = self.foreground.shape
+        return (
+            f"{frames} frames of {columns}×{rows}: background of rank {self.rank}, "
+            f"noise {np.median(self.noise):.3g}; foreground in "
+            f"{np.count_nonzero(self.activity)} frames, "
+            f"{self.activity.mean():.2%} of the pixels."
+        )

@@ -1,0 +1,65 @@
+"""`RobustPCA.partial_fit`: an exact stream is followed exactly, changes too."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from discrepant import InputError, RobustPCA
+
+
+def rows_of(basis, count, rng, noise=0.0):
+    rows = rng.standard_normal((count, len(basis))) @ basis
+    rows += noise * rng.standard_normal(rows.shape)
+    wrong = rng.random(rows.shape) < 0.1
+    rows[wrong] += rng.normal(0, 20, wrong.sum())
+    return rows
+
+
+def missed(model, basis):
+    Q = np.linalg.qr(basis.T)[0]
+    V = model.components_
+    return np.linalg.norm(V - (V @ Q) @ Q.T, 2) if len(V) == len(basis) else 1.0
+
+
+def test_an_exact_stream_and_a_change_of_its_subspace():
+    rng = np.random.default_rng(7)
+    before, after = rng.standard_normal((2, 3, 200))
+    model = RobustPCA(random_state=0)
+    for _ in range(10):
+        model.partial_fit(rows_of(before, 10, rng))
+    assert missed(model, before) < 1e-6
+    for _ in range(10):
+        model.partial_fit(rows_of(after, 10, rng))
+    assert missed(model, after) < 1e-6
+    assert model.n_samples_seen_ == 200
+    assert model.transform(rows_of(after, 4, rng)).shape == (4, 3)
+
+
+def test_a_stream_with_noise():
+    rng = np.random.default_rng(8)
+    basis = rng.standard_normal((2, 120))
+    model = RobustPCA(random_state=0).partial_fit(rows_of(basis, 150, rng, 0.1))
+    assert model.rank_ == 2
+    assert missed(model, basis) < 0.1
+    assert np.mean(model.noise_) == pytest.approx(0.1, rel=0.3)
+
+
+def test_too_few_rows_are_kept_until_there_are_enough():
+    rng = np.random.default_rng(9)
+    rows = rng.standard_normal((25, 2)) @ rng.standard_normal((2, 60))
+    model = RobustPCA(random_state=0).partial_fit(rows[:5])
+    with pytest.raises(NotFittedError):
+        model.transform(rows)
+    assert model.partial_fit(rows[5:]).rank_ == 2
+
+
+def test_fit_starts_afresh_and_columns_must_stay():
+    rng = np.random.default_rng(10)
+    rows = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 60))
+    model = RobustPCA(random_state=0).partial_fit(rows)
+    with pytest.raises(InputError, match="features"):
+        model.partial_fit(rows[:, :50])
+    model.fit(rows[:, :50])
+    assert model.partial_fit(rows).n_samples_seen_ == 40
+    with pytest.raises(InputError, match="psd=False"):
+        RobustPCA(psd=True).partial_fit(rows)

@@ -1,0 +1,159 @@
+"""Videos: what moves is told from what stands still, whatever the frames come in."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from discrepant import InputError, separate
+from discrepant.video.example import street
+from discrepant.video.motion import Steadiness
+
+
+@pytest.fixture(scope="module")
+def made():
+    return street(80)
+
+
+def f_measure(masks, truth):
+    return 2 * (masks & truth).sum() / (masks.sum() + truth.sum())
+
+
+@pytest.fixture(scope="module")
+def found(made):
+    return separate(made[0])
+
+
+def test_the_made_street_is_told_apart(made, found):
+    truth = made[1]
+    assert f_measure(found.foreground, truth) > 0.9
+    assert found.foreground.shape == truth.shape
+    assert found.foreground.dtype == bool
+    assert found.noise.shape == truth.shape[1:]
+    assert not found.notes
+    assert "80 frames" in str(found)
+
+
+def test_the_background_is_lazy_and_in_the_type_of_the_frames(made, found):
+    frames, truth = made
+    assert len(found.background) == len(frames)
+    ground = found.background[-1]
+    assert ground.shape == frames[0].shape and ground.dtype == np.uint8
+    still = ~truth[-1]
+    away = np.abs(ground.astype(int) - frames[-1])[still]
+    assert np.median(away) <= 3
+    assert np.asarray(found.background[:2]).shape == (2, *frames[0].shape)
+
+
+def test_probability_goes_with_the_mask(found):
+    chance = found.probability[40]
+    assert chance.dtype == np.float32
+    assert 0 <= chance.min() and chance.max() <= 1
+    mask = found.foreground[40]
+    assert chance[mask].mean() > 0.9 > 0.1 > chance[~mask].mean()
+
+
+def test_a_stream_says_the_same_as_the_whole(made, found):
+    frames, truth = made
+    flow = separate(iter(frames))
+    masks = np.stack([frame.foreground for frame in flow])
+    # What stood there at the start has left its ghost by then.
+    assert f_measure(masks[45:], truth[45:]) > 0.85
+    assert f_measure(masks[45:], found.foreground[45:]) > 0.85
+    assert flow.rank >= 1 and flow.noise.shape == truth.shape[1:]
+
+
+def test_same_frames_same_bytes(made):
+    frames = made[0][:30]
+    one, two = separate(frames), separate(frames)
+    assert np.array_equal(one.foreground, two.foreground)
+    assert np.array_equal(one.background[7], two.background[7])
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.float32, np.float64])
+def test_units_do_not_matter(made, found, kind):
+    frames = made[0].astype(kind) * 100
+    other = separate(frames)
+    assert other.background[0].dtype == kind
+    assert f_measure(other.foreground, found.foreground) > 0.95
+    assert np.median(other.noise) == pytest.approx(
+        100 * np.median(found.noise), rel=0.2
+    )
+
+
+def test_grey_and_missing_pixels(made):
+    frames, truth = made
+    grey = frames.mean(axis=-1)
+    grey[:, 5, 5] = np.nan
+    masks = separate(grey).foreground
+    assert f_measure(masks, truth) > 0.8
+    assert not masks[:, 5, 5].any()
+
+
+def test_nothing_moves_nothing_is_in_front():
+    rng = np.random.default_rng(0)
+    plate = rng.uniform(30, 220, (60, 80))
+    frames = np.clip(plate + 3 * rng.standard_normal((40, 60, 80)), 0, 255)
+    assert separate(frames.astype(np.uint8)).foreground.mean() < 1e-4
+
+
+def test_a_lamp_that_goes_on_is_not_in_front():
+    rng = np.random.default_rng(1)
+    plate = rng.uniform(40, 120, (60, 80))
+    light = np.where(np.arange(60) < 30, 1.0, 1.6)[:, None, None]
+    frames = plate * light + 2 * rng.standard_normal((60, 60, 80))
+    masks = separate(iter(frames.astype(np.uint8))).__iter__()
+    assert np.mean([frame.foreground.mean() for frame in masks]) < 0.005
+
+
+def test_a_pattern_of_change_is_background():
+    rng = np.random.default_rng(2)
+    plate = rng.uniform(60, 180, (60, 80))
+    screen = rng.standard_normal((60, 80)) * (np.arange(80) < 30) * 15
+    part = np.sin(np.arange(80))[:, None, None]
+    frames = plate + part * screen + 1.5 * rng.standard_normal((80, 60, 80))
+    found = separate(frames.astype(np.uint8))
+    assert found.rank >= 2
+    assert found.foreground[20:].mean() < 0.002
+
+
+def test_black_is_said():
+    with pytest.warns(UserWarning, match="nothing to tell apart"):
+        found = separate(np.zeros((20, 30, 40), np.uint8))
+    assert not found.foreground.any()
+
+
+def test_a_moving_camera_is_said():
+    rng = np.random.default_rng(3)
+    wide = rng.uniform(0, 255, (30, 110)).repeat(4, axis=0).repeat(4, axis=1)
+    frames = np.stack([wide[:, k : k + 160] for k in range(0, 160, 2)]).astype(np.uint8)
+    with pytest.warns(UserWarning, match="camera seems to move: in .* looks"):
+        separate(frames)
+
+
+def test_a_passing_thing_is_no_moving_camera(made):
+    steady = Steadiness(made[0].shape[1:])
+    for frame in made[0]:
+        steady.look(frame)
+    assert steady.note() is None
+
+
+@pytest.mark.parametrize(
+    ("frames", "said"),
+    [
+        (np.zeros((1, 30, 40), np.uint8), "only 1 frame"),
+        (np.zeros((30, 40), np.uint8), "time, rows, columns"),
+        (np.zeros((9, 4, 4), np.uint8), "too small"),
+        (np.zeros((9, 30, 40, 7), np.uint8), "up to four channels"),
+        (np.full((9, 30, 40), "a"), "are not pictures"),
+        ([np.zeros((30, 40)), np.zeros((30, 50))], "change their size"),
+        (iter([np.zeros((30, 40))] * 20 + [np.zeros((30, 50))]), "at frame 20"),
+        (iter([]), "only 0 frame"),
+        (3.5, "Frames are needed"),
+    ],
+)
+def test_bad_input_gets_one_sentence(frames, said):
+    with pytest.raises(InputError, match=said), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in separate(frames, stream=True):
+            pass
