@@ -38,8 +38,8 @@ def check_memory(path: Path, needed: int, advice: str = "cut it into parts") -> 
     there = available_memory()
     if there is not None and needed > there:
         raise InputError(
-            f"{path} needs some {_size(needed)} of memory, and this machine has "
-            f"{_size(there)} to give; {advice}."
+            f"{path} needs some {_size(needed)} of memory, and there are "
+            f"{_size(there)}; {advice}."
         )
 
 
