@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-slow docs lint format clean
+.PHONY: demo test test-slow fuzz docs lint format clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp
@@ -15,6 +15,9 @@ test: .venv/dev.stamp lint
 test-slow: .venv/dev.stamp
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python -m pytest -m law --hypothesis-profile=long -n 2
+
+fuzz: .venv/dev.stamp
+	$(BIN)/python tests/fuzz.py --kind all --seconds 30
 
 docs: .venv/docs.stamp
 	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

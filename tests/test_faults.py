@@ -22,6 +22,9 @@ from discrepant.checks import check_mapped
 from discrepant.experiments import running
 from discrepant.outputs import LOCK, SCRATCH, staged
 
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="signals, disks and /proc as on Linux"
+)
 WORK = """
 import sys, time
 from pathlib import Path
@@ -219,21 +222,19 @@ def test_a_cache_that_cannot_be_written(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+MORE_STREAMS = (
+    "PYTHONIOENCODING=cp1252 {} pca --help > log",
+    "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {} pca y.npy -o out > log",
+    "env -u HOME -u USER {} pca y.npy -o out > log",
+)
+
+
 @pytest.mark.parametrize(
     "how",
     [
         "PYTHONIOENCODING=cp1252 {} restore im.npy -o out.npy --fast > log",
-        pytest.param(
-            "PYTHONIOENCODING=cp1252 {} pca --help > log", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {} pca y.npy -o out > log",
-            marks=pytest.mark.slow,
-        ),
         "{} pca y.npy -o out <&- >&- 2>&-",
-        pytest.param(
-            "env -u HOME -u USER {} pca y.npy -o out > log", marks=pytest.mark.slow
-        ),
+        *(pytest.param(way, marks=pytest.mark.slow) for way in MORE_STREAMS),
     ],
 )
 def test_streams_of_any_kind(tmp_path, how):
@@ -327,6 +328,55 @@ def test_overlapping_fits_give_blas_back():
         with ThreadPoolExecutor(6) as pool:
             assert set(pool.map(rank_of, range(12))) == {1}
         assert counts() == before
+
+
+def test_a_fit_in_any_thread_holds_blas_at_one():
+    from threadpoolctl import ThreadpoolController, threadpool_limits
+
+    from discrepant.matrix.sweep.workers import OneBlasThread
+
+    def counts():
+        found = ThreadpoolController().select(user_api="blas").lib_controllers
+        return {blas.get_num_threads() for blas in found}
+
+    def held():
+        one.enter()
+        inside = counts()
+        one.leave()
+        return inside
+
+    one = OneBlasThread()
+    with threadpool_limits(2, user_api="blas"):  # the main thread has spoken first
+        before = counts()
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(held).result() == {1}
+        assert counts() == before
+
+
+@pytest.mark.slow
+def test_eight_fits_at_once_take_no_more_work_than_in_a_row():
+    problems = [data((400, 400), seed) for seed in range(8)]
+
+    def fit(Y):
+        RobustPCA(random_state=0).fit(Y)
+
+    def in_a_row():
+        for Y in problems:
+            RobustPCA(random_state=0, n_jobs=1).fit(Y)
+
+    def at_once():
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(fit, problems))
+
+    def work(run):
+        started = time.process_time()
+        run()
+        return time.process_time() - started
+
+    in_a_row()
+    at_once()
+    row, once = (min(work(run) for _ in range(5)) for run in (in_a_row, at_once))
+    assert once <= 1.5 * row
 
 
 def test_clocks_that_jump_do_not_matter(monkeypatch):

@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fuzz
 from discrepant import InputError
 from discrepant.image.files.formats import read
 from discrepant.table.files import read_table
 from discrepant.table.mixed import read_mixed
 
+pytest.importorskip("resource", reason="limits of memory as on Unix")
+fuzz = pytest.importorskip("fuzz")
 tifffile = pytest.importorskip("tifffile")
 Image = pytest.importorskip("PIL.Image")
 

@@ -245,7 +245,11 @@ def _read_csv(
     laid = layout_of(path, suffix, header, index, decimal=decimal)
     check_cells(path, laid)
     labelled = int(laid.index)
-    missing: dict[Any, list[str]] = {i: MISSING for i in range(labelled, laid.width)}
+    # Of a row label, only that it is there is known: it may well be "NA". (To say it of
+    # each column takes pandas long where there are thousands.)
+    missing: Any = MISSING
+    if laid.index:
+        missing = {i: MISSING for i in range(labelled, laid.width)}
     frame = pd.read_csv(
         path,
         sep=laid.separator,
@@ -255,7 +259,6 @@ def _read_csv(
         skiprows=laid.before + 1 if laid.header else 0,
         index_col=0 if laid.index else None,
         dtype={0: str} if laid.index else None,
-        # Of a row label, only that it is there is known: it may well be "NA".
         keep_default_na=False,
         na_values=missing,
         encoding=laid.encoding,

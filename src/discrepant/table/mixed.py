@@ -182,7 +182,9 @@ def _text(
     )
     check_cells(path, laid)
     labelled = int(laid.index)
-    missing: dict[Any, list[str]] = {i: MISSING for i in range(labelled, laid.width)}
+    missing: Any = MISSING
+    if laid.index:  # a label may well be "NA"
+        missing = {i: MISSING for i in range(labelled, laid.width)}
     names = [0] * labelled + coded_columns(path, laid)
     report = progress or (lambda share, note: True)
     with path.open("rb") as file:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
+from discrepant.checks import count_threads
 from discrepant.linalg import Array
 from discrepant.progress import Report
 from discrepant.table.judging import Every, Judged, judge
@@ -85,7 +85,7 @@ def judge_sheet(
 
 def threads() -> int:
     """Give the number of threads that judge rows: one a core."""
-    return int(effective_n_jobs(-1))
+    return count_threads(None)
 
 
 def verdict(

@@ -1,11 +1,11 @@
 """Compiled loops over the marks of a picture."""
 
-import numba
 import numpy as np
 
+from discrepant.compiled import njit
 from discrepant.linalg import Array
 
-compiled = numba.njit(cache=True, nogil=True)
+compiled = njit(cache=True, nogil=True)
 
 # A mark ends within these distances, in pixels, of its middle line.
 REACHES = (3, 6)

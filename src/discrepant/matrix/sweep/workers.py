@@ -16,21 +16,34 @@ class OneBlasThread:
 
     def __init__(self) -> None:
         self._lock, self._users = threading.Lock(), 0
-        self._limit: Any = None
+        self._held: list[tuple[Any, int]] = []  # libraries, and their threads before
 
     def enter(self) -> None:
         """Count one more user."""
         with self._lock:
             if not self._users:
-                self._limit = ThreadpoolController().limit(limits=1, user_api="blas")
+                found = ThreadpoolController().select(user_api="blas").lib_controllers
+                self._held = [(blas, blas.get_num_threads()) for blas in found]
+                for blas, _ in self._held:
+                    _set_threads(blas, 1)
             self._users += 1
 
     def leave(self) -> None:
         """Count one less, and restore BLAS after the last."""
         with self._lock:
             self._users -= 1
-            if not self._users and self._limit is not None:
-                self._limit.restore_original_limits()
+            if not self._users:
+                for blas, count in self._held:
+                    _set_threads(blas, count)
+
+
+def _set_threads(blas: Any, count: int) -> None:
+    """Set the threads of a library for all of the process.
+
+    threadpoolctl heeds only the first thread that ever asked; here the users are
+    counted, and whichever is first or last speaks for all.
+    """
+    getattr(blas, "_real_set_num_threads", blas.set_num_threads)(count)
 
 
 ONE_BLAS_THREAD = OneBlasThread()
