@@ -18,7 +18,7 @@ class Tuning:
     """The constants of the model, in grey levels of 0 to 255 where they have a unit.
 
     Chosen on walkers pasted into a street, grey and in colour, and before a tree in the
-    wind; none matters much within a third of its value.
+    wind; docs/video.md says which were chosen elsewhere.
     """
 
     # What is looked at.
