@@ -173,7 +173,9 @@ def test_the_certificate_is_a_bound(Y, descent):
     if descent:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = recover(Y, random_state=0, stop=Steps(50)).certificate
+            found = recover(
+                Y, solver="descent", random_state=0, stop=Steps(50)
+            ).certificate
     else:
         found = fitted(Y).certificate_
     assert 0 <= found.gap <= 1
@@ -202,7 +204,7 @@ def test_the_certificate_is_never_above_what_cvxpy_says(seed, missing, n):
 @given(exact_problems(missing=False), st.integers(-30, 30))
 def test_the_descent_does_not_know_the_unit(problem, power):
     def steps(Y):
-        return recover(Y, random_state=0, stop=Steps(20)).signal
+        return recover(Y, solver="descent", random_state=0, stop=Steps(20)).signal
 
     one = steps(problem.observed)
     # The root of the unit is that of U: exact for powers of four.

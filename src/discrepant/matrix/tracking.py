@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from discrepant.errors import InputError
 from discrepant.labels import Labels
@@ -100,6 +101,7 @@ class Tracking:
 
     _tracker: Tracker
 
+    @available_if(lambda self: self.solver == "implicit")  # type: ignore[untyped-decorator]
     def partial_fit(self: Any, X: Any, y: Any = None) -> Any:
         """Follow a stream: take in more rows, and forget what is long past.
 

@@ -209,7 +209,7 @@ def refine(
     guess, weight, replace : ndarray
         The predictions, the probability of being clean, calibrated, and the values that
         are better replaced: those whose expected squared error if kept exceeds that of
-        the guess.
+        the guess; where corruption is rare, only those that are likelier wrong.
     """
     guess, weight = start
     variance = np.full_like(guess, TUNING.least)
@@ -239,7 +239,10 @@ def refine(
         last, weight = weight, judge.weigh(error, scale)
         if rare:
             weight = np.where(seen, weight, last)
-        replace = ~known | ((1 - weight) * error**2 > weight * scale**2)
+        worse = (1 - weight) * error**2 > weight * scale**2
+        if rare:  # next to all are clean: one that likely is stays, whatever it costs
+            worse &= weight < TUNING.trusted
+        replace = ~known | worse
         before, out = out, np.where(replace, guess, y)
         step = np.abs(out - before)
         settled = float(np.mean(step**2)) < TUNING.settled**2
