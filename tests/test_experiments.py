@@ -220,7 +220,7 @@ def test_only_errors_of_writing_are_said_to_be_such(tmp_path):
     ):
         (tmp_path / "missing").read_text()
     with (
-        pytest.raises(InputError, match="cannot be written|Writing"),
+        pytest.raises(InputError, match=r"cannot be written|Writing"),
         staged(tmp_path / "out", ["a"]) as scratch,
     ):
         (scratch / "no" / "a").write_text("")
