@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import io
 import multiprocessing
-import resource
 import tempfile
 import time
 import warnings
@@ -226,17 +225,16 @@ def peak(path):
     Y = np.load(path)
     small = make(m=24_000, n=60, rank=5, sigma=0.1)[0]
     RobustPCA(random_state=0).fit(small if len(Y) > Y.shape[1] else small.T)  # compile
-    before = resident()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    before = resident("VmRSS")
     RobustPCA(random_state=0).fit(Y)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / (
-        Y.nbytes
-    )
+    return (resident("VmHWM") - before) / Y.nbytes
 
 
-def resident():
-    """Return the bytes of this process that are in memory (Linux)."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+def resident(name):
+    """Return the bytes of this process that are in memory, or were at most (Linux)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(k for k in lines if k.startswith(name)).split()[1])
 
 
 def times(patience):
