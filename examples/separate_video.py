@@ -1,4 +1,9 @@
-"""Tell cars from the street they drive on, in a small made video."""
+"""
+What moves before a fixed camera
+================================
+
+Tell cars from the street they drive on, in a small made video.
+"""
 
 from pathlib import Path
 
