@@ -15,13 +15,13 @@ to choose anything; the constants were chosen on seeds below 20.
 import argparse
 import contextlib
 import io
-import multiprocessing
 import tempfile
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
+from matrix import in_a_process
 from threadpoolctl import threadpool_limits
 
 from discrepant import RobustPCA
@@ -207,17 +207,6 @@ def pyrpca(Y, rank):
 
 LARGE = {"m": 1000, "n": 1000, "rank": 20}
 TIMED = {"AccAltProj": acc_alt_proj, "pyrpca": pyrpca, "√PCP": root_pcp}
-
-
-def in_a_process(function, *args, patience=None):
-    """Run in a new process; None if it takes longer than the patience."""
-    pool = multiprocessing.get_context("spawn").Pool(1)
-    try:
-        return pool.apply_async(function, args).get(patience)
-    except multiprocessing.TimeoutError:
-        return None
-    finally:
-        pool.terminate()
 
 
 def peak(path):

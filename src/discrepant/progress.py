@@ -33,6 +33,11 @@ class Watch:
         return not self.stopped
 
 
+def part(report: Report, start: float, end: float) -> Report:
+    """Return the report of one part of the work, from one share of it to another."""
+    return lambda share, note: report(start + (end - start) * share, note)
+
+
 @contextmanager
 def reporting(progress: bool | Progress | None, description: str) -> Iterator[Watch]:
     """Yield ``report(share, note)``, which returns whether to go on.

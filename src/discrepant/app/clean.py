@@ -13,7 +13,7 @@ import numpy as np
 from discrepant.app.summary import summary_of
 from discrepant.errors import InputError
 from discrepant.outputs import staged, write_json
-from discrepant.progress import Progress, Report, StoppedError, reporting
+from discrepant.progress import Progress, Report, StoppedError, part, reporting
 from discrepant.table.door import clean
 from discrepant.table.mixed import Source, read_mixed
 from discrepant.table.plot import cell_map
@@ -123,7 +123,7 @@ def clean_file(
             key=key,
             sheet=sheet,
             decimal=decimal,
-            progress=_part(watch, 0, READING),
+            progress=part(watch, 0, READING),
         )
         found, caveats = clean_source(
             source,
@@ -132,7 +132,7 @@ def clean_file(
             columns=_columns("columns", columns, source.table, file),
             drop=_columns("drop", drop, source.table, file),
             seed=seed,
-            progress=_part(watch, READING, CLEANING),
+            progress=part(watch, READING, CLEANING),
         )
         _go_on(watch, CLEANING, "writing")
         names, no_picture = write_cleaned(found, source, scratch, title=file.name)
@@ -212,11 +212,6 @@ def write_cleaned(
 def _names(suffix: str) -> tuple[str, ...]:
     """Return what the results of a table of this ending are called."""
     return (f"cleaned{suffix}", "flagged.csv", "report.html", "cells.png")
-
-
-def _part(watch: Report, start: float, end: float) -> Report:
-    """Return the report of one part of the work."""
-    return lambda share, note: watch(start + (end - start) * share, note)
 
 
 def _go_on(watch: Report, share: float, note: str) -> None:

@@ -19,7 +19,7 @@ from discrepant.image.restore.front import restore
 from discrepant.image.restore.standing import Detector
 from discrepant.linalg import Array
 from discrepant.outputs import staged
-from discrepant.progress import Progress, Report, reporting
+from discrepant.progress import Progress, Report, part, reporting
 
 BLANK = Picture(np.zeros((1, 1), np.uint8), (), None, "NPY")
 
@@ -168,9 +168,9 @@ def restore_files(
             if not watch(number / len(jobs), job.source.name):
                 failures[job.source] = "not started."
                 continue
-            part = _part(watch, number, len(jobs))
+            share = part(watch, number / len(jobs), (number + 1) / len(jobs))
             try:
-                report = restore_file(job, options, part)
+                report = restore_file(job, options, share)
             except InputError as error:
                 failures[job.source] = str(error)
             except MemoryError:
@@ -182,11 +182,6 @@ def restore_files(
                 done.append(report)
                 tell(report)
     return RestoreReport(tuple(done), failures)
-
-
-def _part(report: Report, number: int, of: int) -> Report:
-    """Return the report of one part of the work, out of so many equal ones."""
-    return lambda share, note: report((number + share) / of, note)
 
 
 def restore_file(
@@ -287,7 +282,7 @@ def restore_picture(
             quality=options.quality,
             mask=marks[number],
             time_limit=left,
-            progress=_part(report, number, pages),
+            progress=part(report, number / pages, (number + 1) / pages),
             **words,
         )
         picture.put(out, place, result.image)

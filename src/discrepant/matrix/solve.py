@@ -17,7 +17,7 @@ from discrepant.matrix.sample import exact_from, rows_of, sample_of, start_from
 from discrepant.matrix.split import Split
 from discrepant.matrix.sweep import Rows
 from discrepant.paper.alpha import alpha_from
-from discrepant.progress import Report
+from discrepant.progress import Report, part
 
 SAMPLE = 0.3  # of the work, as progress counts it, that a sample takes
 LEAST_LINES = 4  # rows and columns, to tell noise from signal
@@ -145,7 +145,7 @@ def _by_sample(
             return None
         sigma = sigma[which]
     small = _program(rows_of(rows, which), settings)
-    watch = _log(rows, settings, lambda share, note: log.report(SAMPLE * share, note))
+    watch = _log(rows, settings, part(log.report, 0, SAMPLE))
     if sigma is not None and not sigma.any():
         known: Split | NoisySplit = integrate(
             small, tol=log.tol, careful=False, rng=rng, log=watch

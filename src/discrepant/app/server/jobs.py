@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +136,8 @@ class Jobs:
         """Return how many jobs come before one that waits."""
         if job.state != "waiting":
             return 0
-        earlier = (k for k in self.all() if k is not job and not k.ended)
-        ordered = [k.key for k in self.all()]
-        place = ordered.index(job.key)
-        return sum(ordered.index(k.key) < place for k in earlier)
+        earlier = takewhile(lambda other: other is not job, self.all())
+        return sum(not other.ended for other in earlier)
 
     def cancel(self, job: Job) -> None:
         """Ask a job to end; one that waits ends at once."""

@@ -1,5 +1,6 @@
 """A picture healed for the page: at once roughly, then as well as can be."""
 
+import shlex
 import time
 import warnings
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from discrepant.errors import InputError
 from discrepant.image.files.formats import read, write
 from discrepant.image.files.picture import Picture, upright
 from discrepant.linalg import Array
-from discrepant.progress import Report
+from discrepant.progress import Report, part
 
 ROUGH = 0.2  # share of the bar that the first, quick look takes
 RED = (214, 40, 72)  # what was judged wrong
@@ -58,14 +59,14 @@ def heal_picture(
         warnings.simplefilter("always")
         share = 1.0 if fast else ROUGH
         found = restore_picture(
-            picture, Options("fast", bad), _part(report, 0, share), started
+            picture, Options("fast", bad), part(report, 0, share), started
         )
         files["after.png"] = folder / "after.png"
         _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
         if not fast and found.complete:
             show({"after": "after.png"})
             found = restore_picture(
-                picture, Options("best", bad), _part(report, ROUGH, 1.0), started
+                picture, Options("best", bad), part(report, ROUGH, 1.0), started
             )
             _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
     layers = {"mask.png": (found.mask, RED)}
@@ -89,8 +90,8 @@ def heal_picture(
             ],
             "size": _size(picture),
             "seconds": round(time.perf_counter() - started, 1),
-            "command": f"discrepant restore {_quoted(upload.name)} "
-            f"-o {_quoted(upload.stem + '-restored' + upload.suffix)}"
+            "command": f"discrepant restore {shlex.quote(upload.name)} "
+            f"-o {shlex.quote(upload.stem + '-restored' + upload.suffix)}"
             + (" --fast" if fast else "")
             + (" --known-bad marks.png" if marks else ""),
             "python": "found = discrepant.restore(image"
@@ -106,11 +107,6 @@ def _headline(corrupted: float, picture: Picture, mask: Array) -> str:
         return "Nothing in this picture looks wrong: it is as it was, byte for byte."
     kind = kind_of_values(picture.values, mask)
     return f"{corrupted:.2%} of the values were judged wrong{kind}, and replaced."
-
-
-def _part(report: Report, start: float, end: float) -> Report:
-    """Return the report of one part of the work."""
-    return lambda share, note: report(start + (end - start) * share, note)
 
 
 def _size(picture: Picture) -> list[int]:
@@ -149,10 +145,3 @@ def _write_layer(path: Path, picture: Picture, where: Array, colour: Any) -> Non
     layer = np.zeros((*marked.shape, 4), np.uint8)
     layer[marked] = (*colour, 255)
     write(path, Picture(layer, (), 2, "NPY", transparent=True), layer)
-
-
-def _quoted(name: str) -> str:
-    """Return a name as one word of a command line."""
-    import shlex
-
-    return shlex.quote(name)

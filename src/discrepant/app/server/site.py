@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
@@ -77,7 +77,7 @@ def build(limit: int = LIMIT) -> Starlette:
             Route("/jobs/{key}/choices", site.choices, methods=["POST"]),
             Route("/jobs/{key}/files/{name}", site.file),
         ],
-        exception_handlers={RefusedError: _refusal, InputError: _mistake},
+        exception_handlers={RefusedError: _refusal, InputError: _refusal},
         lifespan=lifespan,
     )
     app.state.jobs = jobs
@@ -270,6 +270,3 @@ def _asset(name: str) -> Any:
 async def _refusal(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, RefusedError) else 400
     return JSONResponse({"reason": str(error)}, status)
-
-
-_mistake: Callable[[Request, Exception], Any] = _refusal

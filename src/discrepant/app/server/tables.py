@@ -13,7 +13,7 @@ import numpy as np
 from discrepant.app.clean import clean_source, write_cleaned, write_flagged
 from discrepant.app.server.outcome import Outcome, Upload
 from discrepant.errors import InputError
-from discrepant.progress import Report
+from discrepant.progress import Report, part
 from discrepant.table import svg
 from discrepant.table.mixed import Source, read_mixed
 from discrepant.table.report import headline
@@ -49,8 +49,8 @@ def heal_table(upload: Upload, folder: Path, report: Report) -> Outcome:
         Told of the progress; False ends the work.
     """
     started = time.perf_counter()
-    source = read_mixed(upload.path, progress=_part(report, 0, READING))
-    found, caveats = clean_source(source, progress=_part(report, READING, 0.9))
+    source = read_mixed(upload.path, progress=part(report, 0, READING))
+    found, caveats = clean_source(source, progress=part(report, READING, 0.9))
     cells = _places(found)
     names, _ = write_cleaned(found, source, folder, title=upload.name)
     view = View(found)
@@ -115,11 +115,6 @@ def _as_they_were(found: Cleaned, cells: Any) -> Any:
         kept.iloc[rows] = given.iloc[rows, column].to_numpy()
         table.isetitem(int(column), kept)
     return table
-
-
-def _part(report: Report, start: float, end: float) -> Report:
-    """Return the report of one part of the work."""
-    return lambda share, note: report(start + (end - start) * share, note)
 
 
 def _places(found: Cleaned) -> Any:
