@@ -264,7 +264,8 @@ def _followed(worker, pipe, end, counts, kind, most):
             first = first or what
             if what[0] > first[0] + GROWTH or what[1] > first[1] + 5:
                 counts["leak"] += 1
-                return f"leak {first} {what}"
+                print(f"{kind}: leak: memory, files {first} → {what}", flush=True)
+                return "leak"
         else:
             counts[told] += 1
             if told not in WELL:

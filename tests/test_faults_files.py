@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 import struct
 import subprocess
 import sys
@@ -159,6 +160,19 @@ def test_pickles_are_never_loaded(tmp_path):
                 reader(tmp_path / name)
     with pytest.raises(InputError, match="cannot be read"):
         read(tmp_path / "a.npy")
+
+
+def test_a_damaged_archive_is_closed(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, np.eye(3))
+    path.write_bytes(path.read_bytes()[:-9])
+    before = len(os.listdir("/proc/self/fd"))
+    held = []
+    for _ in range(3):
+        with pytest.raises(InputError, match="not a zip file") as said:
+            read_table(path)
+        held.append(said)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_zip_members_are_never_extracted_by_name(tmp_path):

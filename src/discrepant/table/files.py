@@ -149,7 +149,8 @@ def reading(path: Path, formats: tuple[str, ...]) -> Iterator[None]:
 
 def read_npz(path: Path, key: str | None) -> Table:
     """Read the one array of an NPZ file, or the one that is named."""
-    with np.load(path, allow_pickle=False) as archive:
+    # NumPy leaves a file that it has opened itself open, if it is no zip file.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         names = archive.files
         if key is None and len(names) != 1:
             raise InputError(
