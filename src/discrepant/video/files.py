@@ -242,7 +242,8 @@ class RawFrames:
                 )
                 break
             seen += 1
-            yield np.frombuffer(data, np.uint8).reshape(self.shape)
+            # Writeable, as all other frames are: one compiled kernel serves both.
+            yield np.frombuffer(bytearray(data), np.uint8).reshape(self.shape)
         if not seen:
             raise InputError("No whole frame came through the pipe.")
 

@@ -13,7 +13,6 @@ The m indices of the long axis are called rows here and the n of the short one c
 whichever way the caller's array is turned; `turned` says whether they were swapped.
 """
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +27,7 @@ from discrepant.linalg import Array, row_sizes, some_of
 from discrepant.matrix.sweep import kernels, regression, robust
 from discrepant.matrix.sweep.tiles import Fits, Products, Tally, Tile
 from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, shares_of
+from discrepant.memory import array_on_file
 
 # Bytes of a tile: small enough to stay in cache between BLAS, kernel and BLAS again,
 # and large enough for BLAS to run at speed (`benchmarks/matrix.py`: 2⁻² and 2² times
@@ -117,6 +117,7 @@ class Rows:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, lock=threading.RLock(), _workers=None)
+        self._Z.flags.writeable = False  # which pickles forget
 
     # -- how the data lie ----------------------------------------------------------
 
@@ -176,8 +177,7 @@ class Rows:
         if self._memory_limit is None or self._Z.nbytes <= self._memory_limit:
             array = np.empty(shape, dtype)
         else:
-            with tempfile.TemporaryFile() as file:  # the map keeps it alive, unnamed
-                array = np.memmap(file, dtype, "w+", shape=shape).view(np.ndarray)
+            array = array_on_file(shape, dtype).view(np.ndarray)
         if fill is not None:
             array[:] = fill
         return array
@@ -364,6 +364,7 @@ class Rows:
         bounds: list[tuple[int, int]] | None = None,
     ) -> list[Any]:
         """Run a share of the rows on each worker."""
+        check_mapped(self._Z)
         run: Callable[..., Any] = map if self._workers is None else self._workers.map
         return list(run(share, self._shares if bounds is None else bounds))
 
@@ -374,6 +375,8 @@ class Rows:
         U, C = (None, None) if low_rank is None else map(self._narrow, low_rank)
         buffer = np.empty(self._tile_rows * self.n, self.dtype)
         for start in range(*bounds, self._tile_rows):
+            if start > bounds[0]:  # a map may be cut while it is read
+                check_mapped(self._Z)
             rows = slice(start, min(start + self._tile_rows, bounds[1]))
             b = rows.stop - rows.start
             if self.wide:
