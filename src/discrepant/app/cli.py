@@ -285,6 +285,7 @@ def restore(
         raise InputError(next(iter(report.failures.values())))
     if report.failures:
         typer.echo(str(report), err=True)
+    if report.failures or any(done.lost for done in report.done):
         raise typer.Exit(1)
 
 

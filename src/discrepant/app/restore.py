@@ -103,7 +103,10 @@ def plan(
 
 @dataclass(frozen=True)
 class FileReport:
-    """What was found in one file: shares of its values, and of which kind."""
+    """What was found in one file: shares of its values, and of which kind.
+
+    ``lost`` says that some of its pages could not be read.
+    """
 
     source: Path
     target: Path
@@ -112,6 +115,7 @@ class FileReport:
     complete: bool
     seconds: float
     suggested: float = 0.0
+    lost: bool = False
 
     def __str__(self) -> str:
         more = f", {self.suggested:.2%} suggested" if self.suggested else ""
@@ -222,6 +226,7 @@ def restore_file(
         complete=found.complete,
         seconds=time.perf_counter() - started,
         suggested=float(found.suggestions[picture.colours].mean()),
+        lost=picture.incomplete,
     )
 
 
