@@ -3,18 +3,21 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-slow fuzz docs lint format clean
+.PHONY: demo test check test-slow fuzz docs lint format clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp
 	$(BIN)/discrepant demo -o demo --overwrite
 
-test: .venv/dev.stamp lint
-	$(BIN)/python -m pytest -n 2
+test: .venv/dev.stamp
+	$(MAKE) --no-print-directory -j 2 lint check
+
+check: .venv/dev.stamp
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: .venv/dev.stamp
 	$(BIN)/python -m pytest -m slow
-	$(BIN)/python -m pytest -m law --hypothesis-profile=long -n 2
+	$(BIN)/python -m pytest -m law --hypothesis-profile=long -n 2 --dist worksteal
 
 fuzz: .venv/dev.stamp
 	$(BIN)/python tests/fuzz.py --kind all --seconds 30

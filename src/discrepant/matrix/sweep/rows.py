@@ -365,7 +365,8 @@ class Rows:
     ) -> list[Any]:
         """Run a share of the rows on each worker."""
         check_mapped(self._Z)
-        run: Callable[..., Any] = map if self._workers is None else self._workers.map
+        alone = self._workers is None or ONE_BLAS_THREAD.crowded(len(self._shares))
+        run: Callable[..., Any] = map if alone else self._workers.map
         return list(run(share, self._shares if bounds is None else bounds))
 
     def _tiles(
