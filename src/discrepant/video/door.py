@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.checks import check_flag
 from discrepant.linalg import Array
 from discrepant.memory import check_memory
 from discrepant.progress import Progress, StoppedError, reporting
@@ -54,6 +55,8 @@ def separate(
     >>> found.foreground.shape == truth.shape
     True
     """
+    if stream is not None:
+        check_flag("stream", stream)
     source, again = open_frames(frames)
     flow = Stream(source)
     if stream or (stream is None and not again):

@@ -140,7 +140,7 @@ def _whole(path: Path, file: Any) -> Any:
     import tifffile
 
     first = file.pages[0]
-    whole = []
+    whole: list[Any] = []
     for page in file.pages:
         if page.shape != first.shape or page.dtype != first.dtype:
             continue

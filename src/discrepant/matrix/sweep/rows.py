@@ -365,8 +365,9 @@ class Rows:
     ) -> list[Any]:
         """Run a share of the rows on each worker."""
         check_mapped(self._Z)
-        alone = self._workers is None or ONE_BLAS_THREAD.crowded(len(self._shares))
-        run: Callable[..., Any] = map if alone else self._workers.map
+        crowded = ONE_BLAS_THREAD.crowded(len(self._shares))
+        workers = None if crowded else self._workers
+        run: Callable[..., Any] = map if workers is None else workers.map
         return list(run(share, self._shares if bounds is None else bounds))
 
     def _tiles(

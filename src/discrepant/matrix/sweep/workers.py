@@ -29,7 +29,7 @@ class OneBlasThread:
             self._users += 1
 
     def crowded(self, threads: int) -> bool:
-        """Whether so many fits go on at once that each is better off with one thread."""
+        """Whether so many fits go on at once that each does best with one thread."""
         return self._users >= threads
 
     def leave(self) -> None:
