@@ -223,6 +223,13 @@ def test_a_cache_that_cannot_be_written(tmp_path):
     for place in ("/proc/nothing", "/dev/null"):
         done = run_with_cache(place, HOME="/proc/nothing")
         assert done.returncode == 0, done.stderr
+    full = tmp_path / "full"
+    mounted(full, "16k")
+    try:
+        done = run_with_cache(full)
+        assert done.returncode == 0, done.stderr
+    finally:
+        unmounted(full)
 
 
 MORE_STREAMS = (

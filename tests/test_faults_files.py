@@ -47,7 +47,7 @@ def test_damaged_files(kind, tmp_path, heard):
     seeds, ending, _ = fuzz.KINDS[kind]
     path = tmp_path / f"file{ending}"
     contents = seeds(rng)
-    for number in range(40):
+    for number in range(14 if kind == "video" else 40):  # which takes longer
         spoil = fuzz.INSIDE.get(kind, fuzz.damaged) if number % 2 else fuzz.damaged
         path.write_bytes(spoil(contents[number % len(contents)], rng))
         outcome, why = fuzz.tried(kind, path, heard)
