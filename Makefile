@@ -1,7 +1,9 @@
 # `make demo` and `make test` are all the set-up there is.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
+# pip would do this on one core. Some packages hold files for other versions of Python.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 
 .PHONY: demo test check test-slow fuzz docs lint format clean
 .DELETE_ON_ERROR:
@@ -41,16 +43,19 @@ format: .venv/dev.stamp
 .venv/demo.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing discrepant into .venv ..."
 	$(INSTALL) --editable ".[plot,restore]"
+	$(COMPILE)
 	@touch $@
 
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing discrepant and its development tools into .venv ..."
 	$(INSTALL) --editable ".[dev]"
+	$(COMPILE)
 	@touch $@ .venv/demo.stamp
 
 .venv/docs.stamp: .venv/dev.stamp
 	@echo "Installing what the documentation is built with into .venv ..."
 	$(INSTALL) --editable ".[dev,docs]"
+	$(COMPILE)
 	@touch $@
 
 clean:
