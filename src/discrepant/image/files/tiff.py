@@ -69,10 +69,9 @@ def read_tiff(path: Path) -> Picture:
         colours = page.colormap
     if lost:
         count = math.prod(values.shape[k] for k in paged)
-        whole = f"{count} of its pages are" if count > 1 else "one of its pages is"
         warnings.warn(
-            f"{path.name} is cut short or damaged: {whole} whole, and the others are "
-            "lost.",
+            f"{path.name} is cut short or damaged: {count} of its pages can be read, "
+            "and the others are lost.",
             stacklevel=3,
         )
     elif heard:
@@ -151,11 +150,13 @@ def _whole(path: Path, file: Any) -> Any:
             continue
         whole.append(page)
     if not whole:
-        raise InputError(f"{path} is cut short or damaged: none of its pages is whole.")
+        raise InputError(
+            f"{path} is cut short or damaged: none of its pages can be read."
+        )
     count = max(len(whole), _behind(path, file) if whole == [first] else 0)
-    shape, axes = ((count, *first.shape), "I" + first.axes)
-    if count == 1:
-        shape, axes = first.shape, first.axes
+    shape, axes = first.shape, first.axes
+    if count > 1:
+        shape, axes = (count, *shape), "I" + axes
     return tifffile.TiffPageSeries(whole, shape, first.dtype, axes, kind="whole")
 
 
