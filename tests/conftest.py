@@ -19,7 +19,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
 # Tests whose kernels are those of pictures.
-PICTURES = ("image", "restore", "video", "page", "doors", "frames")
+PICTURES = ("image", "restore", "video", "page", "doors", "frames", "faults_files")
 
 
 def pytest_collection_modifyitems(items):
