@@ -30,7 +30,9 @@ from discrepant.paper.problems import corrupted_matrix
 from discrepant.paper.stopping import Steps
 from discrepant.video.example import street
 
-WARM = 3  # rounds before memory is first looked at
+# Rounds before memory is first looked at: each kind of work alone levels off within a
+# dozen, as the allocator's arenas fill for every thread.
+WARM = 20
 GROWTH = 64 << 20  # bytes
 
 
@@ -128,6 +130,8 @@ def soaked(work, end):
         rounds += 1
         if rounds == WARM:
             start = state()
+        if rounds % WARM == 0:
+            print(f"{rounds} rounds, memory {resident() >> 20} MB", flush=True)
     last = state()
     start = start or last
     grown = last[0] - start[0]
