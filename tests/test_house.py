@@ -43,7 +43,7 @@ ORDER = {
     "image.files": "logs picture pillow tiff formats",
     "image.restore": """
         kernels patch_kernels numbering smooth likelihood lines judge calibrate mode
-        detect screen borders tone mark_kernels mark_evidence mark_ridges mark_pieces
+        detect screen borders tone mark_network
         marks patches contexts clusters graphic rounds tile tiles planes
         comb spread ringing compressed outliers standing cosmic motion_kernels motion
         temporal axes stack denoise front
