@@ -196,7 +196,7 @@ def stream() -> None:
         model = RobustPCA(random_state=0)
         errors = {}
         for start in range(0, 600, 10):
-            basis = bases[start >= 300]
+            basis = bases[int(start >= 300)]
             rows = rng.standard_normal((10, 5)) @ basis
             wrong = rng.random(rows.shape) < 0.1
             rows[wrong] += rng.normal(0, 20, wrong.sum())

@@ -6,8 +6,6 @@ from discrepant.linalg import Array
 from discrepant.video.bands import Band
 from discrepant.video.model import Background, Tuning
 
-AROUND = 8  # rows beside a band that judging it looks at
-
 
 class Foreground:
     """Mask and belief of the frame at hand, and what the last one leaves for the next.
@@ -34,10 +32,6 @@ class Foreground:
              t.shade_noise],
             np.float32,
         )  # fmt: skip
-
-    def around(self, band: Band) -> Band:
-        """Return the rows that judging a band looks at."""
-        return max(0, band[0] - AROUND), min(len(self.odds), band[1] + AROUND)
 
     def judge(
         self, frame: Array, expected: Array, scene: Background, band: Band

@@ -11,13 +11,15 @@ compile to vector instructions. Importing this module loads the compiler.
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
 
+from typing import Any
+
 import numpy as np
 
 from discrepant.compiled import njit
 
 # A division that may raise would keep loops from becoming vector instructions.
-EXACT = {"cache": True, "nogil": True, "error_model": "numpy"}
-FAST = {**EXACT, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
+EXACT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+FAST: dict[str, Any] = {**EXACT, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 ZERO, ONE, WHITE = np.float32(0), np.float32(1), np.float32(255)
 
 
@@ -53,19 +55,37 @@ def rounded(values, out):
 
 
 @njit(**FAST)
-def apart(frame, expected, off, bright, hue):
+def _summed(values, channels, out):
+    """Fill the sums over the channels of a row."""
+    if channels == 3:  # steps of a known length become vector instructions
+        for x in range(len(out)):
+            out[x] = values[3 * x] + values[3 * x + 1] + values[3 * x + 2]
+        return
+    out[:] = ZERO
+    for k in range(channels):
+        for x in range(len(out)):
+            out[x] += values[x * channels + k]
+
+
+@njit(**EXACT)
+def rows_for(width, channels):
+    """Return rows for `apart` to fill."""
+    off = np.empty(width * channels, np.float32)
+    bright = np.empty(width, np.float32)
+    return off, np.empty_like(off), bright, np.empty_like(bright)
+
+
+@njit(**FAST)
+def apart(frame, expected, off, square, bright, hue):
     """Fill how far a row is off: by brightness, and by the square of the hue."""
     width, channels = frame.shape
     seen, ground = frame.reshape(-1), expected.reshape(-1)
     for n in range(width * channels):
-        off[n] = seen[n] - ground[n]
-    bright[:] = ZERO
-    hue[:] = ZERO
-    for k in range(channels):
-        for x in range(width):
-            value = off[x * channels + k]
-            bright[x] += value
-            hue[x] += value * value
+        value = seen[n] - ground[n]
+        off[n] = value
+        square[n] = value * value
+    _summed(off, channels, bright)
+    _summed(square, channels, hue)
     share = np.float32(1 / channels)
     for x in range(width):
         total = bright[x]
@@ -85,18 +105,25 @@ def learn(
     frames, rows take turns.
     """
     width, channels = frame.shape[1:]
-    off = np.empty(width * channels, np.float32)
-    bright, hue, pull, limit = np.empty((4, width), np.float32)
+    memory, blink, _, most, floor, relative, hue_floor, _ = tuning
+    off, square, bright, hue = rows_for(width, channels)
+    pull, limit, least = rows_for(width, 1)[:3]
+    share = np.float32(1 / max(channels - 1, 1))
+    relative /= np.float32(channels)
     for y in range(top + (turn - top) % turns, bottom, turns):
-        apart(frame[y], expected[y], off, bright, hue)
-        _flips(raw[y], was[y], restless[y], tuning)
+        apart(frame[y], expected[y], off, square, bright, hue)
+        _flips(raw[y], was[y], restless[y], blink)
         for x in range(width):
-            noise = _noise(variance, y, x, channels)
-            limit[x] = np.float32(3) * np.sqrt(noise)
-        _settle(
-            mask[y], expected[y], bright, hue, variance[0, y], variance[1, y],
-            support[y], rival[y], pull, tuning,
-        )  # fmt: skip
+            limit[x] = np.float32(3) * np.sqrt(_noise(variance, y, x, channels))
+            bright[x] *= bright[x]
+            hue[x] *= share
+        _settle(mask[y], support[y], rival[y], pull, memory, most)
+        _summed(expected[y].reshape(-1), channels, least)
+        for x in range(width):
+            least[x] = floor + (relative * least[x]) ** 2
+        _spread(variance[0, y], bright, least, pull)
+        least[:] = hue_floor
+        _spread(variance[1, y], hue, least, pull)
         _follow(y, U, off, mask[y], pull, limit, c, gain)
         for x in range(width):
             if mask[y, x]:
@@ -112,9 +139,8 @@ def _noise(variance, y, x, channels):
 
 
 @njit(**FAST)
-def _flips(raw, was, restless, tuning):
+def _flips(raw, was, restless, blink):
     """Follow how often pixels of a row flip between background and not."""
-    blink = tuning[1]
     for x in range(len(raw)):
         flip = ONE if raw[x] != was[x] else ZERO
         restless[x] += blink * (flip - restless[x])
@@ -122,35 +148,23 @@ def _flips(raw, was, restless, tuning):
 
 
 @njit(**FAST)
-def _settle(
-    mask, expected, bright, hue, of_bright, of_hue, support, rival, pull, tuning
-):
-    """Follow the noise of a row where it is seen; fill how far its plate goes along."""
-    width, channels = expected.shape
-    memory, _, _, most, floor, relative, hue_floor, _ = tuning
-    ground = expected.reshape(-1)
-    level = np.zeros(width, np.float32)
-    for k in range(channels):
-        for x in range(width):
-            level[x] += ground[x * channels + k]
-    relative *= np.float32(1 / channels)
-    share = np.float32(1 / max(channels - 1, 1))
-    slow, nine = np.float32(0.02), np.float32(9)
-    for x in range(width):
-        hidden = mask[x]
-        seen = support[x]
-        step = max(ONE / (seen + ONE), memory)
-        pull[x] = ZERO if hidden else step
-        fast = ZERO if hidden else max(step, slow)
-        least = relative * level[x]
-        now = of_bright[x]
-        new = now + fast * (min(bright[x] * bright[x], nine * now) - now)
-        of_bright[x] = now if hidden else max(new, floor + least * least)
-        now = of_hue[x]
-        new = now + fast * (min(share * hue[x], nine * now) - now)
-        of_hue[x] = now if hidden else max(new, hue_floor)
+def _settle(mask, support, rival, pull, memory, most):
+    """Count how often a row was seen; fill how far its plate goes along, if at all."""
+    for x in range(len(mask)):
+        hidden, seen, other = mask[x], support[x], rival[x]
+        pull[x] = ZERO if hidden else max(ONE / (seen + ONE), memory)
         support[x] = seen if hidden else min(seen + ONE, most)
-        rival[x] = rival[x] if hidden else max(rival[x] - ONE, ZERO)
+        rival[x] = other if hidden else max(other - ONE, ZERO)
+
+
+@njit(**FAST)
+def _spread(variance, square, least, pull):
+    """Follow the noise of a row where it is seen."""
+    slow, nine = np.float32(0.02), np.float32(9)
+    for x in range(len(pull)):
+        now = variance[x]
+        new = now + max(pull[x], slow) * (min(square[x], nine * now) - now)
+        variance[x] = max(new, least[x]) if pull[x] > ZERO else now
 
 
 @njit(**FAST)
@@ -177,15 +191,17 @@ def _hidden(
     y, x, frame, expected, bright, hue, U, c, variance, restless, support, other,
     rival, tuning,
 ):  # fmt: skip
-    """Let what hides the background at a pixel gather support."""
+    """Let what hides the background at a pixel gather support.
+
+    How far it is off is told by the squares of brightness and of hue.
+    """
     channels = frame.shape[2]
     stand, unrest = tuning[2], tuning[7]
     noise = _noise(variance, y, x, channels)
     if restless[y, x] > unrest:  # no thing comes and goes so often: it sways
         now = variance[0, y, x]
-        variance[0, y, x] += 0.05 * (min(bright * bright, 25.0 * now) - now)
+        variance[0, y, x] += 0.05 * (min(bright, 25.0 * now) - now)
         now = variance[1, y, x]
-        hue /= max(channels - 1, 1)
         variance[1, y, x] += 0.05 * (min(hue, 25.0 * now) - now)
     away = 0.0
     for k in range(channels):
@@ -213,10 +229,9 @@ def _hidden(
 def gather(frame, expected, mask, variance, parts, new, weight, top, bottom):
     """Add a frame to patterns that are being learned: where it is seen, its part."""
     width, channels = frame.shape[1:]
-    off = np.empty(width * channels, np.float32)
-    bright, hue = np.empty((2, width), np.float32)
+    off, square, bright, hue = rows_for(width, channels)
     for y in range(top, bottom):
-        apart(frame[y], expected[y], off, bright, hue)
+        apart(frame[y], expected[y], off, square, bright, hue)
         for k in range(channels):
             for x in range(width):
                 n = x * channels + k

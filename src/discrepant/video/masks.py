@@ -12,8 +12,9 @@ import math
 import numpy as np
 
 from discrepant.compiled import njit
-from discrepant.video.kernels import EXACT, FAST, ONE, ZERO, apart
+from discrepant.video.kernels import EXACT, FAST, ONE, ZERO, apart, rows_for
 
+STRIP = 32  # rows that are judged together: their work stays in the cache
 HALO = 4  # rows beside a band that its own rows hear of: one a round, one for shadows
 
 
@@ -29,33 +30,40 @@ def judge(
     """
     height, width, channels = frame.shape
     time_weight, space_weight, rounds = tuning[2:5]
-    first, last = max(0, top - HALO), min(height, bottom + HALO)
-    own = np.empty((last - first, width), np.float32)
-    off = np.empty(width * channels, np.float32)
-    bright, hue = np.empty((2, width), np.float32)
-    for y in range(first, last):
-        apart(frame[y], expected[y], off, bright, hue)
-        row = own[y - first]
-        _away(bright, hue, variance[0, y], variance[1, y], channels, tuning[0], row)
-        if top <= y < bottom:
+    own = np.empty((STRIP + 2 * HALO, width), np.float32)
+    off, square, bright, hue = rows_for(width, channels)
+    now = np.empty((STRIP + 2 * HALO + 2, width + 2), np.float32)
+    new = np.empty_like(now)
+    for start in range(top, bottom, STRIP):
+        end = min(start + STRIP, bottom)
+        first, last = max(0, start - HALO), min(height, end + HALO)
+        for y in range(first, last):
+            apart(frame[y], expected[y], off, square, bright, hue)
+            row = own[y - first]
+            _away(bright, hue, variance[0, y], variance[1, y], channels, tuning[0], row)
+            if start <= y < end:
+                for x in range(width):
+                    raw[y, x] = row[x] > ZERO
             for x in range(width):
-                raw[y, x] = row[x] > ZERO
-        for x in range(width):
-            if row[x] > ZERO:
-                row[x] = _doubted(
-                    row[x], y, x, frame, expected, bright[x], variance, restless, tuning
-                )
-        if top <= y < bottom:
-            odds[y] = row
-        past = before[y]
-        for x in range(width):
-            row[x] += time_weight * past[x]
-    _hear(own, belief, first, top, bottom, space_weight, int(rounds))
-    for y in range(top, bottom):
-        for x in range(width):
-            value = belief[y, x]
-            covered[y, x] = value > ZERO
-            said[y, x] = np.uint8(np.float32(127.5) * value + np.float32(128))
+                if row[x] > ZERO:
+                    row[x] = _doubted(
+                        row[x], y, x, frame, expected, bright[x], variance, restless,
+                        tuning,
+                    )  # fmt: skip
+            if start <= y < end:
+                for x in range(width):
+                    odds[y, x] = row[x]
+            past = before[y]
+            for x in range(width):
+                row[x] += time_weight * past[x]
+        heard = _hear(own, now, new, last - first, space_weight, int(rounds))
+        for y in range(start, end):
+            row = heard[y - first + 1, 1:-1]
+            for x in range(width):
+                belief[y, x] = row[x]
+                covered[y, x] = row[x] > ZERO
+            for x in range(width):
+                said[y, x] = np.uint8(np.float32(127.5) * row[x] + np.float32(128))
 
 
 @njit(**FAST)
@@ -84,10 +92,12 @@ def _doubted(value, y, x, frame, expected, bright, variance, restless, tuning):
 
 
 @njit(**FAST)
-def _hear(own, belief, first, top, bottom, weight, rounds):
-    """Let neighbours inform each other: rounds of mean field on eight neighbours."""
-    rows, width = own.shape
-    now, new = np.empty((2, rows + 2, width + 2), np.float32)
+def _hear(own, now, new, rows, weight, rounds):
+    """Let neighbours inform each other: rounds of mean field on eight neighbours.
+
+    Returns what is then believed, with a pixel more on each side.
+    """
+    width = own.shape[1]
     sides = np.empty(width + 2, np.float32)
     corner = np.float32(0.7)
     for y in range(rows):
@@ -95,7 +105,7 @@ def _hear(own, belief, first, top, bottom, weight, rounds):
         for x in range(width):
             inner[x] = row[x] / (ONE + abs(row[x]))
     for _ in range(rounds):
-        _edge(now)
+        _edge(now, rows)
         for y in range(rows):
             above, here, below = now[y], now[y + 1], now[y + 2]
             for x in range(width + 2):
@@ -107,16 +117,17 @@ def _hear(own, belief, first, top, bottom, weight, rounds):
                 value = row[x] + weight * (beside + corner * (sides[x] + sides[x + 2]))
                 out[x] = value / (ONE + abs(value))
         now, new = new, now
-    for y in range(top, bottom):
-        belief[y] = now[y - first + 1, 1:-1]
+    return now
 
 
 @njit(**EXACT)
-def _edge(now):
-    now[0] = now[1]
-    now[-1] = now[-2]
-    now[:, 0] = now[:, 1]
-    now[:, -1] = now[:, -2]
+def _edge(now, rows):
+    for x in range(now.shape[1]):
+        now[0, x] = now[1, x]
+        now[rows + 1, x] = now[rows, x]
+    for y in range(rows + 2):
+        now[y, 0] = now[y, 1]
+        now[y, -1] = now[y, -2]
 
 
 @njit(**FAST)

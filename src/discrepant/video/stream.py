@@ -42,11 +42,9 @@ class Separator:
         scene, front = self.scene, self.front
         place = scene.locate(frame)
 
-        def look(band: Band) -> None:
-            scene.expect(place, self.expected, front.around(band))
-            front.judge(frame, self.expected, scene, band)
-
-        self._bands.each(look)
+        self._bands.each(lambda band: scene.expect(place, self.expected, band))
+        # Judging a band looks at the rows beside it: all must be there.
+        self._bands.each(lambda band: front.judge(frame, self.expected, scene, band))
         front.tidy()
         gain = scene.gain_of(place.c)
 
