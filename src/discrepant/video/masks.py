@@ -76,7 +76,7 @@ def _away(bright, hue, of_bright, of_hue, channels, offset, out):
         out[x] = value + heard * hue[x] / of_hue[x]
 
 
-@njit(**FAST)
+@njit(**FAST, forceinline=True)
 def _doubted(value, y, x, frame, expected, bright, variance, restless, tuning):
     """Return the log odds of a pixel that is off, with what speaks against it."""
     channels = frame.shape[2]
@@ -130,7 +130,7 @@ def _edge(now, rows):
         now[y, -1] = now[y, -2]
 
 
-@njit(**FAST)
+@njit(**FAST, forceinline=True)
 def _shadowed(frame, expected, y, x, spread, least, most, reach):
     """Return whether one factor takes the background around a pixel to the frame."""
     height, width, channels = frame.shape
@@ -138,21 +138,18 @@ def _shadowed(frame, expected, y, x, spread, least, most, reach):
     x0, x1 = max(0, x - reach), min(width, x + reach + 1)
     cross = 0.0
     square = 1e-6
+    seen = 0.0
     for v in range(y0, y1):
         for u in range(x0, x1):
             for k in range(channels):
-                a = expected[v, u, k]
-                cross += frame[v, u, k] * a
+                f, a = np.float64(frame[v, u, k]), np.float64(expected[v, u, k])
+                cross += f * a
                 square += a * a
+                seen += f * f
     ratio = cross / square
     if not least < ratio < most:
         return False
-    missed = 0.0
-    for v in range(y0, y1):
-        for u in range(x0, x1):
-            for k in range(channels):
-                off = frame[v, u, k] - ratio * expected[v, u, k]
-                missed += off * off
+    missed = seen - ratio * cross  # the squares of f − ratio · a
     return missed < spread * ((y1 - y0) * (x1 - x0) * channels - 1)
 
 
