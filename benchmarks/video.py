@@ -182,11 +182,10 @@ def memory(footage: Path, count: int = 10_000) -> None:
             frame[100:180, (3 * k) % 600 : (3 * k) % 600 + 40] = 30
             yield frame
 
-    marks: dict[int, float] = {}
     for frame in separate(frames()):
-        if frame.number in (200, 1000, count - 1):
-            marks[frame.number] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print({k: f"{v / 1024:.0f} MB" for k, v in marks.items()})
+        if frame.number in (50, 200, 1000, 5000, count - 1):
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            print(f"frame {frame.number:5d}: {most:.0f} MB at most so far", flush=True)
 
 
 def stream() -> None:

@@ -30,7 +30,7 @@ class Separator:
     def __init__(self, first: Array, age: float, tuning: Tuning = TUNING) -> None:
         self.tuning = tuning
         shape = first.shape[1:]
-        self._bands = Bands(shape[0])
+        self._bands = Bands(shape)
         self.scene = Background(first, age, self._bands, tuning)
         self.expected = np.empty(shape, np.float32)
         self.front = Foreground(shape, tuning)
