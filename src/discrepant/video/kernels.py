@@ -219,8 +219,10 @@ def _hidden(
             value = frame[y, x, k] - expected[y, x, k] + U[0, y, x, k] * c[0]
             other[y, x, k] += part * (value - other[y, x, k])
     if rival[y, x] > stand * support[y, x] + 3.0:
-        U[0, y, x] = other[y, x] / c[0]
-        U[1:, y, x] = 0.0
+        for k in range(channels):
+            U[0, y, x, k] = other[y, x, k] / c[0]
+            for j in range(1, len(U)):
+                U[j, y, x, k] = 0.0
         support[y, x] = 1.0
         rival[y, x] = 0.0
 

@@ -241,7 +241,9 @@ def trim(frame, expected, mask, share, out, top, bottom):
     part.
     """
     height, width, channels = frame.shape
-    out[top:bottom] = mask[top:bottom]
+    for y in range(top, bottom):
+        for x in range(width):
+            out[y, x] = mask[y, x]
     for y in range(max(top, 1), min(bottom, height - 1)):
         for x in range(1, width - 1):
             if not mask[y, x] or (
