@@ -53,7 +53,8 @@ ORDER = {
         baselines
     """,
     "video": """
-        kernels model foreground files frames motion stream result example door
+        bands kernels masks model foreground files frames motion stream result example
+        door
     """,
     "experiments": """
         running learning_curves ratio phase beyond comparison regression theorem1
