@@ -51,12 +51,13 @@ class Split(Parts):
     @once
     def probability(self) -> Array:
         """One where S ≠ 0: without noise there is no doubt."""
-        return np.asarray(self.outliers, self.program.rows.dtype)
+        return self.program.rows.like_data(self.outliers)
 
     @property
     def outliers(self) -> Array:
         """Which entries are corrupt."""
-        return np.asarray(self.sparse != 0)
+        wrong: Array = self.sparse != 0
+        return wrong
 
     @property
     def noise(self) -> Array:

@@ -18,14 +18,16 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
 from discrepant.checks import check_mapped, count_threads
 from discrepant.errors import InputError
+from discrepant.foreign import is_foreign
 from discrepant.linalg import Array, row_sizes, some_of
 from discrepant.matrix.sweep import kernels, regression, robust
+from discrepant.matrix.sweep.device.rows import DeviceRows
 from discrepant.matrix.sweep.tiles import Fits, Products, Tally, Tile
 from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, shares_of
 
@@ -41,7 +43,10 @@ WORTH_A_THREAD = 1 << 15
 def open_rows(
     Y: Any, *, n_jobs: int | None = None, memory_limit: int | None = None
 ) -> "Rows":
-    """Return the rows of whatever holds a matrix: today, what NumPy can see."""
+    """Return the rows of whatever holds a matrix: what NumPy can see, or a device."""
+    if is_foreign(Y):
+        away: Any = DeviceRows(Y, n_jobs=n_jobs, memory_limit=memory_limit)
+        return cast(Rows, away)
     return Rows(Y, n_jobs=n_jobs, memory_limit=memory_limit)
 
 
@@ -134,6 +139,10 @@ class Rows:
     def as_given(self, X: Array) -> Array:
         """Turn an array laid out as the data to the caller's orientation."""
         return X.T if self._transposed else X
+
+    def like_data(self, X: Array) -> Array:
+        """Return an array in the type of the data."""
+        return np.asarray(X, self.dtype)
 
     def turn(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Turn factors from the blocks' orientation to the caller's, or back."""
