@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.errors import InputError, InputTypeError
 
 # Libraries whose arrays stay where they are. Those of any other become NumPy's.
 KNOWN = frozenset({"torch", "cupy", "jax", "jaxlib", "array_api_strict"})
@@ -27,7 +27,9 @@ def _libraries(X: Any) -> set[str]:
 
 
 def place_of(X: Any) -> "Place":
-    """Return where a foreign array lies."""
+    """Return where an array lies; one of NumPy lies on the host."""
+    if not is_foreign(X):
+        return HOST
     try:
         from array_api_compat import array_namespace, device
     except ImportError:
@@ -35,7 +37,19 @@ def place_of(X: Any) -> "Place":
             f"A {type(X).__name__} is worked on where it lies by way of "
             "array-api-compat, which is not installed: pip install array-api-compat."
         ) from None
-    return Place(array_namespace(X), device(X))
+    try:
+        return Place(array_namespace(X), device(X))
+    except TypeError:
+        raise InputTypeError(
+            f"A {type(X).__name__} is no dense array; pass one, with NaN for what is "
+            "missing."
+        ) from None
+
+
+def parts_of(number: int, height: int) -> list[slice]:
+    """Return slices that cover so many rows, each of at most a given height."""
+    starts = range(0, number, height)
+    return [slice(start, min(start + height, number)) for start in starts]
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,11 @@ class Place:
 
     xp: Any  # the namespace, as the array API standard has it
     device: Any
+
+    @property
+    def is_numpy(self) -> bool:
+        """Whether arrays are NumPy's."""
+        return self.xp is np
 
     @property
     def on_host(self) -> bool:
@@ -84,6 +103,24 @@ class Place:
         """Return the values of a table (1-D) at places of any shape."""
         xp = self.xp
         return xp.reshape(xp.take(table, xp.reshape(at, (-1,)), axis=0), at.shape)
+
+    def put(self, X: Any, which: np.ndarray, rows: Any) -> Any:
+        """Return X with other rows in the place of some; neither is written to."""
+        at = np.arange(X.shape[0])
+        at[which] = X.shape[0] + np.arange(len(which))
+        joined = self.xp.concat([X, rows], axis=0)
+        return self.xp.take(joined, self.bring(at), axis=0)
+
+    def interpolate(self, z: Any, x: Any, y: Any) -> Any:
+        """Return what a line through points (x, y) says at z ≥ x[0], flat beyond."""
+        xp = self.xp
+        last = x.shape[0] - 1
+        at = xp.reshape(xp.searchsorted(x, xp.reshape(z, (-1,))), z.shape) - 1
+        at = self.clip(at, 0, last - 1)
+        slope = (y[1:] - y[:-1]) / (x[1:] - x[:-1])
+        beyond = xp.minimum(z, x[last]) - self.take(x, at)
+        inside = xp.maximum(beyond, xp.zeros_like(beyond))
+        return self.take(y, at) + inside * self.take(slope, at)
 
     def counts(self, at: Any, number: int) -> Any:
         """Return how often each of the numbers below `number` occurs in `at`."""

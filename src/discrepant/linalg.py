@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from discrepant.foreign import HOST, is_foreign, place_of
+from discrepant.foreign import parts_of, place_of
 
 # The matrix solver still looks for it here.
 
@@ -70,18 +70,18 @@ def row_sizes(Y: Array, entries: int = 256, block: int = 1 << 12) -> Array:
     Some entries are looked at; where they are fewer than eight, the result is zero. Of
     an array on a device only these numbers leave it.
     """
-    place = place_of(Y) if is_foreign(Y) else HOST
-    xp, found = place.xp, np.zeros(len(Y))
-    step = max(Y.shape[1] // entries, 1)
-    for start in range(0, len(Y), block):
-        sizes = xp.abs(Y[start : start + block, ::step])
+    place, (rows, columns) = place_of(Y), Y.shape
+    xp, found = place.xp, np.zeros(rows)
+    step = max(columns // entries, 1)
+    for part in parts_of(rows, block):
+        sizes = xp.abs(Y[part, ::step])
         counted = sizes > 0  # False for NaN
         sizes = xp.sort(xp.where(counted, sizes, xp.inf), axis=1)
         count = xp.sum(xp.astype(counted, xp.int32), axis=1, keepdims=True)
         enough = count >= 8
         quartiles = xp.take_along_axis(sizes, xp.where(enough, count // 4, 0), axis=1)
         quartiles = xp.where(enough, quartiles, 0.0)
-        found[start : start + block] = place.fetch(quartiles[:, 0])
+        found[part] = place.fetch(quartiles[:, 0])
     return found
 
 

@@ -150,6 +150,8 @@ class Rows:
 
     def lies_like(self, other: "Rows") -> bool:
         """Whether both have the same shape, order in memory and type."""
+        if not isinstance(other, Rows):  # but on a device
+            return False
         same = self._Z.shape == other._Z.shape and self.turned == other.turned
         return same and self.dtype == other.dtype
 

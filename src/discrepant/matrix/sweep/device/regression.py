@@ -124,7 +124,7 @@ def _least_squares(
 
     The number is zero where too few are left, or too few that differ.
     """
-    place, _, seen, number, X = rows
+    place, seen, X = rows.place, rows.seen, rows.X
     xp, (r, q) = place.xp, X.shape
     least = place.clip(floor, NOISE * noise, float("inf"))
     pairs = xp.reshape(xp.expand_dims(X, axis=1) * xp.expand_dims(X, axis=0), (-1, q))
@@ -154,9 +154,7 @@ def _least_squares(
         last = xp.where(going, size, last)
         # Where the clean ones fit to rounding there is nothing to follow down.
         far = xp.abs(e)
-        exact = xp.all(
-            (far > limit) | (far < ROUNDED * floor), axis=1, keepdims=True
-        )
+        exact = xp.all((far > limit) | (far < ROUNDED * floor), axis=1, keepdims=True)
         size = rows.size(e, size, least, going & ~exact)
     return c, left, xp.where(failed, xp.zeros_like(clean), clean)
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from discrepant.errors import InputError
-from discrepant.foreign import place_of
+from discrepant.foreign import parts_of, place_of
 from discrepant.linalg import Array, row_sizes, some_of
 from discrepant.matrix.sweep.device import kernels, regression, robust
 from discrepant.matrix.sweep.device.kernels import Cells
@@ -74,10 +74,7 @@ class DeviceRows:
             )
         wanted = HOST_BYTES if self.place.on_host else DEVICE_BYTES
         height = max(wanted // max(self.n * self.dtype.itemsize, 1), LEAST_ROWS)
-        self._parts = [
-            slice(start, min(start + height, self.m))
-            for start in range(0, self.m, height)
-        ]
+        self._parts = parts_of(self.m, height)
         self.lock = threading.RLock()  # held while open
 
     def __enter__(self) -> Self:
@@ -268,8 +265,8 @@ class DeviceRows:
         wanted = HOST_BYTES if place.on_host else DEVICE_BYTES
         height = max(wanted // (8 * max(len(at), r * r, 1)), LEAST_ROWS)
         axis = 1 if self.turned else 0
-        for start in range(0, k, height):
-            some = which[start : start + height]
+        for part in parts_of(k, height):
+            some = which[part]
             if some[-1] - some[0] == len(some) - 1:
                 z = self._slice(self._Y, slice(int(some[0]), int(some[-1]) + 1))
             else:
@@ -281,7 +278,7 @@ class DeviceRows:
             y = xp.astype(y, wide) * weight
             fits = regression.fit_rows(place, y, seen, X, inverse, float(noise))
             for array, values in zip(found, fits, strict=True):
-                array[start : start + height] = place.fetch(values)
+                array[part] = place.fetch(values)
         return found
 
     # -- blocks --------------------------------------------------------------------
