@@ -14,7 +14,7 @@ from discrepant.paper.subspace import coordinates
 
 strict = pytest.importorskip("array_api_strict")
 torch = pytest.importorskip("torch")
-SHAPE, RANK = (90, 50), 3
+SHAPE, RANK = (100, 60), 3
 
 
 def on_strict(Y):
@@ -32,7 +32,7 @@ def made(sigma=0.0, gaps=0.05, seed=60, shape=SHAPE, dtype=np.float64):
     m, n = shape
     L = rng.standard_normal((m, RANK)) @ rng.standard_normal((RANK, n))
     Y = L + sigma * rng.standard_normal(shape)
-    bad = rng.random(shape) < 0.1
+    bad = rng.random(shape) < 0.05
     Y[bad] += rng.uniform(-8, 8, bad.sum())
     Y[rng.random(shape) < gaps] = np.nan
     return Y.astype(dtype)
