@@ -87,7 +87,7 @@ class TestAsOnTheHost:
         here, there = (RobustPCA(random_state=0).fit(data) for data in (Y, X))
         assert there.rank_ == here.rank_ == RANK
         exact = 1e-11 if dtype == np.float64 else 2e-5
-        near = exact if sigma == 0 else 2e-3
+        near = 0.05 * sigma or exact  # passes end at a part of the noise
         for name in ("low_rank_", "sparse_", "residual_", "probability_"):
             part = getattr(there, name)
             assert type(part) is type(X) and part.device == X.device

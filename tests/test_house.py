@@ -26,7 +26,7 @@ ORDER = {
         noise observed sample solve asked caveats linear whole door abroad inputs
         fitted tracking estimator
     """,
-    "matrix.sweep": "kernels robust regression workers tiles device rows",
+    "matrix.sweep": "kernels robust regression workers tiles device rows opening",
     "matrix.sweep.device": "kernels robust regression rows",
     "matrix.noise": """
         kernels bins mixture edge lines model pace fit coordinates split solve

@@ -18,16 +18,14 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
 from discrepant.checks import check_mapped, count_threads
 from discrepant.errors import InputError
-from discrepant.foreign import is_foreign
 from discrepant.linalg import Array, row_sizes, some_of
 from discrepant.matrix.sweep import kernels, regression, robust
-from discrepant.matrix.sweep.device.rows import DeviceRows
 from discrepant.matrix.sweep.tiles import Fits, Products, Tally, Tile
 from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, shares_of
 
@@ -38,16 +36,6 @@ TILE_BYTES = 1 << 20
 # Entries below which another thread costs more than it brings: some 30 µs of work,
 # which is what handing it to a thread takes.
 WORTH_A_THREAD = 1 << 15
-
-
-def open_rows(
-    Y: Any, *, n_jobs: int | None = None, memory_limit: int | None = None
-) -> "Rows":
-    """Return the rows of whatever holds a matrix: what NumPy can see, or a device."""
-    if is_foreign(Y):
-        away: Any = DeviceRows(Y, n_jobs=n_jobs, memory_limit=memory_limit)
-        return cast(Rows, away)
-    return Rows(Y, n_jobs=n_jobs, memory_limit=memory_limit)
 
 
 class Rows:
@@ -140,20 +128,15 @@ class Rows:
         """Turn an array laid out as the data to the caller's orientation."""
         return X.T if self._transposed else X
 
-    def like_data(self, X: Array) -> Array:
-        """Return an array in the type of the data."""
-        return np.asarray(X, self.dtype)
-
     def turn(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Turn factors from the blocks' orientation to the caller's, or back."""
         return (V, U) if self.turned else (U, V)
 
     def lies_like(self, other: "Rows") -> bool:
         """Whether both have the same shape, order in memory and type."""
-        if not isinstance(other, Rows):  # but on a device
+        if not isinstance(other, Rows) or self._Z.shape != other._Z.shape:
             return False
-        same = self._Z.shape == other._Z.shape and self.turned == other.turned
-        return same and self.dtype == other.dtype
+        return self.turned == other.turned and self.dtype == other.dtype
 
     # -- a look at the data --------------------------------------------------------
 

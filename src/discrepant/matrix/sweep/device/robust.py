@@ -22,7 +22,6 @@ class Counted(NamedTuple):
     by_row: list[Any]  # (b,) each
     by_column: list[Any]  # (n,) each
     histogram: Any = None
-    own: Any = None  # (lines, bins): the histograms of rows, or of columns
     written: Any = None  # rows of the first array, as they are to be
 
 
@@ -55,14 +54,14 @@ def robust_step(
     outside = xp.astype(t > OUTSIDE * g, z.dtype)
     some = slice((-row) % int(stride), None, int(stride))
     fine, lines = _histograms(cells, z[some, :], place[some, :], own)
+    by_row, by_column = lines if own == 0 else [], lines if own == 1 else []
     r = _looked_up(cells, table, place) * e
     r2 = r * r
     return Counted(
         L + omega * r,
-        [xp.sum(r2, axis=1), xp.sum(outside, axis=1)],
-        [xp.sum(r2, axis=0), xp.sum(outside, axis=0)],
+        [xp.sum(r2, axis=1), xp.sum(outside, axis=1), *by_row],
+        [xp.sum(r2, axis=0), xp.sum(outside, axis=0), *by_column],
         fine,
-        lines,
     )
 
 
@@ -80,7 +79,7 @@ def left_out(
     """Return z/(8 + z) of each cell as if it had been left out of the fit."""
     u = _left_out(cells, z, L, rows, columns, table, unit)
     fine, lines = _histograms(cells, z, _top(cells, BINS * u), own)
-    return Counted(u, [], [], fine, lines)
+    return Counted(u, lines if own == 0 else [], lines if own == 1 else [], fine)
 
 
 def cell_probability(
@@ -182,18 +181,21 @@ def _looked_up(cells: Cells, table: Any, place: Any) -> Any:
     return take(table, b) + rest * take(slope, b)
 
 
-def _histograms(cells: Cells, z: Any, place: Any, own: float) -> tuple[Any, Any]:
-    """Count cells by bin, all together and by line of the axis `own`, if any."""
+def _histograms(cells: Cells, z: Any, place: Any, own: float) -> tuple[Any, list[Any]]:
+    """Count cells by bin, all together, and by line of the axis `own`, if any.
+
+    The latter are coarser, a list with the counts of each bin.
+    """
     xp, counts, device = cells.xp, cells.place.counts, cells.place.device
     b = xp.astype(place, xp.int32)
     if not cells.complete:  # beyond the last bin, where they are not counted
         b = xp.where(cells.seen(z), b, BINS)
     fine = counts(b, BINS + 1)[:BINS]
     if own < 0:
-        return fine, None
+        return fine, []
     number = z.shape[int(own)]
     line = xp.arange(number, dtype=xp.int32, device=device)
     line = xp.expand_dims(line, axis=1 - int(own))
     at = line * (LINES + 1) + b // COARSE
     lines = xp.reshape(counts(at, number * (LINES + 1)), (number, LINES + 1))
-    return fine, lines[:, :LINES]
+    return fine, list(xp.unstack(xp.astype(lines[:, :LINES], z.dtype), axis=1))

@@ -110,10 +110,6 @@ class DeviceRows:
             return concat([part.T for part in X.parts], axis=1)
         return concat(X.parts, axis=0)
 
-    def like_data(self, X: Any) -> Any:
-        """Return an array in the type of the data."""
-        return self.place.xp.astype(X, self._Y.dtype)
-
     def turn(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Turn factors from the blocks' orientation to the caller's, or back."""
         return (V, U) if self.turned else (U, V)
@@ -179,7 +175,11 @@ class DeviceRows:
         power: bool = False,
     ) -> tuple[Array, Array, Array]:
         """Run a kernel of `device.kernels` over all blocks; as `Rows.sweep`."""
-        run_kernel = getattr(kernels, kernel)
+        xp, wide, run_kernel = (
+            self.place.xp,
+            self.place.widest,
+            getattr(kernels, kernel),
+        )
         numbers = [float(x) for x in scalars]
         tiles = _Products(self, right, left, power)
         factors = None if low_rank is None else [*map(self._narrow, low_rank)]
@@ -191,10 +191,10 @@ class DeviceRows:
             if written is not None:
                 arrays[0].parts[k] = written
             if sums:
-                results.append(self._sums(sums))
+                results.append(xp.stack([xp.astype(x, wide) for x in sums]))
             tiles.add(tile, part)
-        found = np.stack(results) if results else np.zeros((0, 0))
-        return tiles.P, tiles.B, found
+        found = self._host(xp.stack(results)) if results else np.zeros((0, 0))
+        return *tiles.fetched(), found
 
     def tally(
         self,
@@ -210,15 +210,15 @@ class DeviceRows:
         right: Array | None = None,
     ) -> Tally:
         """Run a kernel of `device.robust` over all blocks; as `Rows.tally`."""
-        run_kernel, fetch = getattr(robust, kernel), self.place.fetch
+        run_kernel, xp, wide = getattr(robust, kernel), self.place.xp, self.place.widest
         numbers = [float(x) for x in scalars]
         tiles = _Products(self, right, None, True)
         factors = [*map(self._narrow, low_rank)]
         by_rows, columns = map(self._narrow, sides)
         looked_up = self._narrow(table)
-        by_row = np.zeros((counts[0], self.m))
-        by_column = np.zeros((counts[1], self.n))
-        histogram = np.zeros(bins, np.int64)
+        by_row: list[Any] = []
+        by_column: Any = 0
+        histogram: Any = 0
         for k, part in enumerate(self._parts):
             found = run_kernel(
                 self._cells,
@@ -233,18 +233,19 @@ class DeviceRows:
             )
             if found.written is not None:
                 arrays[0].parts[k] = found.written
-            first, second = len(found.by_row), len(found.by_column)
-            if first:
-                by_row[:first, part] = fetch(self.place.xp.stack(found.by_row))
-                by_column[:second] += fetch(self.place.xp.stack(found.by_column))
+            if counts[0]:
+                by_row.append(xp.stack(found.by_row))
+            if counts[1]:
+                by_column = by_column + xp.astype(xp.stack(found.by_column), wide)
             if found.histogram is not None:
-                histogram += fetch(found.histogram)
-            if found.own is not None and counts[0] > first:
-                by_row[first:, part] = fetch(found.own).T
-            elif found.own is not None:
-                by_column[second:] += fetch(found.own).T
+                histogram = histogram + found.histogram
             tiles.add(found.tile, part)
-        return Tally(tiles.P, tiles.B, by_row, by_column, histogram)
+        return Tally(
+            *tiles.fetched(),
+            self._host(xp.concat(by_row, axis=1)) if by_row else np.zeros((0, self.m)),
+            self._host(by_column) if counts[1] else np.zeros((0, self.n)),
+            np.zeros(0) if found.histogram is None else self.place.fetch(histogram),
+        )
 
     def regress(
         self,
@@ -302,14 +303,12 @@ class DeviceRows:
     def _narrow(self, factor: Array) -> Any:
         return self.place.bring(np.asarray(factor, self.dtype), self._Y.dtype)
 
-    def _sums(self, sums: tuple[Any, ...]) -> Array:
-        xp, wide = self.place.xp, self.place.widest
-        found = self.place.fetch(xp.stack([xp.astype(x, wide) for x in sums]))
-        return found.astype(np.float64)
+    def _host(self, values: Any) -> Array:
+        return self.place.fetch(values).astype(np.float64)
 
 
 class _Products:
-    """P_b = tile · right and B = Σ tileᵀ · left_b, summed up on the host."""
+    """P_b = tile · right and B = Σ tileᵀ · left_b."""
 
     def __init__(
         self, rows: DeviceRows, right: Array | None, left: Array | None, power: bool
@@ -317,17 +316,24 @@ class _Products:
         self.rows, self.power = rows, power
         self.right = None if right is None else rows._narrow(right)
         self.left = None if left is None else rows._narrow(left)
-        width = 0 if right is None else right.shape[1]
-        by = width if power else 0 if left is None else left.shape[1]
-        self.P, self.B = np.zeros((rows.m, width)), np.zeros((rows.n, by))
+        self.P: list[Any] = []
+        self.B: Any = None
 
     def add(self, tile: Any, part: slice) -> None:
-        """Multiply one tile."""
-        fetch = self.rows.place.fetch
+        """Multiply one tile; only the sum of products is kept in the widest type."""
         side = None if self.left is None else self.left[part, :]
         if self.right is not None:
-            P = tile @ self.right
-            self.P[part] = fetch(P)
-            side = P if self.power else side
+            self.P.append(tile @ self.right)
+            side = self.P[-1] if self.power else side
         if side is not None:
-            self.B += fetch(tile.T @ side)
+            place = self.rows.place
+            B = place.xp.astype(tile.T @ side, place.widest)
+            self.B = B if self.B is None else self.B + B
+
+    def fetched(self) -> tuple[Array, Array]:
+        """Return P and B, without columns where they were not asked for."""
+        rows = self.rows
+        P, B = np.zeros((rows.m, 0)), np.zeros((rows.n, 0))
+        if self.P:
+            P = rows._host(rows.place.xp.concat(self.P, axis=0))
+        return P, B if self.B is None else rows._host(self.B)
