@@ -79,7 +79,9 @@ class Place:
 
     def bring(self, values: Any, dtype: Any = None) -> Any:
         """Return an array of NumPy on the device, as a copy."""
-        copy = np.array(values, order="C")
+        single = dtype is not None and dtype == self.xp.float32
+        # As float32 before it goes: there may be no float64 where it goes.
+        copy = np.array(values, np.float32 if single else None, order="C")
         return self.xp.asarray(copy, dtype=dtype, device=self.device)
 
     def fetch(self, values: Any) -> np.ndarray:

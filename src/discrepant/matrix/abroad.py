@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from discrepant.errors import InputError, InputTypeError
-from discrepant.foreign import Place, parts_of, place_of
+from discrepant.foreign import parts_of, place_of
 from discrepant.linalg import Array
 from discrepant.result import Result
 
@@ -44,8 +44,7 @@ def on_device(estimator: Any, X: Any, *, reset: bool) -> Any:
             f"Found array with shape {tuple(X.shape)}; at least one row and one "
             "column are needed."
         )
-    place = place_of(X)
-    values = _floating(place, X, name)
+    values = floating(X)
     try:
         validate_data(estimator, values, reset=reset, skip_check_array=True)
     except ValueError as error:
@@ -53,15 +52,16 @@ def on_device(estimator: Any, X: Any, *, reset: bool) -> Any:
     return values
 
 
-def _floating(place: Place, X: Any, name: str) -> Any:
+def floating(X: Any) -> Any:
     """Return float32 as it is, and other numbers as float64."""
+    place = place_of(X)
     xp = place.xp
     if X.dtype in (xp.float32, xp.float64):
         return X
     half = X.dtype == getattr(xp, "float16", None)
     if not (half or xp.isdtype(X.dtype, ("integral", "bool"))):
         raise InputError(
-            f"A {name} of type {X.dtype} was passed; numbers of float32 or float64 are "
+            f"A {type(X).__name__} of type {X.dtype} was passed; numbers of float32 or float64 are "
             "needed."
         )
     return xp.astype(X, place.widest)

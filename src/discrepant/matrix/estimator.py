@@ -16,7 +16,12 @@ from discrepant.errors import InputError
 from discrepant.foreign import is_foreign
 from discrepant.labels import labels_of
 from discrepant.linalg import Array
-from discrepant.matrix.abroad import coordinates_of, explained_share, placed_with
+from discrepant.matrix.abroad import (
+    coordinates_of,
+    explained_share,
+    floating,
+    placed_with,
+)
 from discrepant.matrix.asked import check_asked
 from discrepant.matrix.caveats import caveats, stored_caveats
 from discrepant.matrix.door import recover
@@ -247,7 +252,7 @@ class RobustPCA(
     def inverse_transform(self, X: Any) -> Any:
         """Return the rows that have the given coordinates; a frame for a frame."""
         V = self._fitted().components
-        C = X if is_foreign(X) else real_array(X)
+        C = floating(X) if is_foreign(X) else real_array(X)
         shape = tuple(C.shape)
         if len(shape) != 2 or shape[1] != self.rank_:
             raise InputError(
