@@ -61,8 +61,8 @@ def floating(X: Any) -> Any:
     half = X.dtype == getattr(xp, "float16", None)
     if not (half or xp.isdtype(X.dtype, ("integral", "bool"))):
         raise InputError(
-            f"A {type(X).__name__} of type {X.dtype} was passed; numbers of float32 or float64 are "
-            "needed."
+            f"A {type(X).__name__} of type {X.dtype} was passed; numbers of float32 "
+            "or float64 are needed."
         )
     return xp.astype(X, place.widest)
 
