@@ -12,8 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors compiled progress checks memory linalg labels result outputs plotting
-        paper matrix table image video experiments app __main__
+        errors compiled progress checks memory foreign linalg labels result outputs
+        plotting paper matrix table image video experiments app __main__
     """,
     "paper": """
         kernels operators sensing observation alpha parameters subspace stopping
@@ -23,10 +23,11 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra extend polish steps dual split integrator
-        noise observed sample solve asked caveats linear whole door inputs fitted
-        tracking estimator
+        noise observed sample solve asked caveats linear whole door abroad inputs
+        fitted tracking estimator
     """,
-    "matrix.sweep": "kernels robust regression workers tiles rows",
+    "matrix.sweep": "kernels robust regression workers tiles device rows opening",
+    "matrix.sweep.device": "kernels robust regression rows",
     "matrix.noise": """
         kernels bins mixture edge lines model pace fit coordinates split solve
     """,
