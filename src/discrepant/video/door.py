@@ -10,7 +10,7 @@ from discrepant.checks import check_flag
 from discrepant.linalg import Array
 from discrepant.memory import check_memory
 from discrepant.progress import Progress, StoppedError, reporting
-from discrepant.video.foreground import probability
+from discrepant.video.foreground import CHANCES
 from discrepant.video.frames import open_frames
 from discrepant.video.model import Place
 from discrepant.video.result import Lazy, Separation
@@ -107,7 +107,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
             if number % 64 == 0:  # for those that do not say how many they are
                 _check_held(flow.name, number, shape)
             masks.append(np.packbits(flow.work.front.mask))
-            beliefs.append(flow.work.front.belief_bytes())
+            beliefs.append(flow.work.front.said.copy())
             places.append(place._replace(away=np.empty(0)))
             plates.take(number, flow.work.scene.U)
             most = max(most, len(place.c))
@@ -127,7 +127,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
         return flow.levels.back(out)
 
     def chance(number: int) -> Array:
-        return probability(beliefs[number] / np.float32(127.5) - 1)
+        return np.asarray(CHANCES[beliefs[number]])
 
     bits = np.unpackbits(np.stack(masks), axis=1, count=shape[0] * shape[1])
     return Separation(
