@@ -63,7 +63,7 @@ ORDER = {
         interrupt summary shown restore clean demo pca reproduce video server options
         speech video_command cli
     """,
-    "app.server": "outcome pictures tables jobs guard site launch command",
+    "app.server": "outcome pictures tables videos jobs guard site launch command",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

@@ -3,6 +3,7 @@
 import io
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PIPE = "-"
+Look = Callable[[Array, Array, Array], None]  # frame, background and mask, in bytes
 TINT = np.array([230, 40, 60], np.float32)  # of what moves, in the side-by-side video
 
 
@@ -77,6 +79,7 @@ def video(
     grey: bool = False,
     overwrite: bool = False,
     progress: bool | Progress | None = False,
+    look: Look | None = None,
 ) -> VideoReport:
     """Tell background from foreground in a video, a folder, a camera or a pipe.
 
@@ -99,6 +102,8 @@ def video(
         Whether results that are there already may be replaced.
     progress : bool or callable
         See `discrepant.progress.reporting`. Told to stop, what is done is written.
+    look : callable, optional
+        Shown each frame, its background and its mask, as they are written.
     """
     pyav()
     source = _source(file, size, grey)
@@ -119,7 +124,9 @@ def video(
             writers = _Writers(scratch, stream, background, masks, open_files)
             try:
                 for frame in stream:
-                    writers.add(shown, frame)
+                    seen = writers.add(shown, frame)
+                    if look is not None:
+                        look(*seen)
                     speed = (frame.number + 1) / (time.perf_counter() - started)
                     done = (frame.number + 1) / max(stream.count or 0, frame.number + 2)
                     if not watch(done, f"{speed:.0f} frames a second"):
@@ -219,8 +226,8 @@ class _Writers:
         self.activity: list[float] = []
         self.rank = 1
 
-    def add(self, shown: _Shown, frame: Frame) -> None:
-        """Write one frame."""
+    def add(self, shown: _Shown, frame: Frame) -> tuple[Array, Array, Array]:
+        """Write one frame; returns it, its background and its mask in bytes."""
         mask, image = frame.foreground, shown.bytes(frame.image)
         ground = shown.bytes(frame.background)
         white = mask.astype(np.uint8) * 255
@@ -233,6 +240,7 @@ class _Writers:
         self.activity.append(float(mask.mean()))
         self.rank = max(self.rank, self._stream.rank)
         self.last = frame.background
+        return image, ground, white
 
 
 def _beside(image: Array, ground: Array, mask: Array) -> Array:

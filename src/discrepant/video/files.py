@@ -18,7 +18,10 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.linalg import Array
+from discrepant.memory import check_memory
 
+VIDEOS = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".mpg", ".mpeg", ".ogv")
+BYTES = 600  # of memory that a pixel takes, as measured on frames of 0.3 to 1.2 MP
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm")
 COLOURLESS = 2  # grey levels between channels: rounding
 RATE = 25.0  # frames a second where nothing says how many
@@ -46,6 +49,9 @@ class VideoFile:
         self.path = path
         with self._opened() as container:
             stream = container.streams.video[0]
+            if isinstance(path, Path):
+                size = stream.width * stream.height
+                check_memory(path, BYTES * size, "scale it to a smaller size")
             self.rate = float(stream.average_rate or stream.guessed_rate or RATE)
             self.count = stream.frames or None
             if self.count is None and container.duration and stream.average_rate:

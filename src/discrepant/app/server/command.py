@@ -24,7 +24,7 @@ def serve(
         bool, typer.Option("--open/--no-open", help="Open a browser.")
     ] = True,
 ) -> None:
-    """Open a page that mends the pictures and tables that are dropped on it.
+    """Open a page that mends the pictures, tables and videos dropped on it.
 
     It runs on this machine and answers to nobody else. Ctrl-C ends it.
 
