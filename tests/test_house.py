@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 ORDER = {
     "": """
         errors compiled progress checks memory linalg labels result outputs plotting
-        paper matrix table image video experiments app __main__
+        showing paper matrix table image video experiments app __main__
     """,
     "paper": """
         kernels operators sensing observation alpha parameters subspace stopping
@@ -36,8 +36,8 @@ ORDER = {
     """,
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
-        rules bends learning judging numbers sheet rewrite result verdict door cleaner
-        view plot svg report
+        rules bends learning judging numbers grids sheet rewrite result verdict door
+        cleaner view plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
     "image.files": "logs picture pillow tiff formats",
@@ -46,7 +46,7 @@ ORDER = {
         detect screen borders tone mark_kernels mark_evidence mark_ridges mark_pieces
         marks patches contexts clusters graphic rounds tile tiles planes
         comb spread ringing compressed outliers standing cosmic motion_kernels motion
-        temporal axes stack denoise front
+        temporal axes stack denoise result grids front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit

@@ -10,14 +10,11 @@ import numpy as np
 
 from discrepant.app.summary import summary_of
 from discrepant.errors import InputError
-from discrepant.linalg import Array
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.outputs import staged, write_json
-from discrepant.plotting import decomposition, thinned
+from discrepant.plotting import decomposition
 from discrepant.result import Certificate
 from discrepant.table.files import read_table
-
-APART = 10.0  # ratio of column sizes from which each has its own scale in the picture
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ def pca(
                 values,
                 model.low_rank_,
                 model.sparse_,
-                by_column=not psd and _differ(model.low_rank_),
+                by_column=False if psd else None,
             )
             picture.savefig(scratch / "picture.png")
         except InputError as error:  # matplotlib is an extra: do without
@@ -183,10 +180,3 @@ def pca(
 def _plain(noise: Any) -> float | tuple[float, ...]:
     """Return one number, or one a column."""
     return float(noise) if np.ndim(noise) == 0 else tuple(map(float, noise))
-
-
-def _differ(low_rank: Array) -> bool:
-    """Tell whether the columns differ so much in size that one scale hides some."""
-    sizes = np.sqrt(np.mean(np.square(thinned(low_rank), dtype=np.float64), axis=0))
-    sizes = sizes[sizes > 0]
-    return bool(len(sizes)) and sizes.max() > APART * sizes.min()

@@ -15,7 +15,7 @@ from discrepant.app.summary import summary_of
 from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.outputs import staged, write_json
-from discrepant.plotting import COLOURS, new_figure, styled
+from discrepant.plotting import draw_activity, new_figure, styled
 from discrepant.progress import Progress, StoppedError, reporting
 from discrepant.video.files import RawFrames, VideoFile, VideoWriter, pyav
 from discrepant.video.frames import Source, open_frames
@@ -270,11 +270,8 @@ def _write_activity(path: Path, activity: Array, rate: float) -> None:
 def activity_plot(activity: Array, rate: float) -> "Figure":
     """Draw how much of the picture is foreground, over time."""
     figure, axes = new_figure(size=(8, 2.6))
-    seconds = np.arange(len(activity)) / rate
-    axes.fill_between(seconds, 100 * activity, color=COLOURS[0], alpha=0.3, lw=0)
-    axes.plot(seconds, 100 * activity, color=COLOURS[0], lw=1)
-    axes.set(xlabel="seconds", ylabel="% of the picture", title="What is in front")
-    axes.set_ylim(bottom=0)
+    draw_activity(axes, np.arange(len(activity)) / rate, activity)
+    axes.set(xlabel="seconds")
     return figure
 
 

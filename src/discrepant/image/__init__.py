@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discrepant.image.network.corruption import Corruption
     from discrepant.image.network.fit import ImageRecovery, recover_image
     from discrepant.image.network.prior import NetworkPrior, Settings
-    from discrepant.image.restore.front import Restoration
+    from discrepant.image.restore.result import Restoration
 
 __all__ = [
     "Corruption",
@@ -43,7 +43,7 @@ _MODULES = {  # the same names as above, each with the module that holds it
     "ImageRecovery": "network.fit",
     "Network": "network.architecture",
     "NetworkPrior": "network.prior",
-    "Restoration": "restore.front",
+    "Restoration": "restore.result",
     "Settings": "network.prior",
     "adaptive_median": "filters",
     "dip": "network.baselines",

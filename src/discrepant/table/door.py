@@ -38,10 +38,11 @@ def clean(
 
     Parameters
     ----------
-    table : DataFrame, array, list of lists or polars DataFrame
+    table : DataFrame, array, list of lists, polars DataFrame or xarray
         Columns of numbers and booleans are judged. Text, dates, durations, categories,
         identifiers and constants are carried through untouched. Text that holds numbers
-        ("12,5", "n/a") is read. NaN, None and NA are missing.
+        ("12,5", "n/a") is read. NaN, None and NA are missing. The variables of a
+        Dataset are columns, and the points of the grid that they share rows.
     fdr : float
         Share of the flags that may be false, by the model's own odds. Real rows are
         never quite what a model takes them for: at 0.01, some 5 flags in 100 fell on
