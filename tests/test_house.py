@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors compiled progress checks memory linalg labels result outputs plotting
+        errors progress compiled checks memory linalg labels result outputs plotting
         showing paper matrix table image video experiments app __main__
     """,
     "paper": """

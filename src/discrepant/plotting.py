@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.errors import needs
 from discrepant.linalg import Array
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Draw = TypeVar("Draw", bound=Callable[..., Any])
 def require_matplotlib() -> None:
     """Say that matplotlib is missing, where pictures will be drawn."""
     if find_spec("matplotlib") is None:
-        raise InputError("Pictures need matplotlib: pip install 'discrepant[plot]'.")
+        raise needs("Pictures need matplotlib", "plot")
 
 
 def styled(draw: Draw) -> Draw:

@@ -13,6 +13,7 @@ from discrepant.errors import InputError
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.outputs import staged, write_json
 from discrepant.plotting import decomposition
+from discrepant.progress import Progress
 from discrepant.result import Certificate
 from discrepant.table.files import read_table
 
@@ -96,7 +97,7 @@ def pca(
     memory_limit: int | None = None,
     seed: int = 0,
     overwrite: bool = False,
-    progress: bool = False,
+    progress: bool | Progress | None = False,
 ) -> PCAReport:
     """Split the table of a file and write the parts, a summary and a picture.
 
@@ -113,8 +114,8 @@ def pca(
         The same seed gives the same result.
     overwrite : bool
         Whether results that are there already may be replaced.
-    progress : bool
-        Show a bar.
+    progress : bool or callable
+        See `discrepant.progress.reporting`. Told to stop, the best so far is written.
     """
     model = RobustPCA(
         solver,
@@ -126,7 +127,7 @@ def pca(
         tol=tol,
         memory_limit=memory_limit,
         random_state=seed,
-        verbose=progress,
+        verbose=progress or False,
     )
     table = read_table(file, header=header, index=index, key=key, decimal=decimal)
     values = table.values

@@ -129,7 +129,9 @@ def video(
                         look(*seen)
                     speed = (frame.number + 1) / (time.perf_counter() - started)
                     done = (frame.number + 1) / max(stream.count or 0, frame.number + 2)
-                    if not watch(done, f"{speed:.0f} frames a second"):
+                    if not watch(
+                        done, f"frame {frame.number + 1}, {speed:.0f} a second"
+                    ):
                         break
             except OSError as error:
                 raise _full(error, output) from None

@@ -8,7 +8,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from discrepant.errors import InputError
+from discrepant.errors import needs
 
 if TYPE_CHECKING:
     from discrepant.image.filters import adaptive_median, inpaint_extremes, median
@@ -62,9 +62,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "skimage"):
             raise
-        raise InputError(
-            "Images need PyTorch and scikit-image: pip install 'discrepant[image]'."
-        ) from None
+        raise needs("Images need PyTorch and scikit-image", "image") from None
 
 
 def __dir__() -> list[str]:

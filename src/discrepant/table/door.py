@@ -55,8 +55,9 @@ def clean(
     random_state : int, Generator or None
         Draws the rows that are learnt from, where they are more than 3000.
     progress : bool or callable, optional
-        True shows a bar; a callable is told ``(share done, note)``, and stops the work
-        if it returns False.
+        True shows a bar; a callable is told ``(share done, note)``, and ends the work
+        with the rows that were judged so far if it returns False. Where none was,
+        `discrepant.progress.StoppedError` is raised.
 
     Returns
     -------

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.errors import InputError, needs
 from discrepant.linalg import Array
 from discrepant.memory import check_memory
 
@@ -33,9 +33,7 @@ def pyav() -> Any:
     try:
         return import_module("av")
     except ImportError:
-        raise InputError(
-            "Video files need PyAV: pip install 'discrepant[video]'."
-        ) from None
+        raise needs("Video files need PyAV", "video") from None
 
 
 class VideoFile:

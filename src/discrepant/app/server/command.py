@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from discrepant.errors import InputError
+from discrepant.errors import needs
 
 
 def serve(
@@ -35,9 +35,7 @@ def serve(
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("starlette", "uvicorn", "anyio"):
             raise
-        raise InputError(
-            "The page needs Starlette and uvicorn: pip install 'discrepant[web]'."
-        ) from None
+        raise needs("The page needs Starlette and uvicorn", "web") from None
     run(
         host=host,
         port=port,
