@@ -21,6 +21,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from record import recorded
 from video_hand import hand_scene
 from video_scenes import (
     KINDS,
@@ -229,4 +230,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)
