@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from discrepant.app.server.outcome import Outcome, Show, Upload
+from discrepant.app.server.pictures import replace_shown
 from discrepant.app.video import video
 from discrepant.errors import InputError
-from discrepant.image.files.formats import write
-from discrepant.image.files.picture import Picture
 from discrepant.linalg import Array
 from discrepant.progress import Report
 from discrepant.video.files import VideoFile
@@ -81,7 +80,7 @@ class _Look:
         if time.monotonic() < self._next:
             return
         for name, image in zip(SHOWN, pictures, strict=True):
-            _replace(self._folder / f"{name}.png", image)
+            replace_shown(self._folder / f"{name}.png", image)
         self._show({name: f"{name}.png" for name in SHOWN})
         self._next = time.monotonic() + PAUSE
 
@@ -91,13 +90,6 @@ def _too_long(name: str) -> InputError:
         f"{name} has more than {FRAMES:,} frames, which is what this page takes at "
         "most; on the command line there is no limit."
     )
-
-
-def _replace(path: Path, image: Array) -> None:
-    """Write a picture in the place of the last one, which may be on its way out."""
-    fresh = path.with_name(f"fresh-{path.name}")
-    write(fresh, Picture(image, (), 2 if image.ndim == 3 else None, "NPY"), image)
-    fresh.replace(path)
 
 
 def _headline(active: int, frames: int) -> str:
