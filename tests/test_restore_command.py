@@ -64,13 +64,12 @@ def test_plans_are_checked_first(tmp_path):
     files.append(tmp_path / "a-png-mask.png")
     with pytest.raises(InputError, match="called a-png-mask"):
         plan(files, out, Options(mask=True))
-    with pytest.raises(InputError, match="called a-side-by-side"):
-        plan(files, out, Options(beside=True))
     with pytest.raises(InputError, match="called a-mask"):
         plan([files[0], tmp_path / "a-mask.png"], out, Options(mask=True))
     for limit in (0, -5, float("nan")):
         with pytest.raises(InputError, match="positive"):
             Options(time_limit=limit)
+
 
 
 @pytest.mark.parametrize(
