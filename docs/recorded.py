@@ -36,7 +36,7 @@ def _shown(record):
     ]
     for heads, rows in groupby(record["rows"], key=lambda row: tuple(row)):
         if heads == ("",):
-            parts += ["```", *(row[""] for row in rows), "```\n"]
+            parts.append("".join(f"{row[''].lstrip('# ')}\n\n" for row in rows))
             continue
         parts.append(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
         parts += [f"| {' | '.join(row.values())} |" for row in rows]
