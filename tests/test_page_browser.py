@@ -116,6 +116,15 @@ def saved(page, link):
     return Path(download.value.path())
 
 
+def until(page, true):
+    """Wait in steps: the page forbids what Playwright's own waiting is made of."""
+    for _ in range(PATIENCE // 100):
+        if page.evaluate(true):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"never: {true}")
+
+
 def test_a_picture_is_healed_compared_and_marked_again(page, picture):
     from PIL import Image
 
@@ -182,12 +191,12 @@ def test_a_video_is_watched_and_played(page, tmp_path):
     assert "Something is in front" in page.locator(".state").inner_text()
     assert page.locator(".now").is_hidden()
     size = "[...document.querySelectorAll('video')].map((v) => v.videoWidth)"
-    page.wait_for_function("document.querySelector('.masks').readyState >= 2")
-    page.wait_for_function("document.querySelector('.beside').readyState >= 2")
+    until(page, "document.querySelector('.masks').readyState >= 2")
+    until(page, "document.querySelector('.beside').readyState >= 2")
     assert page.evaluate(size) == [192, 64]
     assert page.evaluate("document.querySelector('.behind').naturalWidth") == 64
     page.locator(".activity svg").click()  # in the middle of four seconds
-    page.wait_for_function("document.querySelector('.masks').currentTime > 1.5")
+    until(page, "document.querySelector('.masks').currentTime > 1.5")
     assert page.locator(".unplayed").is_hidden()
     page.locator(".same summary").click()
     assert "discrepant video street.mp4" in page.locator(".command").inner_text()

@@ -71,7 +71,6 @@ def test_plans_are_checked_first(tmp_path):
             Options(time_limit=limit)
 
 
-
 @pytest.mark.parametrize(
     ("shape", "bad", "expected"),
     [
