@@ -186,7 +186,7 @@ def test_flags_of_a_table_are_sorted_and_rejected(page, table):
 def test_a_video_is_watched_and_played(page, tmp_path):
     send(page, street(tmp_path / "street.mp4", 1))
     page.locator(".now .front[src]").wait_for()
-    page.evaluate("document.querySelector('.now .front').decode()")
+    until(page, "document.querySelector('.now .front').naturalWidth === 64")
     done(page)
     assert "Something is in front" in page.locator(".state").inner_text()
     assert page.locator(".now").is_hidden()
@@ -194,7 +194,7 @@ def test_a_video_is_watched_and_played(page, tmp_path):
     until(page, "document.querySelector('.masks').readyState >= 2")
     until(page, "document.querySelector('.beside').readyState >= 2")
     assert page.evaluate(size) == [192, 64]
-    assert page.evaluate("document.querySelector('.behind').naturalWidth") == 64
+    until(page, "document.querySelector('.behind').naturalWidth === 64")
     page.locator(".activity svg").click()  # in the middle of four seconds
     until(page, "document.querySelector('.masks').currentTime > 1.5")
     assert page.locator(".unplayed").is_hidden()
