@@ -82,6 +82,27 @@ def test_a_result_shows_itself(name):
     assert figure.axes
 
 
+@pytest.mark.parametrize(
+    ("shape", "drawn"),
+    [
+        ((40, 50), (40, 50)),
+        ((40, 50, 2), (40, 50)),
+        ((40, 50, 4), (40, 50, 3)),
+        ((6, 40, 50), (40, 50)),
+        ((6, 40, 50, 3), (40, 50, 3)),
+    ],
+)
+def test_a_picture_of_any_shape_is_drawn(shape, drawn):
+    from discrepant.image import Restoration
+    from discrepant.result import History
+
+    image, mask = np.zeros(shape, np.float32), np.zeros(shape, bool)
+    found = Restoration(image, image, mask, image, mask, History())
+    shown = found._pictures()
+    assert shown["before"].shape == shown["after"].shape == drawn
+    assert shown["judged corrupted"].shape == drawn[:2]
+
+
 def test_an_estimator_says_what_it_found_above_its_parameters():
     html = result("estimator")._repr_mimebundle_()["text/html"]
     assert "of rank 2" in html

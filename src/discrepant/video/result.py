@@ -81,19 +81,23 @@ class Separation(Shown):
 
     def plot(self) -> "Figure":
         """Draw background and foreground of the busiest frame, and the activity."""
+        number, ground, front = self._busiest()
+        return separated(ground, front, number, self.activity)
+
+    def _busiest(self) -> tuple[int, Array, Array]:
+        """Return the busiest frame's number, its background and its mask in bytes."""
         number = int(self.activity.argmax())
         ground = in_bytes(self.background[number])
-        return separated(ground, self.foreground[number], number, self.activity)
+        if ground.ndim == 3:
+            ground = ground[..., :3] if ground.shape[2] >= 3 else ground[..., 0]
+        return number, ground, in_bytes(self.foreground[number])
 
     def _notes(self) -> tuple[str, ...]:
         return self.notes
 
     def _pictures(self) -> dict[str, Array]:
-        number = int(self.activity.argmax())
-        return {
-            f"background of frame {number}": in_bytes(self.background[number]),
-            "in front": in_bytes(self.foreground[number]),
-        }
+        number, ground, front = self._busiest()
+        return {f"background of frame {number}": ground, "in front": front}
 
     def __str__(self) -> str:
         frames, rows, columns = self.foreground.shape

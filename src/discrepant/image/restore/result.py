@@ -1,10 +1,11 @@
 """What `restore` hands back: the image, what was taken out of it, and how surely."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discrepant.image.arrays import MOST_CHANNELS
 from discrepant.linalg import Array
 from discrepant.plotting import pictures
 from discrepant.result import History
@@ -76,14 +77,16 @@ class Restoration(Shown):
     def _worst(self) -> tuple[Array, Array, Array]:
         """Return the picture with the most corruption, before and after, and its mask.
 
-        Three channels stand last and make a picture in colour; else it is one plane.
+        Three channels that stand last make a picture in colour; else it is one plane.
         """
         after, taken, mask = map(np.asarray, (self.image, self.corruption, self.mask))
-        colours = after.ndim > 2 and after.shape[-1] in (3, 4)
-        within = after.shape[-3:] if colours else after.shape[-2:]
+        channels = after.shape[-1] if after.ndim > 2 else MOST_CHANNELS + 1
+        within = after.shape[-3:] if channels <= MOST_CHANNELS else after.shape[-2:]
         after, taken, mask = (a.reshape(-1, *within) for a in (after, taken, mask))
         place = int(mask.reshape(len(mask), -1).sum(axis=1).argmax())
-        part = (place, ..., slice(3)) if colours else (place,)
+        part: tuple[Any, ...] = (place,)
+        if channels <= MOST_CHANNELS:
+            part = (place, ..., slice(3) if channels in (3, 4) else 0)
         return (after[part] + taken[part]).astype(after.dtype), after[part], mask[part]
 
     def __str__(self) -> str:
