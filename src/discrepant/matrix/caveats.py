@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from discrepant.foreign import place_of
 from discrepant.linalg import COMPARABLE, Array, row_sizes, some_of
 from discrepant.result import Result
 
@@ -82,7 +83,7 @@ def stored_caveats(found: Any) -> Iterator[tuple[str, type[Warning]]]:
 def _missed_share(Y: Array, found: Result) -> float:
     """Return the share of some entries that the low-rank part misses by a good part."""
     rows, columns = some_of(Y.shape)
-    some = Y[rows, columns]
+    some = place_of(Y).fetch(Y[rows, columns])
     seen = ~np.isnan(some)
     usual = float(np.median(np.abs(some[seen]))) if seen.any() else 0.0
     if not usual:

@@ -13,8 +13,15 @@ from sklearn.base import (
 
 from discrepant.checks import real_array
 from discrepant.errors import InputError
+from discrepant.foreign import is_foreign
 from discrepant.labels import labels_of
 from discrepant.linalg import Array
+from discrepant.matrix.abroad import (
+    coordinates_of,
+    explained_share,
+    floating,
+    placed_with,
+)
 from discrepant.matrix.asked import check_asked
 from discrepant.matrix.caveats import caveats, stored_caveats
 from discrepant.matrix.door import recover
@@ -221,9 +228,11 @@ class RobustPCA(
         for message, kind in told:
             warnings.warn(message, kind, stacklevel=2)
         self._keep(found, labels_of(X))
+        if is_foreign(Y):
+            self._put_where(Y)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Return the coordinates of rows in the learned subspace.
 
         The rows may be corrupted and incomplete themselves: the coordinates minimise
@@ -233,6 +242,8 @@ class RobustPCA(
         """
         self._fitted()
         rows = validated(self, X, reset=False)
+        if is_foreign(rows):
+            return coordinates_of(self._fitted(), rows)
         if not issparse(rows) and np.isinf(rows).any():
             raise InputError(
                 "Input X contains infinity; replace it by NaN to mark it as missing."
@@ -241,13 +252,16 @@ class RobustPCA(
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the rows that have the given coordinates; a frame for a frame."""
-        self._fitted()
-        C = real_array(X)
-        if C.ndim != 2 or C.shape[1] != self.rank_:
+        V = self._fitted().components
+        C = floating(X) if is_foreign(X) else real_array(X)
+        shape = tuple(C.shape)
+        if len(shape) != 2 or shape[1] != self.rank_:
             raise InputError(
-                f"Coordinates of shape (rows, {self.rank_}) are needed, got {C.shape}."
+                f"Coordinates of shape (rows, {self.rank_}) are needed, got {shape}."
             )
-        rows = (C @ self.components_).astype(C.dtype)
+        if is_foreign(C):
+            return C @ placed_with(C, V)
+        rows = (C @ V).astype(C.dtype)
         labels = labels_of(X)
         if labels is None:
             return rows
@@ -260,15 +274,17 @@ class RobustPCA(
         Sums are over observed entries. One is perfect; gross corruption of the rows
         themselves lowers it by its size, not by its square.
         """
-        C = self.transform(X)
+        C, V = self.transform(X), self._fitted().components
         rows = validated(self, X, reset=False)
+        if is_foreign(rows):
+            return explained_share(rows, C, V)
         if issparse(rows):
             raise InputError("score needs an array; mark what is missing by NaN.")
         top = float(np.nanmax(np.abs(rows), initial=0.0))
         if not top:
             return 1.0
         near = rows / top  # no sum overflows
-        expected = (np.asarray(C) / top) @ self.components_
+        expected = (np.asarray(C) / top) @ V
         return 1 - float(np.nansum(np.abs(near - expected)) / np.nansum(np.abs(near)))
 
     def _rules(self) -> tuple[Residual, Steps]:
