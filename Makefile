@@ -17,7 +17,7 @@ test: .venv/dev.stamp
 check: .venv/dev.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-slow: .venv/dev.stamp
+test-slow: .venv/dev.stamp docs
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python -m pytest -m law --hypothesis-profile=long -n 2 --dist worksteal
 
@@ -26,6 +26,7 @@ fuzz: .venv/dev.stamp
 
 docs: .venv/docs.stamp
 	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/links.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 lint: .venv/dev.stamp
@@ -59,5 +60,5 @@ format: .venv/dev.stamp
 	@touch $@
 
 clean:
-	rm -rf .venv demo build dist docs/_build docs/api docs/gallery .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv demo build dist docs/_build docs/api docs/gallery docs/recorded.md docs/recorded.png .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

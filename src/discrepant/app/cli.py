@@ -29,7 +29,7 @@ from discrepant.app.options import (
     TimeLimit,
 )
 from discrepant.app.server.command import serve
-from discrepant.app.speech import complain, on_terminal, run_command
+from discrepant.app.speech import complain, on_terminal, run_command, say
 from discrepant.app.video_command import video
 from discrepant.checks import check_number
 from discrepant.errors import InputError
@@ -37,7 +37,6 @@ from discrepant.errors import InputError
 app = typer.Typer(
     help="Recover matrices, tables and images from grossly corrupted data.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -108,14 +107,16 @@ def clean(
 
     Text, dates and identifiers are carried through, and cells that are not flagged
     stay as they are, sign for sign. Writes `cleaned` in the format of the file,
-    `flagged.csv`, `report.html`, `cells.png` and `summary.json`.
+    `flagged.csv`, `report.html`, `cells.png` and `summary.json`. Ctrl-C writes the rows
+    that were judged.
 
     Examples: `discrepant clean table.csv -o out`,
     `discrepant clean table.xlsx --drop id,price --fill -o out`
     """
-    try:
-        from discrepant.app.clean import clean_file
+    from discrepant.app.clean import clean_file
+    from discrepant.app.interrupt import interruptible
 
+    with interruptible(on_terminal(), "Cleaning", complain) as progress:
         report = clean_file(
             file,
             output,
@@ -130,11 +131,8 @@ def clean(
             sheet=sheet,
             seed=seed,
             overwrite=overwrite,
-            progress=on_terminal(),
+            progress=progress,
         )
-    except KeyboardInterrupt:
-        complain("interrupted; nothing was written.")
-        raise typer.Exit(130) from None
     for caveat in report.caveats:
         complain(caveat)
     if report.no_picture:
@@ -186,31 +184,34 @@ def pca(
     """Split a table into its low-rank part and its gross corruption.
 
     Empty cells and NaN are missing entries. Writes `low_rank` and `sparse` in the
-    format of the file, with its labels, and `summary.json` and `picture.png`.
+    format of the file, with its labels, and `summary.json` and `picture.png`. Ctrl-C
+    writes the best so far.
 
     Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`
     """
+    from discrepant.app.interrupt import interruptible
     from discrepant.app.pca import pca as run
 
-    report = run(
-        file,
-        output,
-        alpha=_number_or("alpha", alpha, "auto"),
-        noise=_number_or("noise", noise, "auto", "column"),
-        fdr=fdr,
-        max_iter=max_iter,
-        tol=tol,
-        psd=psd,
-        solver=solver.value,
-        header=header,
-        index=index,
-        key=key,
-        decimal=decimal,
-        memory_limit=_bytes(memory),
-        seed=seed,
-        overwrite=overwrite,
-        progress=on_terminal(),
-    )
+    with interruptible(on_terminal(), "Fitting", complain) as progress:
+        report = run(
+            file,
+            output,
+            alpha=_number_or("alpha", alpha, "auto"),
+            noise=_number_or("noise", noise, "auto", "column"),
+            fdr=fdr,
+            max_iter=max_iter,
+            tol=tol,
+            psd=psd,
+            solver=solver.value,
+            header=header,
+            index=index,
+            key=key,
+            decimal=decimal,
+            memory_limit=_bytes(memory),
+            seed=seed,
+            overwrite=overwrite,
+            progress=progress,
+        )
     for warning in report.warnings:
         complain(warning)
     if report.no_picture:
@@ -280,7 +281,7 @@ def restore(
     )
     jobs = plan(files, output, options)
     with interruptible(on_terminal(), "Restoring", complain) as progress:
-        report = restore_files(jobs, options, progress=progress, tell=typer.echo)
+        report = restore_files(jobs, options, progress=progress, tell=say)
     if len(jobs) == 1 and report.failures:
         raise InputError(next(iter(report.failures.values())))
     if report.failures:

@@ -38,10 +38,11 @@ def clean(
 
     Parameters
     ----------
-    table : DataFrame, array, list of lists or polars DataFrame
+    table : DataFrame, array, list of lists, polars DataFrame or xarray
         Columns of numbers and booleans are judged. Text, dates, durations, categories,
         identifiers and constants are carried through untouched. Text that holds numbers
-        ("12,5", "n/a") is read. NaN, None and NA are missing.
+        ("12,5", "n/a") is read. NaN, None and NA are missing. The variables of a
+        Dataset are columns, and the points of the grid that they share rows.
     fdr : float
         Share of the flags that may be false, by the model's own odds. Real rows are
         never quite what a model takes them for: at 0.01, some 5 flags in 100 fell on
@@ -54,8 +55,9 @@ def clean(
     random_state : int, Generator or None
         Draws the rows that are learnt from, where they are more than 3000.
     progress : bool or callable, optional
-        True shows a bar; a callable is told ``(share done, note)``, and stops the work
-        if it returns False.
+        True shows a bar; a callable is told ``(share done, note)``, and ends the work
+        with the rows that were judged so far if it returns False. Where none was,
+        `discrepant.progress.StoppedError` is raised.
 
     Returns
     -------

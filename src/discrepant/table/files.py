@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from discrepant.checks import reason_of
-from discrepant.errors import InputError
+from discrepant.errors import InputError, needs
 from discrepant.linalg import Array
 from discrepant.memory import check_honest, check_memory
 from discrepant.progress import StoppedError
@@ -212,9 +212,7 @@ def read_parquet(path: Path) -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise InputError(
-            "Reading Parquet needs pyarrow: pip install 'discrepant[parquet]'."
-        ) from None
+        raise needs("Reading Parquet needs pyarrow", "parquet") from None
     try:
         declared = pyarrow.parquet.read_metadata(path)
         cells = declared.num_rows * declared.num_columns

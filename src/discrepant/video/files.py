@@ -16,10 +16,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.errors import InputError, needs
 from discrepant.linalg import Array
 from discrepant.memory import available_memory, check_memory
 
+VIDEOS = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".mpg", ".mpeg", ".ogv")
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm")
 COLOURLESS = 2  # grey levels between channels: rounding
 RATE = 25.0  # frames a second where nothing says how many
@@ -35,9 +36,7 @@ def pyav() -> Any:
     try:
         return import_module("av")
     except ImportError:
-        raise InputError(
-            "Video files need PyAV: pip install 'discrepant[video]'."
-        ) from None
+        raise needs("Video files need PyAV", "video") from None
 
 
 class VideoFile:
