@@ -135,6 +135,13 @@ def test_zingers_do_not_crush_the_scale():
     assert psnr(result.image, truth) > 38
 
 
+def test_a_black_ground_is_not_taken_for_corruption():
+    truth = data.astronaut()[200:400, 300:500]  # an arm before a dark shuttle
+    assert (truth < 4).mean() > 0.3
+    found = restore(spoil(truth, "random", 0.5), quality="fast")
+    assert psnr(found.image, truth) > 30  # 12.6 where black was held to be corrupted
+
+
 def test_dark_first_row_is_not_taken_for_corruption():
     framed = CAT.copy()
     framed[0] //= 16

@@ -54,6 +54,11 @@ class Tuning:
         A peak stands above ``peak_ratio`` times the usual plus ``peak_offset``.
     peak_share : float
         And it holds this share of all values, about its even share of 1/256.
+    block : int
+        Rows and columns of the blocks in which a value that stands out is counted:
+    everywhere : float
+        its share in a block of the poorest quarter over its share of the image, at
+        least. Corruption falls everywhere; a black ground is black in its own place.
     rounds : int
         How often odds and probabilities follow from one another before the next
         prediction is made.
@@ -70,6 +75,8 @@ class Tuning:
     peak_ratio: float = 4.0
     peak_offset: float = 1.0
     peak_share: float = 0.004
+    block: int = 32
+    everywhere: float = 0.3
     rounds: int = 3
 
 
@@ -136,7 +143,8 @@ class Judge:
         self._bin = _binned(y)
         self._counts = np.bincount(self._bin.ravel(), counted.ravel(), BINS)
         common = self._counts * BINS / max(self._counts.sum(), 1)
-        peak = _peaks(common)
+        self._everywhere: dict[int, bool] = {}
+        peak = self._standing_out(common)
         self._few = common[~peak].sum() < TUNING.few_share * common.sum()
         if belief is None:
             suspect = np.minimum(common, TUNING.sharpest)
@@ -152,6 +160,15 @@ class Judge:
             constant, random = blank_lines(self._y, self.known, axis)
             found.append(without_border(constant) | random)
         return found
+
+    def _standing_out(self, density: Array) -> Array:
+        """Return which bins of a density stand out, of values that are everywhere."""
+        peak = _peaks(density)
+        for number in np.nonzero(peak)[0]:
+            if number not in self._everywhere:
+                self._everywhere[number] = _everywhere(self._bin == number)
+            peak[number] = self._everywhere[number]
+        return peak
 
     def clean_odds(self) -> Array:
         """Return the clean-to-corrupt odds of each value, but for its likelihood."""
@@ -237,7 +254,7 @@ class Judge:
         share = counts.sum() / total
         share = float(np.clip(share, TUNING.least_share, TUNING.most_share))
         among_wrong = counts * BINS / max(float(counts.sum()), 1e-9)
-        peak = _peaks(among_wrong) & ~self._few
+        peak = self._standing_out(among_wrong) & ~self._few
         flat = max(float(among_wrong[~peak].sum()) / BINS, TUNING.flattest)
         # A value that is common among clean ones too is no hint of corruption.
         seen = self._counts + TUNING.pseudo_counts
@@ -250,6 +267,17 @@ def _binned(y: Array) -> Array:
     """Return which bin each value lies in."""
     bins: Array = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
     return bins
+
+
+def _everywhere(where: Array) -> bool:
+    """Return whether what is in some places is in all parts of the image."""
+    n = TUNING.block
+    rows, columns = (m // n * n for m in where.shape[:2])
+    if not rows or not columns:
+        return True
+    inner = where[:rows, :columns].reshape(rows // n, n, columns // n, -1)
+    shares = inner.mean(axis=(1, 3))
+    return bool(np.quantile(shares, 0.25) >= TUNING.everywhere * where.mean())
 
 
 def _peaks(density: Array) -> Array:
