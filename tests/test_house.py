@@ -23,10 +23,12 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra extend polish steps dual split integrator
-        noise observed sample solve asked caveats linear whole door inputs fitted
+        noise observed sample solve asked caveats linear whole door inputs fitted lazy
         tracking estimator
     """,
-    "matrix.sweep": "kernels robust regression workers tiles rows",
+    "matrix.sweep": """
+        kernels robust regression workers tiles rows blocks cluster lazy
+    """,
     "matrix.noise": """
         kernels bins mixture edge lines model pace fit coordinates split solve
     """,

@@ -14,10 +14,16 @@ NARROW = 10  # lines below which a cell's own noise passes for signal
 MISSED = 0.3  # share of the usual size by which an entry that is missed is missed
 
 
-def caveats(Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
-    """Yield sentences, each with the kind of warning that it is."""
+def caveats(
+    Y: Any, found: Result, seen: tuple[Array, Array] | None = None
+) -> Iterator[tuple[str, type[Warning]]]:
+    """Yield sentences, each with the kind of warning that it is.
+
+    Where Y is no array in memory, `seen` holds the sizes of its columns and some of its
+    entries (`linalg.some_of`).
+    """
     noisy = bool(found.noise.any())
-    sizes = row_sizes(Y.T, entries=64)
+    sizes, some = seen or (row_sizes(Y.T, entries=64), Y[some_of(Y.shape)])
     sizes = sizes[sizes > 0]
     if sizes.size and sizes.max() > COMPARABLE * sizes.min() and not noisy:
         yield (
@@ -26,7 +32,7 @@ def caveats(Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
             "or small ones lost beside them; bring them to one unit first.",
             UserWarning,
         )
-    missed = _missed_share(Y, found)
+    missed = _missed_share(some, found, some_of(Y.shape))
     if missed > 0.5 and found.status.converged and not noisy:
         yield (
             f"{missed:.0%} of the entries are taken for corrupt, by a good "
@@ -79,13 +85,11 @@ def stored_caveats(found: Any) -> Iterator[tuple[str, type[Warning]]]:
         yield f"The fit {found.status}. Raise max_iter.", ConvergenceWarning
 
 
-def _missed_share(Y: Array, found: Result) -> float:
+def _missed_share(some: Array, found: Result, at: tuple[slice, ...]) -> float:
     """Return the share of some entries that the low-rank part misses by a good part."""
-    rows, columns = some_of(Y.shape)
-    some = Y[rows, columns]
     seen = ~np.isnan(some)
     usual = float(np.median(np.abs(some[seen]))) if seen.any() else 0.0
     if not usual:
         return 0.0
-    missed = np.abs(some - found.block(rows, columns))[seen]
+    missed = np.abs(some - found.block(*at))[seen]
     return float(np.mean(missed > MISSED * usual))

@@ -19,7 +19,7 @@ from discrepant.matrix.asked import check_asked
 from discrepant.matrix.caveats import caveats, stored_caveats
 from discrepant.matrix.door import recover
 from discrepant.matrix.fitted import FittedParts
-from discrepant.matrix.inputs import validated
+from discrepant.matrix.inputs import is_dask, validated
 from discrepant.matrix.tracking import Tracking
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.progress import reporting
@@ -207,8 +207,10 @@ class RobustPCA(
         check_asked(self)
         before = getattr(self, "_found", None) if self.warm_start else None
         self._forget()  # an interrupted fit leaves nothing behind
-        Y = validated(self, X, reset=True)
         rules = self._rules()
+        if is_dask(X):
+            return self._lazily(X, rules, before)
+        Y = validated(self, X, reset=True)
         if self.missing == "unstored":
             found = self._stored(Y, rules)
             told = stored_caveats(found)
@@ -231,6 +233,8 @@ class RobustPCA(
         likely they are clean.
         """
         self._fitted()
+        if is_dask(X):
+            return self._lazy("transform", X)
         rows = validated(self, X, reset=False)
         if not issparse(rows) and np.isinf(rows).any():
             raise InputError(
@@ -241,6 +245,8 @@ class RobustPCA(
     def inverse_transform(self, X: Any) -> Any:
         """Return the rows that have the given coordinates; a frame for a frame."""
         self._fitted()
+        if is_dask(X):
+            return self._lazy("inverse_transform", X)
         C = real_array(X)
         if C.ndim != 2 or C.shape[1] != self.rank_:
             raise InputError(
@@ -259,6 +265,8 @@ class RobustPCA(
         Sums are over observed entries. One is perfect; gross corruption of the rows
         themselves lowers it by its size, not by its square.
         """
+        if is_dask(X):
+            return float(self._lazy("score", X))
         C = self.transform(X)
         rows = validated(self, X, reset=False)
         if issparse(rows):
@@ -283,7 +291,6 @@ class RobustPCA(
     ) -> Result:
         """Fit by the implicit integrator, and at the level of the noise if any."""
         from discrepant.matrix.noise.split import NoisySplit
-        from discrepant.matrix.solve import Settings, solve
         from discrepant.matrix.split import Split
         from discrepant.matrix.sweep import open_rows
 
@@ -291,6 +298,12 @@ class RobustPCA(
         warm = before if isinstance(before, Split | NoisySplit) else None
         if warm is not None and not warm.program.rows.lies_like(rows):
             warm = None
+        return self._solved(rows, rules, warm)
+
+    def _solved(self, rows: Any, rules: tuple[Residual, Steps], warm: Any) -> Any:
+        """Split rows, wherever they lie."""
+        from discrepant.matrix.solve import Settings, solve
+
         told = {name: getattr(self, name) for name in SETTINGS}
         settings = Settings(**told, tol=rules[0].tol, max_iter=rules[1].most)
         try:
@@ -300,6 +313,24 @@ class RobustPCA(
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
             raise
+
+    def _lazily(
+        self, X: Any, rules: tuple[Residual, Steps], before: Result | None
+    ) -> "RobustPCA":
+        """Fit a Dask array, where it lies."""
+        from discrepant.matrix.lazy import fit_lazily
+
+        found, told = fit_lazily(self, X, rules, before)
+        for message, kind in told:
+            warnings.warn(message, kind, stacklevel=3)
+        self._keep(found, None)
+        return self
+
+    def _lazy(self, what: str, X: Any) -> Any:
+        """Return what is asked of a Dask array, as one."""
+        from discrepant.matrix import lazy
+
+        return getattr(lazy, what)(self, X)
 
     def _stored(self, Y: Any, rules: tuple[Residual, Steps]) -> Result:
         """Fit the stored entries of a sparse matrix."""

@@ -61,10 +61,17 @@ class Rows:
         count from there: −1 is all of them, −2 all but one.
     memory_limit : int, optional
         Bytes that `scratch` may take in memory; beyond it goes to a temporary file.
+    long : int, optional
+        The axis that is called rows, where it need not be the longer one.
     """
 
     def __init__(
-        self, Y: Any, *, n_jobs: int | None = None, memory_limit: int | None = None
+        self,
+        Y: Any,
+        *,
+        n_jobs: int | None = None,
+        memory_limit: int | None = None,
+        long: int | None = None,
     ) -> None:
         Z = np.asarray(Y)
         if Z.ndim != 2:
@@ -78,10 +85,11 @@ class Rows:
         Z.flags.writeable = False
         self._Z = Z
         self._transposed = not along_rows  # Z against the caller's array
-        self.wide = Z.shape[1] > Z.shape[0]  # the long axis is Z's second
+        second = Z.shape[1] > Z.shape[0] if long is None else (long == 1) is along_rows
+        self.wide = second  # whether the long axis is Z's second
         self.dtype = Z.dtype
         self.turned = self.wide is along_rows
-        self.m, self.n = max(Z.shape), min(Z.shape)
+        self.m, self.n = Z.shape[::-1] if self.wide else Z.shape
         self._memory_limit, self.n_jobs = memory_limit, n_jobs
         jobs = min(count_threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
         self._shares = shares_of(self.m, jobs)
