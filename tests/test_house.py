@@ -39,7 +39,7 @@ ORDER = {
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
         rules bends learning judging numbers sheet rewrite result verdict door cleaner
-        view plot svg report
+        lazy view plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
     "image.files": "logs picture pillow tiff formats",
@@ -62,7 +62,7 @@ ORDER = {
         photographs images
     """,
     "app": """
-        interrupt summary shown restore clean demo pca reproduce video server options
+        interrupt summary shown restore clean demo pca scaled reproduce video server options
         speech video_command cli
     """,
     "app.server": "outcome pictures tables jobs guard site launch command",

@@ -19,7 +19,7 @@ from discrepant.linalg import Array
 from discrepant.matrix.caveats import caveats
 from discrepant.matrix.noise.split import NoisySplit
 from discrepant.matrix.split import Split
-from discrepant.matrix.sweep.cluster import ClusterError
+from discrepant.matrix.sweep.cluster import ClusterError, at_work
 from discrepant.matrix.sweep.lazy import LazyRows
 from discrepant.matrix.sweep.rows import Rows
 from discrepant.result import Certificate, History, Status
@@ -144,13 +144,13 @@ def fit_lazily(
         raise InputError('A Dask array needs solver="implicit" and missing="nan".')
     Y = validated_lazily(model, X, reset=True)
     rows = LazyRows(Y, memory_limit=model.memory_limit)
-    rows.check()
     known = before.found if isinstance(before, LazyParts) else None
     known = model.__dict__.pop("_known", known) if model.warm_start else None
     if known is not None and known.components.shape[1] != Y.shape[1]:
         known = None
     try:
-        found = model._solved(rows, rules, known)
+        with at_work(Y):
+            found = model._solved(rows, rules, known)
     except ClusterError as error:
         model._known = error.known
         raise

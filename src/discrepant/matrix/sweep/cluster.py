@@ -10,13 +10,14 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 from discrepant.checks import reason_of
 from discrepant.errors import InputError
 
-PATIENCE = 30.0  # seconds that a cluster may be without workers, as when they restart
+PATIENCE = 60.0  # seconds that a cluster may be without workers, as when they restart
 ANSWER = 10.0  # seconds within which a scheduler answers
 LOOK = 1.0  # seconds between two looks at a cluster
 RESUME = (
@@ -25,7 +26,7 @@ RESUME = (
 )
 
 
-class ClusterError(RuntimeError):
+class ClusterError(InputError, RuntimeError):
     """The cluster was lost in the middle of the work; the message says how to go on.
 
     ``known`` is what had been found by then of some of the rows.
@@ -62,11 +63,32 @@ def client_of(collections: list[Any]) -> Any:
     return owner if isinstance(owner, Client) else None
 
 
-def check_workers(tasks: list[Any]) -> None:
-    """See that there are workers, that they know this package, and the same one."""
-    client = client_of(tasks)
-    if client is None:
+@contextmanager
+def at_work(collection: Any) -> Iterator[None]:
+    """Hold what several passes need: workers that answer, or processes that stay."""
+    import dask
+    from dask.base import get_scheduler
+    from dask.multiprocessing import get, get_context
+
+    client = client_of([collection])
+    if client is not None:
+        _check_workers(client)
+    scheduler = get_scheduler(collections=[collection])
+    if scheduler is not get or dask.config.get("pool", None) is not None:
+        yield
         return
+    number = dask.config.get("num_workers", None)
+    with ProcessPoolExecutor(number, mp_context=get_context()) as pool:
+        try:
+            with dask.config.set(pool=pool):
+                yield
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _check_workers(client: Any) -> None:
+    """See that there are workers, that they know this package, and the same one."""
     with _spoken(client):
         _wait_for_workers(client)
         answers = client.run(versions_here, on_error="return")

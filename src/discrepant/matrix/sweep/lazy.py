@@ -17,7 +17,7 @@ import numpy as np
 from discrepant.errors import InputError
 from discrepant.linalg import Array, some_of
 from discrepant.matrix.sweep.blocks import Place, Recipe, run
-from discrepant.matrix.sweep.cluster import check_workers, computed
+from discrepant.matrix.sweep.cluster import computed
 from discrepant.matrix.sweep.rows import Rows
 from discrepant.matrix.sweep.tiles import Fits, Tally
 
@@ -53,10 +53,6 @@ class LazyRows(Rows):
         self._blocks, self._cuts = _blocks_of(Y.T if self.turned else Y, self.dtype)
         self._looked: tuple[Array, Array, Array] | None = None
         self.lock = threading.RLock()
-
-    def check(self) -> None:
-        """See that whoever is to do the work can do it."""
-        check_workers([self._given])
 
     def __enter__(self) -> Self:
         """Nothing is held here: BLAS is told where the blocks are."""
