@@ -27,7 +27,7 @@ ORDER = {
         tracking estimator
     """,
     "matrix.sweep": """
-        kernels robust regression workers tiles rows blocks cluster lazy
+        kernels robust regression workers tiles pages rows blocks cluster lazy
     """,
     "matrix.noise": """
         kernels bins mixture edge lines model pace fit coordinates split solve
@@ -62,8 +62,8 @@ ORDER = {
         photographs images
     """,
     "app": """
-        interrupt summary shown restore clean demo pca scaled reproduce video server options
-        speech video_command cli
+        interrupt summary shown restore clean demo pca stored scaled reproduce video
+        server options speech video_command cli
     """,
     "app.server": "outcome pictures tables jobs guard site launch command",
 }

@@ -3,7 +3,7 @@
 import csv
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,10 +23,12 @@ from discrepant.app.options import (
     ReadNoise,
     Saturation,
     Scale,
+    Scheduler,
     Seed,
     Solver,
     StackAxes,
     TimeLimit,
+    Workers,
 )
 from discrepant.app.server.command import serve
 from discrepant.app.speech import complain, on_terminal, run_command
@@ -145,7 +147,8 @@ def clean(
 @app.command()
 def pca(
     file: Annotated[
-        Path, typer.Argument(help="A table: .csv, .tsv, .npy, .npz or .parquet.")
+        Path,
+        typer.Argument(help="A table: .csv, .tsv, .npy, .npz, .parquet, .zarr, .h5."),
     ],
     output: Output,
     alpha: Annotated[
@@ -180,6 +183,8 @@ def pca(
             min=0.0,
         ),
     ] = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
 ) -> None:
@@ -188,28 +193,44 @@ def pca(
     Empty cells and NaN are missing entries. Writes `low_rank` and `sparse` in the
     format of the file, with its labels, and `summary.json` and `picture.png`.
 
-    Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`
+    Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`,
+    `discrepant pca big.zarr --workers 2 -o out`
     """
+    common: dict[str, Any] = {
+        "noise": _number_or("noise", noise, "auto", "column"),
+        "fdr": fdr,
+        "max_iter": max_iter,
+        "tol": tol,
+        "key": key,
+        "memory_limit": _bytes(memory),
+        "seed": seed,
+        "overwrite": overwrite,
+        "progress": on_terminal(),
+    }
+    if workers is not None or scheduler is not None:
+        if psd or alpha != "auto" or solver != Solver.implicit:
+            raise InputError(
+                "psd, alpha and solver are not for workers or a scheduler."
+            )
+        from discrepant.app.scaled import scaled_pca
+
+        by = {"workers": workers, "scheduler": scheduler}
+        scaled = scaled_pca(file, output, **by, **common)  # type: ignore[arg-type]
+        for warning in scaled.warnings:
+            complain(warning)
+        return typer.echo(str(scaled))
     from discrepant.app.pca import pca as run
 
     report = run(
         file,
         output,
         alpha=_number_or("alpha", alpha, "auto"),
-        noise=_number_or("noise", noise, "auto", "column"),
-        fdr=fdr,
-        max_iter=max_iter,
-        tol=tol,
         psd=psd,
         solver=solver.value,
         header=header,
         index=index,
-        key=key,
         decimal=decimal,
-        memory_limit=_bytes(memory),
-        seed=seed,
-        overwrite=overwrite,
-        progress=on_terminal(),
+        **common,
     )
     for warning in report.warnings:
         complain(warning)

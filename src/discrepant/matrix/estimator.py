@@ -224,7 +224,7 @@ class RobustPCA(
         self._keep(found, labels_of(X))
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Return the coordinates of rows in the learned subspace.
 
         The rows may be corrupted and incomplete themselves: the coordinates minimise
@@ -300,7 +300,7 @@ class RobustPCA(
             warm = None
         return self._solved(rows, rules, warm)
 
-    def _solved(self, rows: Any, rules: tuple[Residual, Steps], warm: Any) -> Any:
+    def _solved(self, rows: Any, rules: tuple[Residual, Steps], warm: Any) -> Result:
         """Split rows, wherever they lie."""
         from discrepant.matrix.solve import Settings, solve
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, product
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -252,7 +253,7 @@ def restricted(found: Found, rows: slice, columns: slice) -> Found:
     """Return what a fit says of some rows and columns, without data."""
     program = found.program
     long, short = (columns, rows) if program.rows.turned else (rows, columns)
-    bare = _Bare(program.rows.turned, program.rows.dtype)
+    bare: Any = _Bare(program.rows.turned, program.rows.dtype)
     common: dict[str, Any] = {
         "U": found.U[rows],
         "components": found.components[:, columns],
@@ -282,7 +283,7 @@ class _Bare:
 def _learned(found: Found) -> Any:
     """Return what new rows are judged by: no data, and nothing of their size."""
     few = restricted(found, slice(0, 0), slice(None))
-    return partial(type(few).coordinates, few)
+    return few.coordinates
 
 
 def _part_of(name: str, found: Found, block: Any) -> Array:
@@ -301,7 +302,7 @@ def _array(
     import dask.array as da
     from dask.highlevelgraph import HighLevelGraph
 
-    name = f"{name}-{_token()}"
+    name = f"{name}-{uuid4().hex}"
     ends = [list(accumulate(chunks)) for chunks in data.chunks]
     tasks = {}
     for at in product(*map(range, data.numblocks)):
@@ -314,12 +315,6 @@ def _array(
         tasks[(name, *at)] = (function, *told, *block)
     graph = HighLevelGraph.from_collections(name, tasks, [data] if reads else [])
     return da.Array(graph, name, data.chunks, dtype=dtype)
-
-
-def _token() -> str:
-    import uuid
-
-    return uuid.uuid4().hex
 
 
 def _product(left: Array, right: Array, dtype: np.dtype[Any]) -> Array:

@@ -21,8 +21,8 @@ PATIENCE = 60.0  # seconds that a cluster may be without workers, as when they r
 ANSWER = 10.0  # seconds within which a scheduler answers
 LOOK = 1.0  # seconds between two looks at a cluster
 RESUME = (
-    "Fit again once it is back; with warm_start=True the fit goes on from the row space "
-    "that it has found"
+    "Fit again once it is back; with warm_start=True it goes on from the row space that "
+    "was found"
 )
 
 

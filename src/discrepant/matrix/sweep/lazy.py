@@ -49,7 +49,7 @@ class LazyRows(Rows):
         self.m, self.n = max(Y.shape), min(Y.shape)
         self.dtype = np.dtype(np.float32 if Y.dtype == np.float32 else np.float64)
         self.n_jobs = None
-        self._memory_limit = WHOLE if memory_limit is None else memory_limit
+        self.most = WHOLE if memory_limit is None else memory_limit
         self._blocks, self._cuts = _blocks_of(Y.T if self.turned else Y, self.dtype)
         self._looked: tuple[Array, Array, Array] | None = None
         self.lock = threading.RLock()
@@ -85,7 +85,7 @@ class LazyRows(Rows):
     @property
     def size(self) -> int:
         """Number of entries."""
-        return self.m * self.n
+        return int(self.m * self.n)
 
     def lies_like(self, other: Rows) -> bool:
         """Whether both have the same shape and type."""
@@ -99,7 +99,7 @@ class LazyRows(Rows):
     @property
     def fits(self) -> bool:
         """Whether all of it may be brought into memory."""
-        return self.size * self.dtype.itemsize <= self._memory_limit
+        return self.size * self.dtype.itemsize <= self.most
 
     def whole(self) -> Rows:
         """Bring all of it into memory, where it fits."""
@@ -107,7 +107,7 @@ class LazyRows(Rows):
             size = self.size * self.dtype.itemsize
             raise InputError(
                 f"This takes the whole matrix at once, {size / 1e9:.3g} GB, and "
-                f"{self._memory_limit / 1e9:.3g} GB may be brought into memory: raise "
+                f"{self.most / 1e9:.3g} GB may be brought into memory: raise "
                 "memory_limit, or keep to the defaults of alpha, psd, polish, solver "
                 "and noise, under which a sample of the rows is enough for most data."
             )
@@ -277,7 +277,9 @@ def _same(shared: Any) -> Any:
 def _blocks_of(Z: Any, dtype: np.dtype[Any]) -> tuple[list[Any], list[tuple[int, int]]]:
     """Return blocks of whole rows, and where each begins and ends."""
     heights = _heights(Z.chunks[0], Z.shape[1] * dtype.itemsize)
-    cut = not set(itertools.accumulate(heights)) <= set(itertools.accumulate(Z.chunks[0]))
+    cut = not set(itertools.accumulate(heights)) <= set(
+        itertools.accumulate(Z.chunks[0])
+    )
     parts = Z.rechunk({0: heights, 1: -1}).to_delayed(optimize_graph=True).ravel()
     ends = list(itertools.accumulate(heights))
     cuts = list(zip([0, *ends[:-1]], ends, strict=True))
@@ -297,7 +299,9 @@ def _heights(chunks: tuple[int, ...], row: int) -> tuple[int, ...]:
         height += chunk
     heights.append(height)
     most = max(CUT // max(row, 1), 1)
-    pieces = ((most,) * (h // most) + ((h % most,) if h % most else ()) for h in heights)
+    pieces = (
+        (most,) * (h // most) + ((h % most,) if h % most else ()) for h in heights
+    )
     return tuple(itertools.chain.from_iterable(pieces))
 
 

@@ -13,7 +13,6 @@ The m indices of the long axis are called rows here and the n of the short one c
 whichever way the caller's array is turned; `turned` says whether they were swapped.
 """
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +25,7 @@ from discrepant.checks import check_mapped, count_threads
 from discrepant.errors import InputError
 from discrepant.linalg import Array, row_sizes, some_of
 from discrepant.matrix.sweep import kernels, regression, robust
+from discrepant.matrix.sweep.pages import Pages, room_for
 from discrepant.matrix.sweep.tiles import Fits, Products, Tally, Tile
 from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, shares_of
 
@@ -85,12 +85,14 @@ class Rows:
         Z.flags.writeable = False
         self._Z = Z
         self._transposed = not along_rows  # Z against the caller's array
-        second = Z.shape[1] > Z.shape[0] if long is None else (long == 1) is along_rows
-        self.wide = second  # whether the long axis is Z's second
+        self.wide = Z.shape[1] > Z.shape[0]  # the long axis is Z's second
+        if long is not None:
+            self.wide = (long == 1) is along_rows
         self.dtype = Z.dtype
         self.turned = self.wide is along_rows
         self.m, self.n = Z.shape[::-1] if self.wide else Z.shape
         self._memory_limit, self.n_jobs = memory_limit, n_jobs
+        self._pages = Pages(Z, self.wide, memory_limit)
         jobs = min(count_threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
         self._shares = shares_of(self.m, jobs)
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
@@ -180,12 +182,7 @@ class Rows:
 
         Its content is arbitrary unless a number to fill it with is given.
         """
-        shape, dtype = self._Z.shape, self.dtype
-        if self._memory_limit is None or self._Z.nbytes <= self._memory_limit:
-            array = np.empty(shape, dtype)
-        else:
-            with tempfile.TemporaryFile() as file:  # the map keeps it alive, unnamed
-                array = np.memmap(file, dtype, "w+", shape=shape).view(np.ndarray)
+        array = room_for(self._Z.shape, self.dtype, self._memory_limit)
         if fill is not None:
             array[:] = fill
         return array
@@ -341,7 +338,7 @@ class Rows:
         Parameters
         ----------
         which : ndarray of int
-            The rows.
+            The rows, in rising order.
         at : ndarray of int, shape (q,)
             The columns that they are fitted at.
         basis : ndarray of shape (q, r)
@@ -358,10 +355,12 @@ class Rows:
         shares = shares_of(k, len(self._shares))
 
         def share(bounds: tuple[int, int]) -> None:
-            part = slice(*bounds)
-            parts = (array[part] for array in found)
-            told = (self.wide, which[part], at, X, scale, noise, number)
-            regression.fit_rows(self._Z, *told, *parts)
+            for start in range(*bounds, self._pages.stretch):
+                part = slice(start, min(start + self._pages.stretch, bounds[1]))
+                parts = (array[part] for array in found)
+                told = (self.wide, which[part], at, X, scale, noise, number)
+                regression.fit_rows(self._Z, *told, *parts)
+                self._pages.give_back(which[start], which[part.stop - 1] + 1)
 
         self._shared(share, shares)
         return found
@@ -381,20 +380,19 @@ class Rows:
         """Yield tiles of U Cᵀ, one after the other in the same memory."""
         U, C = (None, None) if low_rank is None else map(self._narrow, low_rank)
         buffer = np.empty(self._tile_rows * self.n, self.dtype)
+        read = bounds[0]  # up to there pages are given back
         for start in range(*bounds, self._tile_rows):
             rows = slice(start, min(start + self._tile_rows, bounds[1]))
             b = rows.stop - rows.start
-            if self.wide:
-                values = buffer[: b * self.n].reshape(self.n, b)
-                tile = Tile(rows, (0, start), values, values.T)
-                if U is not None and C is not None:
-                    np.dot(C, U[rows].T, out=values)
-            else:
-                values = buffer[: b * self.n].reshape(b, self.n)
-                tile = Tile(rows, (start, 0), values, values)
-                if U is not None and C is not None:
-                    np.dot(U[rows], C.T, out=values)
-            yield tile
+            wide, shape = self.wide, (self.n, b) if self.wide else (b, self.n)
+            values = buffer[: b * self.n].reshape(shape)
+            if U is not None and C is not None:
+                np.dot(*((C, U[rows].T) if wide else (U[rows], C.T)), out=values)
+            place = (0, start) if wide else (start, 0)
+            yield Tile(rows, place, values, values.T if wide else values)
+            if rows.stop - read >= self._pages.stretch or rows.stop == bounds[1]:
+                self._pages.give_back(read, rows.stop)
+                read = rows.stop
 
     def _constants(self, scalars: tuple[float, ...]) -> tuple[Any, ...]:
         return tuple(self.dtype.type(x) for x in scalars)
