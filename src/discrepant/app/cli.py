@@ -207,7 +207,8 @@ def pca(
         "overwrite": overwrite,
         "progress": on_terminal(),
     }
-    if workers is not None or scheduler is not None:
+    lazy = file.suffix.lower() in (".zarr", ".h5", ".hdf5")
+    if lazy or workers is not None or scheduler is not None:
         if psd or alpha != "auto" or solver != Solver.implicit:
             raise InputError(
                 "psd, alpha and solver are not for workers or a scheduler."

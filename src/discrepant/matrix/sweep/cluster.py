@@ -21,8 +21,8 @@ PATIENCE = 60.0  # seconds that a cluster may be without workers, as when they r
 ANSWER = 10.0  # seconds within which a scheduler answers
 LOOK = 1.0  # seconds between two looks at a cluster
 RESUME = (
-    "Fit again once it is back; with warm_start=True it goes on from the row space that "
-    "was found"
+    "Fit again once it is back; with warm_start=True it goes on from the row space "
+    "that was found"
 )
 
 
@@ -146,7 +146,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Any]:
         return
     with (
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
     ):

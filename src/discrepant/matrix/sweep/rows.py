@@ -383,9 +383,8 @@ class Rows:
         read = bounds[0]  # up to there pages are given back
         for start in range(*bounds, self._tile_rows):
             rows = slice(start, min(start + self._tile_rows, bounds[1]))
-            b = rows.stop - rows.start
-            wide, shape = self.wide, (self.n, b) if self.wide else (b, self.n)
-            values = buffer[: b * self.n].reshape(shape)
+            b, wide = rows.stop - rows.start, self.wide
+            values = buffer[: b * self.n].reshape((self.n, b) if wide else (b, self.n))
             if U is not None and C is not None:
                 np.dot(*((C, U[rows].T) if wide else (U[rows], C.T)), out=values)
             place = (0, start) if wide else (start, 0)
