@@ -20,13 +20,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from matrix import in_a_process
 
 from discrepant import RobustPCA
-from discrepant.app.stored import open_lazily
-from discrepant.matrix.sweep import lazy, rows
-from discrepant.matrix.sweep.cluster import connected
-from discrepant.plotting import COLOURS, new_figure, styled
 
 SHAPE, RANK, WRONG = (200_000, 500), 10, 0.1
 LIMIT = 300_000_000  # bytes
@@ -61,7 +56,7 @@ def stored(path, seed):
 def peak():
     """Return the most memory that this process has had so far, in MB."""
     told = Path("/proc/self/status").read_text().split("VmHWM:")[1]
-    return int(told.split()[0]) / 1024
+    return int(told.split()[0]) * 1024 / 1e6
 
 
 def error_of(model, seed):
@@ -74,6 +69,8 @@ def error_of(model, seed):
 @contextlib.contextmanager
 def counted_reads():
     """Yield a list of the shares of the rows that are read, one a pass."""
+    from discrepant.matrix.sweep import rows
+
     shares, real = [], {}
 
     def counting(name):
@@ -128,6 +125,8 @@ def product_on(file):
 
 def read_on(file):
     """Return the seconds of reading the file, block by block, on one thread."""
+    from discrepant.app.stored import open_lazily
+
     array, _ = open_lazily(file)
     best = np.inf
     for _ in range(2):
@@ -141,6 +140,8 @@ def read_on(file):
 @contextlib.contextmanager
 def counted_network(client):
     """Yield a dictionary of passes, tasks, and bytes to, from and between workers."""
+    from discrepant.matrix.sweep import lazy
+
     real = lazy.computed
     found = {"passes": 0, "tasks": 0, "sent": 0, "returned": 0, "between": 0}
 
@@ -173,21 +174,31 @@ def by_dask(file, seed):
     """Fit the same file as a Dask array on two local workers."""
     import dask.array as da
 
+    from discrepant.app.stored import open_lazily
+    from discrepant.matrix.sweep.cluster import connected
+
     small = made(0, 3000, SHAPE[1], RANK, seed)[0]
     with connected(None, 2) as client:
         RobustPCA(random_state=0).fit(da.from_array(small, chunks=(500, 500)))
         array, _ = open_lazily(file)
         idle = [time.perf_counter()]
         for _ in range(3):
-            client.gather(client.map(lambda k: k, range(array.numblocks[0]), pure=False))
+            client.gather(
+                client.map(lambda k: k, range(array.numblocks[0]), pure=False)
+            )
             idle.append(time.perf_counter())
         started = time.perf_counter()
         model = RobustPCA(random_state=0).fit(array)
         seconds = time.perf_counter() - started
         with counted_network(client) as network:
             RobustPCA(random_state=0).fit(array)
+        few = made(0, 524, SHAPE[1], RANK, seed)[0]  # as many as a sample has
+        started = time.perf_counter()
+        RobustPCA(random_state=0).fit(few)
+        sample = time.perf_counter() - started
         return {
             "seconds": seconds,
+            "sample": sample,
             "latency": float(np.diff(idle).min()),
             "error": error_of(model, seed),
             "rank": model.rank_,
@@ -199,6 +210,8 @@ def by_dask(file, seed):
 def flown(seed):
     """Fit a million rows that are made when they are needed."""
     import dask.array as da
+
+    from discrepant.matrix.sweep.cluster import connected
 
     def block(block_info=None):
         start = block_info[None]["array-location"][0][0]
@@ -222,8 +235,8 @@ def flown(seed):
         share = (network["sent"] + network["returned"]) / (4 * np.prod(FLOWN))
         print(
             f"{FLOWN[0]}×{FLOWN[1]} float32, rank {model.rank_} (true {FLOWN_RANK}), "
-            f"error {np.linalg.norm(L - X) / np.linalg.norm(X):.0e}: {seconds:.1f} s in "
-            f"{network['passes']} passes, of which making the blocks takes some "
+            f"error {np.linalg.norm(L - X) / np.linalg.norm(X):.0e}: {seconds:.1f} s "
+            f"in {network['passes']} passes, of which making the blocks takes some "
             f"{making * network['passes']:.1f} s; peak of each worker "
             f"{', '.join(f'{p:.0f}' for p in peaks(client))} MB; network {share:.1%}"
         )
@@ -231,6 +244,8 @@ def flown(seed):
 
 def table(path, seed):
     """Print the rows of the file."""
+    from matrix import in_a_process
+
     size = 8 * np.prod(SHAPE)
     with stored(path, seed) as file:
         product, read = in_a_process(product_on, file), in_a_process(read_on, file)
@@ -246,7 +261,7 @@ def table(path, seed):
         f"| threads, memory limit {LIMIT / 1e6:.0f} MB | {here['seconds']:.2f} | "
         f"{here['seconds'] / product:.0f} | {here['error']:.0e} | "
         f"{here['reads']:.1f} reads, peak {here['peak']:.0f} MB, of which "
-        f"{here['base']:.0f} before | ≤ 8 reads, ≤ {LIMIT / 2**20 + 100:.0f} MB |"
+        f"{here['base']:.0f} before | ≤ 8 reads, ≤ {LIMIT / 1e6 + 100:.0f} MB |"
     )
     print(
         f"| Dask, two workers | {there['seconds']:.2f} | "
@@ -257,11 +272,12 @@ def table(path, seed):
         f"{there['returned'] / 1e6:.0f}, between workers {there['between'] / 1e6:.1f} "
         f"MB), workers' peak {max(there['workers']):.0f} MB | ≤ 2 ×, ≤ 5% |"
     )
-    predicted = there["passes"] * (read / 2 + 2 * product + there["latency"])
+    passes, each = there["passes"], read / 2 + 2 * product + there["latency"]
     print(
-        f"\nModel: {there['passes']} passes × (read {read / 2:.2f} + 2 products "
-        f"{2 * product:.2f} + latency {there['latency']:.2f}) = {predicted:.1f} s; "
-        f"measured {there['seconds']:.1f} s"
+        f"\nModel: sample {there['sample']:.2f} + {passes} passes × (read "
+        f"{read / 2:.2f} + 2 products {2 * product:.2f} + latency "
+        f"{there['latency']:.2f}) = {there['sample'] + passes * each:.1f} s; measured "
+        f"{there['seconds']:.1f} s"
     )
 
 
@@ -272,9 +288,10 @@ def predicted(entries, workers, *, speed, product, latency, passes=5):
     return passes * (8 * each / speed + 2 * each * product + latency * blocks)
 
 
-@styled
 def figure(path, options):
     """Draw the model, and what was measured."""
+    from discrepant.plotting import COLOURS, new_figure
+
     chart, ax = new_figure(size=(6.4, 4.4))
     entries = np.logspace(7, 12.3, 60)
     told = {

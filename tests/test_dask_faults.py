@@ -123,7 +123,7 @@ def test_lost_workers_change_nothing(two_workers, monkeypatch, sigma, passes):
 
 
 def test_all_workers_lost_is_a_sentence_and_the_fit_goes_on(two_workers, monkeypatch):
-    local, client = two_workers
+    local, _ = two_workers
     Y = made(0.0)
     calm = RobustPCA(random_state=0).fit(Y)
     monkeypatch.setattr(cluster, "PATIENCE", 3.0)

@@ -77,7 +77,7 @@ class NpyFile:
         return values
 
     def __getitem__(self, at: Any) -> Array:
-        return np.array(self._open()[at])
+        return np.asarray(self._open()[at])  # mapped: what is not looked at is not read
 
 
 class HDF5File(NpyFile):

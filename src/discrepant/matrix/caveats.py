@@ -19,8 +19,8 @@ def caveats(
 ) -> Iterator[tuple[str, type[Warning]]]:
     """Yield sentences, each with the kind of warning that it is.
 
-    Where Y is no array in memory, `seen` holds the sizes of its columns and some of its
-    entries (`linalg.some_of`).
+    `seen` holds the sizes of its columns and some of its entries (`linalg.some_of`),
+    where these are not to be read off Y itself.
     """
     noisy = bool(found.noise.any())
     sizes, some = seen or (row_sizes(Y.T, entries=64), Y[some_of(Y.shape)])
@@ -64,6 +64,12 @@ def caveats(
             f"{found.status}; {found.certificate}. Raise max_iter, or tol.",
             ConvergenceWarning,
         )
+
+
+def seen_of(found: Any) -> tuple[Array, Array] | None:
+    """Return what `caveats` looks at by way of a fit's rows, which may be on file."""
+    rows = getattr(getattr(found, "program", None), "rows", None)
+    return None if rows is None else (rows.line_sizes(1, 64), rows.sample())
 
 
 def stored_caveats(found: Any) -> Iterator[tuple[str, type[Warning]]]:

@@ -16,7 +16,7 @@ from discrepant.errors import InputError
 from discrepant.labels import labels_of
 from discrepant.linalg import Array
 from discrepant.matrix.asked import check_asked
-from discrepant.matrix.caveats import caveats, stored_caveats
+from discrepant.matrix.caveats import caveats, seen_of, stored_caveats
 from discrepant.matrix.door import recover
 from discrepant.matrix.fitted import FittedParts
 from discrepant.matrix.inputs import is_dask, validated
@@ -218,7 +218,7 @@ class RobustPCA(
             descent = self.solver == "descent"
             solve = self._descended if descent else self._integrated
             found = solve(Y, rules, before)
-            told = caveats(Y, found)
+            told = caveats(Y, found, seen_of(found))
         for message, kind in told:
             warnings.warn(message, kind, stacklevel=2)
         self._keep(found, labels_of(X))

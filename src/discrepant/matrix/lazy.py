@@ -17,7 +17,7 @@ import numpy as np
 from discrepant.checks import reason_of, unmasked
 from discrepant.errors import InputError, InputTypeError
 from discrepant.linalg import Array
-from discrepant.matrix.caveats import caveats
+from discrepant.matrix.caveats import caveats, seen_of
 from discrepant.matrix.noise.split import NoisySplit
 from discrepant.matrix.split import Split
 from discrepant.matrix.sweep.cluster import ClusterError, at_work
@@ -155,9 +155,8 @@ def fit_lazily(
     except ClusterError as error:
         model._known = error.known
         raise
-    seen = rows.line_sizes(1), rows.sample()
     parts = LazyParts(found, Y)
-    return parts, caveats(Y, parts, seen)
+    return parts, caveats(Y, parts, seen_of(found))
 
 
 def transform(model: Any, X: Any) -> Any:

@@ -88,7 +88,7 @@ def split_of(program: Program, state: State, status: Status, history: History) -
     left, C, s = state.U[:, order], state.C[:, order], s[order]
     U, V = rows.turn(left, C / s)
     return Split(
-        U=U.astype(rows.dtype),
+        U=U.astype(rows.dtype, copy=False),
         singular_values=(s / program.unit).astype(rows.dtype),
         components=np.ascontiguousarray(V.T, rows.dtype),
         status=status,

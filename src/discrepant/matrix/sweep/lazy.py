@@ -77,12 +77,6 @@ class LazyRows(Rows):
     # -- how the data lie ----------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the caller's array."""
-        m, n = self._given.shape
-        return m, n
-
-    @property
     def size(self) -> int:
         """Number of entries."""
         return int(self.m * self.n)

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.linalg import Array
+from discrepant.linalg import Array, row_sizes
 
-STRETCH = 1 << 24  # bytes that are read of a map before they are given back
+STRETCH = 1 << 22  # bytes that are read of a map before they are given back
+FEW = 8  # lines, likewise, where they are scattered: the system reads around them
 
 
 def room_for(shape: tuple[int, ...], dtype: Any, limit: int | None) -> Array:
@@ -58,6 +59,35 @@ class Pages:
         start -= start % mmap.PAGESIZE
         stop = self.start + last * self.line if self.line else self.stop
         self.map.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+    def taken(self, Z: Array, which: Array, axis: int) -> Array:
+        """Return some lines of the array along an axis, a few at a time."""
+        if self.map is None:
+            return np.take(Z, which, axis)
+        shape = [*Z.shape]
+        shape[axis] = len(which)
+        found = np.empty(shape, Z.dtype)
+        step = FEW if axis == 0 else max(STRETCH // Z.strides[0], 1)
+        for start in range(0, shape[0], step):
+            part = slice(start, start + step)
+            found[part] = Z[which[part]] if axis == 0 else Z[part][:, which]
+            self.give_back_all()
+        return found
+
+    def sizes(self, Y: Array, entries: int) -> Array:
+        """Return `linalg.row_sizes` of the array, or of its transpose."""
+        step = min(self.stretch, max(len(Y), 1))
+        found = []
+        for start in range(0, len(Y), step):
+            found.append(row_sizes(Y[start : start + step], entries))
+            self.give_back_all()
+        return np.concatenate([np.zeros(0), *found])
+
+    def give_back_all(self) -> None:
+        """Give back whatever has been read."""
+        if self.map is not None:
+            start = self.start - self.start % mmap.PAGESIZE
+            self.map.madvise(mmap.MADV_DONTNEED, start, self.stop - start)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "map": None}

@@ -23,7 +23,7 @@ import numpy as np
 
 from discrepant.checks import check_mapped, count_threads
 from discrepant.errors import InputError
-from discrepant.linalg import Array, row_sizes, some_of
+from discrepant.linalg import Array, some_of
 from discrepant.matrix.sweep import kernels, regression, robust
 from discrepant.matrix.sweep.pages import Pages, room_for
 from discrepant.matrix.sweep.tiles import Fits, Products, Tally, Tile
@@ -62,7 +62,7 @@ class Rows:
     memory_limit : int, optional
         Bytes that `scratch` may take in memory; beyond it goes to a temporary file.
     long : int, optional
-        The axis that is called rows, where it need not be the longer one.
+        The axis that is called rows; by default the longer one.
     """
 
     def __init__(
@@ -133,8 +133,7 @@ class Rows:
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the caller's array."""
-        m, n = self.as_given(self._Z).shape
-        return m, n
+        return (self.n, self.m) if self.turned else (self.m, self.n)
 
     @property
     def size(self) -> int:
@@ -158,7 +157,9 @@ class Rows:
 
     def sample(self) -> Array:
         """Return evenly spread rows and columns (`linalg.some_of` of the shape)."""
-        return self.as_given(self._Z)[some_of(self.shape)]
+        rows, columns = some_of(self._Z.shape)
+        which = np.arange(len(self._Z))[rows]
+        return self.as_given(self._pages.taken(self._Z, which, 0)[:, columns])
 
     def entries(self, i: Array, j: Array) -> Array:
         """Return the entries at the given places, one for each pair (i, j)."""
@@ -167,13 +168,13 @@ class Rows:
     def lines(self, which: Array, axis: int) -> Array:
         """Return some rows (axis 0) or columns (1), of the long and the short axis."""
         along = axis == (1 if self.wide else 0)
-        found = self._Z[which] if along else self._Z[:, which].T
-        return np.asarray(found, np.float64)
+        found = self._pages.taken(self._Z, which, 0 if along else 1)
+        return np.asarray(found if along else found.T, np.float64)
 
     def line_sizes(self, axis: int, entries: int = 256) -> Array:
         """Return the usual size of each row (axis 0) or column of the caller's."""
         given = self.as_given(self._Z)
-        return row_sizes(given.T if axis else given, entries)
+        return self._pages.sizes(given.T if axis else given, entries)
 
     # -- work ----------------------------------------------------------------------
 
@@ -350,9 +351,8 @@ class Rows:
         """
         X = np.ascontiguousarray(basis.T, np.float64)
         scale, number = np.ascontiguousarray(scale, np.float64), self.dtype.type(unit)
-        k, r = len(which), len(X)
-        found = Fits(np.empty((k, r)), np.empty(k), *np.empty((2, k), np.int64))
-        shares = shares_of(k, len(self._shares))
+        k = len(which)
+        found = Fits(np.empty((k, len(X))), np.empty(k), *np.empty((2, k), np.int64))
 
         def share(bounds: tuple[int, int]) -> None:
             for start in range(*bounds, self._pages.stretch):
@@ -362,7 +362,7 @@ class Rows:
                 regression.fit_rows(self._Z, *told, *parts)
                 self._pages.give_back(which[start], which[part.stop - 1] + 1)
 
-        self._shared(share, shares)
+        self._shared(share, shares_of(k, len(self._shares)))
         return found
 
     def _shared(
