@@ -140,6 +140,8 @@ def read_on(file):
 @contextlib.contextmanager
 def counted_network(client):
     """Yield a dictionary of passes, tasks, and bytes to, from and between workers."""
+    import cloudpickle
+
     from discrepant.matrix.sweep import lazy
 
     real = lazy.computed
@@ -150,7 +152,7 @@ def counted_network(client):
         graphs = {key: node for t in tasks for key, node in t.__dask_graph__().items()}
         found["passes"] += 1
         found["tasks"] += len(tasks)
-        found["sent"] += len(pickle.dumps(graphs, protocol=5))
+        found["sent"] += len(cloudpickle.dumps(graphs, protocol=5))
         found["returned"] += len(pickle.dumps(answers, protocol=5))
         return answers
 
