@@ -22,10 +22,10 @@ from discrepant.matrix.sweep.rows import Rows
 from discrepant.matrix.sweep.tiles import Fits, Tally
 
 # Bytes of a block: chunks that are smaller are read several at a time, up to a 64th of
-# all (or few workers would have anything to do) and to 32 MiB, or to a 4,096th where
-# that is more; a task takes about a millisecond beside its work. Chunks are cut only
-# where whole rows of them are more than a gigabyte.
-PART, LEAST, MOST, FEWEST, CUT = 64, 1 << 20, 1 << 25, 4096, 1 << 30
+# all (or few workers would have anything to do) and to 32 MiB, or to a 4,096th and to
+# 256 MiB where that is more; a task takes some milliseconds beside its work. Chunks are
+# cut only where whole rows of them are more than a gigabyte.
+PART, LEAST, MOST, TASKS, LARGEST, CUT = 64, 1 << 20, 1 << 25, 4096, 1 << 28, 1 << 30
 WHOLE = 1 << 28  # bytes that may be brought into memory where there is no other way
 FEW = 64  # whole rows that are looked at
 SHARED = 2.5  # how often a node of the graph is computed, if blocks are on their own
@@ -284,7 +284,7 @@ def _blocks_of(Z: Any, dtype: np.dtype[Any]) -> tuple[list[Any], list[tuple[int,
 def _heights(chunks: tuple[int, ...], row: int) -> tuple[int, ...]:
     """Return how many rows go into each block: those of some chunks together."""
     size = sum(chunks) * row
-    wanted = max(min(max(size // PART, LEAST), MOST), size // FEWEST)
+    wanted = max(min(max(size // PART, LEAST), MOST), min(size // TASKS, LARGEST))
     heights, height = [], 0
     for chunk in (chunk for chunk in chunks if chunk):
         if height and (height + chunk) * row > wanted:
