@@ -74,14 +74,18 @@ class Pages:
             self.give_back_all()
         return found
 
-    def sizes(self, Y: Array, entries: int) -> Array:
-        """Return `linalg.row_sizes` of the array, or of its transpose."""
-        step = min(self.stretch, max(len(Y), 1))
-        found = []
-        for start in range(0, len(Y), step):
-            found.append(row_sizes(Y[start : start + step], entries))
-            self.give_back_all()
-        return np.concatenate([np.zeros(0), *found])
+    def sizes(self, Z: Array, axis: int, entries: int) -> Array:
+        """Return `linalg.row_sizes` of the lines of the array along an axis."""
+        count, length = Z.shape[axis], Z.shape[1 - axis]
+        if self.map is None or count > length:
+            Y, found = Z.T if axis else Z, []
+            for start in range(0, count, min(self.stretch, max(count, 1))):
+                found.append(row_sizes(Y[start : start + self.stretch], entries))
+                self.give_back_all()
+            return np.concatenate([np.zeros(0), *found])
+        which = np.arange(0, length, max(length // entries, 1))
+        some = self.taken(Z, which, 1 - axis)
+        return row_sizes(some.T if axis else some, entries)
 
     def give_back_all(self) -> None:
         """Give back whatever has been read."""

@@ -173,8 +173,7 @@ class Rows:
 
     def line_sizes(self, axis: int, entries: int = 256) -> Array:
         """Return the usual size of each row (axis 0) or column of the caller's."""
-        given = self.as_given(self._Z)
-        return self._pages.sizes(given.T if axis else given, entries)
+        return self._pages.sizes(self._Z, axis ^ self._transposed, entries)
 
     # -- work ----------------------------------------------------------------------
 
