@@ -95,6 +95,15 @@ class TestSameAnswers:
         assert pca.sparse_.chunks == ((50, 50, 20), (30, 30))
         assert pca.certificate_.gap < 1e-4
 
+    def test_a_gram_matrix(self):
+        U = np.random.default_rng(0).standard_normal((90, 2))
+        Y = U @ U.T
+        Y[3, 50] += 9
+        pca = fitted(da.from_array(Y, chunks=(40, 40)), psd=True)
+        assert relative_error(pca.low_rank_, U @ U.T) < 1e-10
+        with pytest.raises(InputError, match="memory_limit"):
+            fitted(da.from_array(Y, chunks=(40, 40)), psd=True, memory_limit=0)
+
     def test_what_a_sample_does_not_carry_needs_no_memory_either(self):
         rng = np.random.default_rng(0)
         L = rng.standard_normal((1600, 25)) @ rng.standard_normal((25, 40))

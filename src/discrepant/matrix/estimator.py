@@ -83,7 +83,8 @@ class RobustPCA(
     memory_limit : int, optional
         Implicit solver: bytes that its one large working array may take in memory;
         beyond that it is kept in a temporary file, and so are the two parts. The data
-        may be a memory map.
+        may be a memory map, of which no more is then held either. Of a Dask array it
+        is what may be brought into memory, by default 256 MB.
     missing : {"nan", "unstored"}
         What marks missing entries. With "unstored" the data are a sparse matrix of
         SciPy, and only what it stores is observed; time and memory go with that, and
@@ -200,7 +201,8 @@ class RobustPCA(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The corrupted table; NaN marks missing entries. It is not changed.
+            The corrupted table; NaN marks missing entries. It is not changed. Where it
+            is a Dask array, so are the parts, in the same chunks (`docs/scale.md`).
         y : None
             Ignored.
         """

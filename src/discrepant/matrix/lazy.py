@@ -147,8 +147,9 @@ def fit_lazily(
     rows = LazyRows(Y, memory_limit=model.memory_limit)
     known = before.found if isinstance(before, LazyParts) else None
     known = model.__dict__.pop("_known", known) if model.warm_start else None
-    if known is not None and known.components.shape[1] != Y.shape[1]:
-        known = None
+    if known is not None:
+        short = len(known.U) if rows.turned else known.components.shape[1]
+        known = known if short == rows.n else None
     try:
         with at_work(Y):
             found = model._solved(rows, rules, known)

@@ -115,6 +115,10 @@ class LazyRows(Rows):
         """Return evenly spread rows and columns (`linalg.some_of` of the shape)."""
         return self.as_given(self._look()[1])
 
+    def entries(self, i: Array, j: Array) -> Array:
+        """Return the entries at the given places, where all of it fits in memory."""
+        return self.whole().entries(i, j)
+
     def lines(self, which: Array, axis: int) -> Array:
         """Return some rows (axis 0) or columns (1), of the long and the short axis."""
         if axis:
