@@ -137,9 +137,8 @@ def scans_of_all(arguments):
     print(" with suggestions | mended | of seen | others touched | s |")
     print("| --- " * 12 + "|")
     pictures = photographs(arguments.kept, arguments.size)
-    # Those that the evidence was weighed by are no test of it, nor are parts of others.
-    left = ("ihc", "flower, left", "motorcycle, left", "portrait, top", "ihc, left")
-    pictures = {name: p for name, p in pictures.items() if name not in left}
+    # Each photograph once, not parts of it too.
+    pictures = {name: p for name, p in pictures.items() if "," not in name}
     kinds = {k: v for k, v in KINDS.items() if (arguments.kinds or "") in k}
     for name, kind in kinds.items():
         for colour in ("colour", "grey"):

@@ -1,7 +1,10 @@
-"""Real frames of the shop's corridor whose truth was drawn by hand, looking at them.
+"""Real frames whose truth was drawn by hand, looking at them enlarged.
 
-Nothing was chosen on them. They are judged in a window that leaves out the far end,
-where people are a few pixels, and the glass on the left, which mirrors them.
+The shop's corridor is judged in a window that leaves out the far end, where people are
+a few pixels, and the glass on the left, which mirrors them; how shadows are judged
+without colour was decided on it. On the escalators nothing was chosen, though their
+empty end is a ground of the composites; left out are the dark far end and the lowest
+stairs, where black trousers on black steps have no outline.
 """
 
 from pathlib import Path
@@ -10,9 +13,9 @@ import cv2
 import numpy as np
 from video_scenes import Scene, load
 
-WINDOW = (slice(33, 144), slice(42, 130))
-CORNER, SCALE = 20, 8  # outlines were drawn on an enlargement: x = 20 + px / 8
-OUTLINES = {
+SHOP_WINDOW = (slice(33, 144), slice(42, 130))
+STAIRS_WINDOW = (slice(30, 118), slice(15, 135))
+SHOP = {  # on an enlargement: x = 20 + px / 8
     44: (
         "455,475 458,420 475,402 500,402 515,425 525,470 540,490 555,540 560,600 "
         "600,640 598,658 565,655 548,640 535,650 528,700 520,750 512,805 508,830 "
@@ -39,17 +42,69 @@ OUTLINES = {
         "465,180 500,155",
     ),
 }
+STAIRS = {  # in pixels of the frame
+    30: (
+        "40.5,38.5 42.5,38 43,40 44.5,43 44.5,50 44,56 43.5,63 40.5,62.5 "
+        "40,56 39,50.5 36.5,50 37,46 39,43 39.5,41",
+        "82,35 84,33.5 86,35 86.5,37.5 88.5,40 88.5,44 86.5,45 86,53 "
+        "84.5,58 84,63.5 82.5,63.5 81.5,57 80.5,49 79,44.5 79,40 81,37.5",
+        "94,46.5 96,45 98,46 98.5,49 99,52 98.5,57 97,61 97,64 93,66 91,70 "
+        "88,70 86,68 86,64 88.5,62.5 90.5,61 90.5,55 91,50",
+        "100,58 103,58.5 103.5,62 103,64 102.5,68 101.5,72 101,76 102,80 "
+        "102.5,86 102.5,94 100,95 97,88 95,87 94,82 94.5,78 92.5,76 91,72 "
+        "91.5,68 93,64.5 97,62.5 98.5,61",
+    ),
+    54: (
+        "54,36 55,33 56.5,35.5 57.5,39.5 58.5,43 59,50 59,55.5 56,56.5 "
+        "52,55.5 51.5,50 51.5,46 50,45 50.5,41 52,39.5",
+        "86,47.5 87.5,46.5 89.5,47 90,50 92,52.5 93,57 93,60 91,60 90,66 "
+        "90,72 88.5,75 88,80 85.5,80 84.5,75 84,68 82.5,64 83,60 81.5,58.5 "
+        "82.5,54 84.5,51 86,50",
+        "100,53 104,52.5 106,55 107.5,60 108,65 105.5,66.5 105,72 105.5,80 "
+        "106,88 98,88.5 97.5,80 97.5,68 98.5,65 98,60 98.5,57",
+    ),
+    72: (
+        "71,32.5 73,32 73.5,35 73,37 74,38.5 74.5,41 74.5,47 75,51 76,53.5 "
+        "72,52.5 70,53.5 67,53.5 67.5,50.5 69,47 69.5,42.5 68,41.5 "
+        "68.5,38.5 70,36",
+        "102.5,74 105,73 107.5,74.5 108.5,78 107.5,80.5 109.5,82 110,86 "
+        "110,95 110,105 109.5,118 100.5,118 99,108 97.5,98 96.5,90 96,88 "
+        "94.5,85 95,83 97.5,80.5 101,79.5 101.5,76.5",
+        "111,62.5 113.5,63 115,66 115.5,69 117,72 117.5,76 117,80 115.5,82 "
+        "115.5,92 116,100 116.5,108 110,108 110,86 109.5,82 107.5,80.5 "
+        "108.5,78 107,75 107,71.5 109,69.5 109.5,66",
+    ),
+    90: (
+        "86,33.5 88,32.5 88.5,35 90,36 90,39 89,40 88.5,44 89,48 89.5,51.5 "
+        "85,51.5 85.5,46 85,41 83,40.5 83.5,37.5 85,36",
+        "120,92 123,91 125,93 126,97 126.5,101 126,106 125.5,109 124.5,115 "
+        "124.5,127 118,127 118,118 117.5,109 115.5,107 115,102 117,99 "
+        "119.5,97 120,94",
+    ),
+}
 
 
-def hand_scene(footage: Path) -> Scene:
-    """Return the shop with its hand-made truth."""
-    frames = load(footage / "shop.avi")[..., 1]
+def hand_scenes(footage: Path) -> list[Scene]:
+    """Return the scenes with their hand-made truth."""
+    shop = {k: [20 + _points(o) / 8 for o in drawn] for k, drawn in SHOP.items()}
+    stairs = {k: [_points(o) for o in drawn] for k, drawn in STAIRS.items()}
+    return [
+        _drawn("shop, by hand", footage / "shop.avi", shop, SHOP_WINDOW),
+        _drawn("stairs, by hand", footage / "escalator.avi", stairs, STAIRS_WINDOW),
+    ]
+
+
+def _points(outline: str) -> np.ndarray:
+    return np.array([[*map(float, point.split(","))] for point in outline.split()])
+
+
+def _drawn(name, path, outlines, window) -> Scene:
+    frames = load(path)[..., 1]
     truth = np.zeros(frames.shape, bool)
-    for number, outlines in OUTLINES.items():
-        for outline in outlines:
-            points = np.array([[*map(float, p.split(","))] for p in outline.split()])
+    for number, things in outlines.items():
+        for points in things:
             drawn = np.zeros(frames.shape[1:], np.uint8)
-            fixed = np.rint((CORNER + points / SCALE - 0.5) * 16).astype(np.int32)
+            fixed = np.rint((points - 0.5) * 16).astype(np.int32)
             cv2.fillPoly(drawn, [fixed], 1, shift=4)
             truth[number] |= drawn.astype(bool)
-    return Scene("shop, by hand", frames, truth, np.array(sorted(OUTLINES)), WINDOW)
+    return Scene(name, frames, truth, np.array(sorted(outlines)), window)

@@ -65,6 +65,18 @@ def test_float32_stays(problem):
     assert model.transform(problem.observed.astype(np.float32)).dtype == np.float32
 
 
+def test_wide_float32_data_are_exact_when_they_are_called_so():
+    rng = np.random.default_rng(60)
+    L = rng.standard_normal((90, 3)) @ rng.standard_normal((3, 50))
+    bad = rng.random(L.shape) < 0.1
+    Y = L.copy()
+    Y[bad] += rng.uniform(-8, 8, bad.sum())
+    wide = np.ascontiguousarray(Y.T, np.float32)
+    model = RobustPCA(random_state=0).fit(wide)
+    assert model.noise_ == 0
+    np.testing.assert_allclose(model.low_rank_, L.T, atol=1e-3)
+
+
 def test_psd():
     problem = corrupted_matrix(50, 3, 0.1, random_state=0)
     model = RobustPCA(psd=True, random_state=0).fit(problem.observed)

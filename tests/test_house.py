@@ -12,8 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors compiled progress checks memory linalg labels result outputs plotting
-        paper matrix table image video experiments app __main__
+        errors compiled progress checks memory foreign linalg labels result outputs
+        plotting paper matrix table image video experiments app __main__
     """,
     "paper": """
         kernels operators sensing observation alpha parameters subspace stopping
@@ -23,12 +23,14 @@ ORDER = {
     """,
     "matrix": """
         sweep once log program parts spectra extend polish steps dual split integrator
-        noise observed sample solve asked caveats linear whole door inputs fitted lazy
-        tracking estimator
+        noise observed sample solve asked caveats linear whole door abroad inputs
+        fitted lazy tracking estimator
     """,
     "matrix.sweep": """
-        kernels robust regression workers tiles pages rows blocks cluster lazy
+        kernels robust regression workers tiles pages device rows blocks cluster lazy
+        opening
     """,
+    "matrix.sweep.device": "kernels robust regression rows",
     "matrix.noise": """
         kernels bins mixture edge lines model pace fit coordinates split solve
     """,
@@ -45,7 +47,7 @@ ORDER = {
     "image.files": "logs picture pillow tiff formats",
     "image.restore": """
         kernels patch_kernels numbering smooth likelihood lines judge calibrate mode
-        detect screen borders tone mark_kernels mark_evidence mark_ridges mark_pieces
+        detect screen borders tone mark_network
         marks patches contexts clusters graphic rounds tile tiles planes
         comb spread ringing compressed outliers standing cosmic motion_kernels motion
         temporal axes stack denoise front
@@ -55,7 +57,8 @@ ORDER = {
         baselines
     """,
     "video": """
-        kernels model foreground files frames motion stream result example door
+        bands kernels masks model foreground files frames motion stream result example
+        door
     """,
     "experiments": """
         running learning_curves ratio phase beyond comparison regression theorem1

@@ -9,10 +9,8 @@ from discrepant import restore
 from discrepant.app.cli import app
 from discrepant.app.restore import Job, Options, restore_file
 from discrepant.image.files.formats import read
-from discrepant.image.restore.mark_kernels import filled
-from discrepant.image.restore.mark_pieces import find_pieces
-from discrepant.image.restore.mark_ridges import find_colours, find_ridges
-from discrepant.image.restore.marks import find_marks
+from discrepant.image.restore.mark_network import log_odds
+from discrepant.image.restore.marks import find_marks, mark_odds
 
 data = pytest.importorskip("skimage.data")
 CAT = data.chelsea()[:256, 60:316]
@@ -125,27 +123,23 @@ def test_any_shape(shape):
     assert found.certain.shape == found.perhaps.shape == shape[:2]
 
 
-def test_the_colour_of_marks_is_found():
-    given, _ = scanned(CAT, colour=np.array([250, 140, 30]), noise=3)
+def test_odds_follow_from_what_is_around():
+    y = unit(scanned(CAT)[0])
+    whole = log_odds(y)
+    part = log_odds(np.ascontiguousarray(y[64:192, 64:192]))
+    assert np.abs(part - whole[64:192, 64:192])[48:-48, 48:-48].max() < 1e-3
+    odd = log_odds(np.ascontiguousarray(y[:101, :77]))
+    assert odd.shape == (101, 77)
+
+
+def test_colours_that_marks_share_tell_more_of_them():
+    colour = np.array([250, 140, 30])
+    given, covered = scanned(CAT, colour=colour, noise=3)
     y = unit(given)
-    found = [c.values for c in find_colours(y, find_ridges(y))]
-    assert min(np.abs(c - np.array([250, 140, 30]) / 255).max() for c in found) < 0.06
-
-
-def test_pieces_know_how_far_a_pixel_is_covered():
-    given, covered = scanned(CAT, noise=0)
-    y = unit(given)
-    pieces = find_pieces(y, find_ridges(y), np.ones(3, np.float32))
-    inside = (pieces.labels > 0) & (covered > 0.3)
-    assert np.median(np.abs(pieces.alpha - covered)[inside]) < 0.05
-
-
-def test_holes_are_filled_from_around():
-    y = np.add.outer(np.arange(40.0), np.arange(50.0))[..., None].astype(np.float32)
-    hole = np.zeros((40, 50), bool)
-    hole[10:13] = hole[30, 20] = True
-    assert np.abs(filled(y, hole) - y).max() < 3
-    assert np.isfinite(filled(y, np.ones_like(hole))).all()
+    alone, together = log_odds(y), mark_odds(y)
+    under = covered > 0.5
+    assert (together - alone)[under].mean() > 0.5
+    assert (together - alone)[covered < 0.01].mean() < 0
 
 
 def test_suggestions_are_written_drawn_and_accepted(tmp_path):

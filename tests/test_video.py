@@ -76,6 +76,14 @@ def test_same_frames_same_bytes(made):
     assert np.array_equal(one.background[7], two.background[7])
 
 
+def test_threads_do_not_matter(made, found, monkeypatch):
+    monkeypatch.setattr("discrepant.video.bands.LEAST", 2000)
+    monkeypatch.setattr("discrepant.video.bands.cpu_count", lambda: 4)
+    other = separate(made[0])
+    assert np.array_equal(other.foreground, found.foreground)
+    assert np.array_equal(other.probability[50], found.probability[50])
+
+
 @pytest.mark.parametrize("kind", [np.uint16, np.float32, np.float64])
 def test_units_do_not_matter(made, found, kind):
     frames = made[0].astype(kind) * 100

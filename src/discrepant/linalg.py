@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from discrepant.foreign import parts_of, place_of
+
 # The matrix solver still looks for it here.
 
 Array = np.ndarray  # of floats
@@ -65,17 +67,21 @@ def some_of(shape: tuple[int, ...], entries: int = 1 << 14) -> tuple[slice, ...]
 def row_sizes(Y: Array, entries: int = 256, block: int = 1 << 12) -> Array:
     """Return the lower quartile of the nonzero |entries| of each row.
 
-    Some entries are looked at; where they are fewer than eight, the result is zero.
+    Some entries are looked at; where they are fewer than eight, the result is zero. Of
+    an array on a device only these numbers leave it.
     """
-    found = np.zeros(len(Y))
-    step = max(Y.shape[1] // entries, 1)
-    for start in range(0, len(Y), block):
-        sizes = np.abs(Y[start : start + block, ::step])
-        sizes[sizes == 0] = np.nan
-        sizes.sort(axis=1)  # NaN last
-        count = np.sum(~np.isnan(sizes), axis=1)
-        quartiles = sizes[np.arange(len(sizes)), count // 4 * (count >= 8)]
-        found[start : start + block] = np.where(count >= 8, quartiles, 0.0)
+    place, (rows, columns) = place_of(Y), Y.shape
+    xp, found = place.xp, np.zeros(rows)
+    step = max(columns // entries, 1)
+    for part in parts_of(rows, block):
+        sizes = xp.abs(Y[part, ::step])
+        counted = sizes > 0  # False for NaN
+        sizes = xp.sort(xp.where(counted, sizes, xp.inf), axis=1)
+        count = xp.sum(xp.astype(counted, xp.int32), axis=1, keepdims=True)
+        enough = count >= 8
+        quartiles = xp.take_along_axis(sizes, xp.where(enough, count // 4, 0), axis=1)
+        quartiles = xp.where(enough, quartiles, 0.0)
+        found[part] = place.fetch(quartiles[:, 0])
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from discrepant.foreign import place_of
 from discrepant.linalg import COMPARABLE, Array, row_sizes, some_of
 from discrepant.result import Result
 
@@ -23,7 +24,8 @@ def caveats(
     where these are not to be read off Y itself.
     """
     noisy = bool(found.noise.any())
-    sizes, some = seen or (row_sizes(Y.T, entries=64), Y[some_of(Y.shape)])
+    at = some_of(Y.shape)
+    sizes, some = seen or (row_sizes(Y.T, entries=64), place_of(Y).fetch(Y[at]))
     sizes = sizes[sizes > 0]
     if sizes.size and sizes.max() > COMPARABLE * sizes.min() and not noisy:
         yield (
@@ -32,7 +34,7 @@ def caveats(
             "or small ones lost beside them; bring them to one unit first.",
             UserWarning,
         )
-    missed = _missed_share(some, found, some_of(Y.shape))
+    missed = _missed_share(some, found, at)
     if missed > 0.5 and found.status.converged and not noisy:
         yield (
             f"{missed:.0%} of the entries are taken for corrupt, by a good "

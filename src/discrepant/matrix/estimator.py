@@ -13,8 +13,15 @@ from sklearn.base import (
 
 from discrepant.checks import real_array
 from discrepant.errors import InputError
+from discrepant.foreign import is_foreign
 from discrepant.labels import labels_of
 from discrepant.linalg import Array
+from discrepant.matrix.abroad import (
+    coordinates_of,
+    explained_share,
+    floating,
+    placed_with,
+)
 from discrepant.matrix.asked import check_asked
 from discrepant.matrix.caveats import caveats, seen_of, stored_caveats
 from discrepant.matrix.door import recover
@@ -224,6 +231,8 @@ class RobustPCA(
         for message, kind in told:
             warnings.warn(message, kind, stacklevel=2)
         self._keep(found, labels_of(X))
+        if is_foreign(Y):
+            self._put_where(Y)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -238,6 +247,8 @@ class RobustPCA(
         if is_dask(X):
             return self._lazy("transform", X)
         rows = validated(self, X, reset=False)
+        if is_foreign(rows):
+            return coordinates_of(self._fitted(), rows)
         if not issparse(rows) and np.isinf(rows).any():
             raise InputError(
                 "Input X contains infinity; replace it by NaN to mark it as missing."
@@ -246,15 +257,18 @@ class RobustPCA(
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the rows that have the given coordinates; a frame for a frame."""
-        self._fitted()
+        V = self._fitted().components
         if is_dask(X):
             return self._lazy("inverse_transform", X)
-        C = real_array(X)
-        if C.ndim != 2 or C.shape[1] != self.rank_:
+        C = floating(X) if is_foreign(X) else real_array(X)
+        shape = tuple(C.shape)
+        if len(shape) != 2 or shape[1] != self.rank_:
             raise InputError(
-                f"Coordinates of shape (rows, {self.rank_}) are needed, got {C.shape}."
+                f"Coordinates of shape (rows, {self.rank_}) are needed, got {shape}."
             )
-        rows = (C @ self.components_).astype(C.dtype)
+        if is_foreign(C):
+            return C @ placed_with(C, V)
+        rows = (C @ V).astype(C.dtype)
         labels = labels_of(X)
         if labels is None:
             return rows
@@ -269,15 +283,17 @@ class RobustPCA(
         """
         if is_dask(X):
             return float(self._lazy("score", X))
-        C = self.transform(X)
+        C, V = self.transform(X), self._fitted().components
         rows = validated(self, X, reset=False)
+        if is_foreign(rows):
+            return explained_share(rows, C, V)
         if issparse(rows):
             raise InputError("score needs an array; mark what is missing by NaN.")
         top = float(np.nanmax(np.abs(rows), initial=0.0))
         if not top:
             return 1.0
         near = rows / top  # no sum overflows
-        expected = (np.asarray(C) / top) @ self.components_
+        expected = (np.asarray(C) / top) @ V
         return 1 - float(np.nansum(np.abs(near - expected)) / np.nansum(np.abs(near)))
 
     def _rules(self) -> tuple[Residual, Steps]:

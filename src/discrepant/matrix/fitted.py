@@ -6,8 +6,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
+from discrepant.foreign import is_foreign
 from discrepant.labels import Labels
-from discrepant.linalg import Array
+from discrepant.matrix.abroad import placed_with, sum_of_squares
 from discrepant.result import Certificate, Result
 
 
@@ -43,12 +44,14 @@ class FittedParts:
         return self._labelled(self._fitted().residual)
 
     @property
-    def explained_variance_ratio_(self) -> Array:
+    def explained_variance_ratio_(self) -> Any:
         """Share of the squares of the uncorrupted data that each component explains."""
         found = self._fitted()
         squares = np.square(found.singular_values, dtype=np.float64)
         rest = _squares(found.residual)
-        return np.asarray(squares / max(squares.sum() + rest, np.finfo(float).tiny))
+        share = np.asarray(squares / max(squares.sum() + rest, np.finfo(float).tiny))
+        away = is_foreign(found.residual)
+        return placed_with(found.residual, share) if away else share
 
     @property
     def certificate_(self) -> Certificate:
@@ -70,13 +73,22 @@ class FittedParts:
         for name in ("_found", "_labels", "_tracker"):
             self.__dict__.pop(name, None)
 
-    def _labelled(self, values: Array) -> Any:
+    def _put_where(self: Any, Y: Any) -> None:
+        """Show what was learned of the columns where the data lie."""
+        for name in ("components_", "singular_values_", "noise_"):
+            values = getattr(self, name)
+            if isinstance(values, np.ndarray):
+                setattr(self, name, placed_with(Y, values))
+
+    def _labelled(self, values: Any) -> Any:
         """Give an array the row and column labels of what was fitted."""
         return values if self._labels is None else self._labels.frame(values)
 
 
 def _squares(residual: Any) -> float:
     """Return the sum of squares; of a sparse part, as if all were like the stored."""
+    if is_foreign(residual):
+        return sum_of_squares(residual)
     if not issparse(residual):
         return float(np.nansum(np.square(residual, dtype=np.float64)))
     mean = np.mean(np.square(residual.data, dtype=np.float64)) if residual.nnz else 0.0

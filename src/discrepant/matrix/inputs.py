@@ -8,11 +8,15 @@ from sklearn.utils.validation import validate_data
 
 from discrepant.checks import reason_of, unmasked
 from discrepant.errors import InputError, InputTypeError
+from discrepant.foreign import is_foreign
 from discrepant.labels import column_types, kind_of
+from discrepant.matrix.abroad import on_device
 
 
 def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return data as a floating array, or as the sparse matrix that they are.
+
+    An array on a device stays there.
 
     Parameters
     ----------
@@ -29,6 +33,8 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
             "A Dask collection was passed where an array in memory is needed; pass "
             "X.compute()."
         )
+    if is_foreign(X):
+        return on_device(estimator, X, reset=reset)
     unstored = estimator.missing == "unstored"
     if sparse.issparse(X) and not unstored:
         raise InputTypeError(

@@ -87,7 +87,7 @@ def polish(
     program : Program
         The data, their unit, and whether A and B are kept equal (`psd`).
     A, B : ndarray of shape (m, r) and (n, r)
-        Where to start; B carries the singular values.
+        Where to start.
     active : int
         Number of entries taken for corrupt so far.
     norm_Y, residual : float
@@ -100,7 +100,7 @@ def polish(
     done = rounding_of(program)
     entries, r = rows.size, A.shape[1]
     freedom = r * (rows.m + rows.n - r)
-    size = np.linalg.norm(B) / np.sqrt(entries)
+    size = float(np.sqrt(np.sum((A.T @ A) * (B.T @ B)) / entries))  # of A Bᵀ
     if program.psd:
         A = B = A * np.sqrt(np.linalg.norm(B, axis=0))
     f = max(active, 1) / observed / size

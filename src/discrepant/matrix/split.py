@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from discrepant.foreign import place_of
 from discrepant.linalg import Array
 from discrepant.matrix.dual import certificate_of, dual_of
 from discrepant.matrix.once import once
@@ -51,12 +52,15 @@ class Split(Parts):
     @once
     def probability(self) -> Array:
         """One where S ≠ 0: without noise there is no doubt."""
-        return np.asarray(self.outliers, self.program.rows.dtype)
+        S = self.sparse
+        chance: Array = place_of(S).xp.astype(self.outliers, S.dtype)
+        return chance
 
     @property
     def outliers(self) -> Array:
         """Which entries are corrupt."""
-        return np.asarray(self.sparse != 0)
+        wrong: Array = self.sparse != 0
+        return wrong
 
     @property
     def noise(self) -> Array:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from discrepant.errors import InputError
+from discrepant.errors import InputError, InputTypeError
+from discrepant.foreign import is_foreign
 from discrepant.labels import Labels
 from discrepant.linalg import Array
 from discrepant.matrix.asked import check_asked
@@ -122,6 +123,11 @@ class Tracking:
             raise InputError(
                 'partial_fit needs solver="implicit", missing="nan" and psd=False: '
                 "rows of a stream are dense, and no square matrix."
+            )
+        if is_foreign(X):
+            raise InputTypeError(
+                "partial_fit keeps its rows in host memory; pass them as an array of "
+                "NumPy."
             )
         first = "_tracker" not in self.__dict__
         if first:

@@ -7,7 +7,7 @@ import numpy as np
 
 from discrepant.linalg import Array
 from discrepant.progress import Progress, StoppedError, reporting
-from discrepant.video.foreground import probability
+from discrepant.video.foreground import CHANCES
 from discrepant.video.frames import open_frames
 from discrepant.video.model import Place
 from discrepant.video.result import Lazy, Separation
@@ -93,7 +93,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
     with reporting(progress, "Separating") as watch:
         for number, _, place in flow.judged():
             masks.append(np.packbits(flow.work.front.mask))
-            beliefs.append(flow.work.front.belief_bytes())
+            beliefs.append(flow.work.front.said.copy())
             places.append(place._replace(away=np.empty(0)))
             plates.take(number, flow.work.scene.U)
             most = max(most, len(place.c))
@@ -113,7 +113,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
         return flow.levels.back(out)
 
     def chance(number: int) -> Array:
-        return probability(beliefs[number] / np.float32(127.5) - 1)
+        return np.asarray(CHANCES[beliefs[number]])
 
     bits = np.unpackbits(np.stack(masks), axis=1, count=shape[0] * shape[1])
     return Separation(

@@ -115,12 +115,17 @@ class VideoFile:
     def _jumped(self, container: Any, count: int, of: int) -> list[Array]:
         stream = container.streams.video[0]
         found: dict[int, Array] = {}
+        missed = 0
         for share in (np.arange(count) + 0.5) / count:
             seconds = share * of / self.rate
             place = (stream.start_time or 0) + seconds / stream.time_base
             container.seek(int(place), stream=stream)
             frame = next(container.decode(video=0), None)
-            if frame is not None and frame.pts not in found:
+            if frame is None or frame.pts in found:
+                missed += 1
+                if 2 * missed > count:
+                    break
+            else:
                 found[frame.pts] = _pixels(frame, self.format)
         return list(found.values())
 

@@ -167,6 +167,12 @@ class Levels:
 
     def back(self, values: Array) -> Array:
         """Return grey levels in the type, shape and unit of the frames."""
+        if self.dtype == np.uint8:
+            from discrepant.video.kernels import rounded
+
+            levels = np.empty(self.shape, np.uint8)
+            rounded(values.reshape(-1), levels.reshape(-1))
+            return levels
         given = values.reshape(self.shape) * self.unit + self.low
         if self.dtype.kind == "f":
             return given.astype(self.dtype)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discrepant.linalg import Array
+from discrepant.video.bands import Band, Bands
 
 
 @dataclass(frozen=True)
@@ -73,16 +74,21 @@ DARK = 8  # grey levels below which a ratio says nothing
 
 
 class Light:
-    """Smooth fields of light: cosines down and across, few of each."""
+    """Smooth fields of light: cosines down and across, few of each.
 
-    def __init__(self, height: int, width: int, modes: tuple[int, int]) -> None:
+    `across` has an entry for each value of a row, channel by channel.
+    """
+
+    def __init__(self, shape: tuple[int, ...], modes: tuple[int, int]) -> None:
+        height, width, channels = shape
         self.down = _cosines(height, modes[0])
-        self.across = _cosines(width, modes[1]).astype(np.float32)
+        self._across = _cosines(width, modes[1]).astype(np.float32)
+        self.across = np.repeat(self._across, channels, axis=1)
         self.shape = modes
 
     def at(self, rows: Array, columns: Array) -> Array:
         """Return all modes but the even light, at some pixels: one row a mode."""
-        both = self.down[:, None, rows] * self.across[None][:, :, columns]
+        both = self.down[:, None, rows] * self._across[None][:, :, columns]
         return np.asarray(both.reshape(-1, len(rows))[1:])
 
     def rows(self, gain: float, field: Array | None) -> Array:
@@ -115,18 +121,23 @@ class Background:
         The first frames, or some of all of them.
     age : float
         For how many frames the plate counts as seen.
+    bands : Bands
+        Of the rows of a frame.
     """
 
-    def __init__(self, first: Array, age: float, tuning: Tuning = TUNING) -> None:
+    def __init__(
+        self, first: Array, age: float, bands: Bands, tuning: Tuning = TUNING
+    ) -> None:
         self.tuning = tuning
+        self._bands = bands
         height, width, channels = first.shape[1:]
         rng = np.random.default_rng(0)
         count = min(tuning.samples // channels, height * width)
         self.places = np.sort(rng.choice(height * width, count, replace=False))
-        self.light = Light(height, width, tuning.light_modes)
+        self.light = Light(first.shape[1:], tuning.light_modes)
         at = self.light.at(*np.divmod(self.places, width))
         self._modes = np.repeat(at, channels, axis=1)  # of the flattened samples
-        plate, self.variance = _first_plate(first, self.places, tuning)
+        plate, self.variance = _first_plate(first, self.places, bands, tuning)
         self.U = plate[None]
         self.support = np.full((height, width), min(age, tuning.most), np.float32)
         self.other = plate.copy()
@@ -148,7 +159,8 @@ class Background:
                 t.relative,
                 t.hue_floor,
                 t.unrest,
-            ]
+            ],
+            np.float32,
         )
         self.extend([(frame, None) for frame in first])
 
@@ -160,15 +172,20 @@ class Background:
     @property
     def noise(self) -> Array:
         """Standard deviation of each pixel's noise, in grey levels."""
+        return self._spread(self.variance)
+
+    def _spread(self, variance: Array) -> Array:
         channels = self.U.shape[-1]
-        hue = self.variance[..., 1] * ((channels - 1) / channels)
-        return np.asarray(np.sqrt(self.variance[..., 0] + hue))
+        hue = variance[1] * ((channels - 1) / channels)
+        return np.asarray(np.sqrt(variance[0] + hue))
 
     def locate(self, frame: Array) -> Place:
         """Return where a frame lies: coordinates, light, and residuals of samples."""
         from discrepant.video.kernels import coordinates
 
-        U, scale = self._sampled(self.U), self._sampled(self._spread)
+        U = self._sampled(self.U)
+        noise = self._spread(self.variance.reshape(2, -1)[:, self.places])
+        scale = np.repeat(noise, U.shape[1] // len(noise)).astype(np.float64)
         values = self._sampled(frame)
         bright = U[0] > DARK
         start = np.zeros(self.rank)
@@ -199,10 +216,6 @@ class Background:
             (values - found @ basis) / scale,
         )
 
-    @property
-    def _spread(self) -> Array:
-        return np.broadcast_to(self.noise[..., None], self.U.shape[1:])
-
     def _sampled(self, images: Array) -> Array:
         """Return the samples of an image, or of several, as one row each."""
         channels = images.shape[-1]
@@ -210,7 +223,7 @@ class Background:
         taken = images.reshape(*lead, -1, channels)[..., self.places, :]
         return np.asarray(taken.reshape(*lead, -1), np.float64)
 
-    def expect(self, place: Place, out: Array, band: tuple[int, int]) -> None:
+    def expect(self, place: Place, out: Array, band: Band) -> None:
         """Fill rows of what the background should look like."""
         from discrepant.video import kernels
 
@@ -226,7 +239,7 @@ class Background:
         raw: Array,
         place: Place,
         gain: Array,
-        band: tuple[int, int],
+        band: Band,
     ) -> None:
         """Let a band of the background follow a frame."""
         from discrepant.video import kernels
@@ -254,6 +267,8 @@ class Background:
         A pattern is there where the residuals of many samples move together: the
         largest eigenvalue of their Gram matrix lies far above the edge of the noise's.
         """
+        from discrepant.video import kernels
+
         room = self.tuning.patterns + 1 - self.rank
         if room <= 0 or len(recent) < self.tuning.start:
             return
@@ -262,18 +277,22 @@ class Background:
         found = int(np.sum(shares[:room] > self.tuning.stands_out))
         if not found:
             return
-        limit = 4 * self.noise[..., None]
         expected = np.empty(self.U.shape[1:], np.float32)
         new = np.zeros((found, *self.U.shape[1:]), np.float32)
-        weight = np.full((found, *self.U.shape[1:3], 1), 1e-3, np.float32)
-        for (frame, mask), place, way in zip(recent, places, ways, strict=True):
-            self.expect(place, expected, (0, len(expected)))
-            away = np.clip(frame - expected, -limit, limit)
-            for j, part in enumerate(way[:found].astype(np.float32)):
-                seen = 1.0 if mask is None else ~mask[..., None]
-                new[j] += part * away * seen
-                weight[j] += part * part * seen
-        self.U = np.concatenate([self.U, new / weight])
+        weight = np.full((found, *self.U.shape[1:3]), 1e-3, np.float32)
+        nothing = np.zeros(self.U.shape[1:3], bool)
+
+        def add(band: Band) -> None:
+            for (frame, mask), place, way in zip(recent, places, ways, strict=True):
+                self.expect(place, expected, band)
+                hidden = nothing if mask is None else mask
+                parts = way[:found].astype(np.float32)
+                kernels.gather(
+                    frame, expected, hidden, self.variance, parts, new, weight, *band
+                )
+
+        self._bands.each(add)
+        self.U = np.concatenate([self.U, new / weight[..., None]])
         self._inertia = np.diag(
             [*np.diag(self._inertia), *np.full(found, 1 / self.tuning.memory)]
         )
@@ -305,30 +324,28 @@ def _together(residuals: list[Array]) -> tuple[Array, Array]:
     return values[::-1] / edge, vectors[:, ::-1]
 
 
-def _first_plate(first: Array, places: Array, tuning: Tuning) -> tuple[Array, Array]:
+def _first_plate(
+    first: Array, places: Array, bands: Bands, tuning: Tuning
+) -> tuple[Array, Array]:
     """Return the median of frames brought to one light, and a first noise."""
-    frames = first.astype(np.float32)
-    some = frames.reshape(len(frames), -1, frames.shape[-1])[:, places].reshape(
-        len(frames), -1
-    )
-    middle = np.median(some, axis=0)
-    bright = middle > 8
-    if bright.any():
-        gains = np.median(some[:, bright] / middle[bright], axis=1)
-        frames /= np.maximum(gains, 0.05)[:, None, None, None]
-    plate = np.median(frames, axis=0)
-    least = tuning.floor + (tuning.relative * plate.mean(axis=-1)) ** 2
-    variance = np.empty((*plate.shape[:2], 2), np.float32)
-    steps = np.diff(frames, axis=0)
-    bright = steps.mean(axis=-1, keepdims=True)
-    variance[..., 0] = np.maximum(_smooth_square(bright), least)
-    variance[..., 1] = np.maximum(_smooth_square(steps - bright), tuning.hue_floor)
-    return plate, variance
-
-
-def _smooth_square(steps: Array) -> Array:
-    """Return a pixel's variance from its steps in time, its neighbours' heard too."""
     from scipy.ndimage import uniform_filter
 
-    spread = np.median(np.abs(steps), axis=0).mean(axis=-1) * 1.4826 / np.sqrt(2)
-    return np.asarray(uniform_filter(spread, 5) ** 2)
+    from discrepant.video import kernels
+
+    times, height, width, channels = first.shape
+    some = first.reshape(times, -1, channels)[:, places].reshape(times, -1)
+    middle = np.median(some, axis=0)
+    bright = middle > DARK
+    scale = np.ones(times, np.float32)
+    if bright.any():
+        gains = np.median(some[:, bright] / middle[bright], axis=1)
+        scale /= np.maximum(gains, DIMMEST)
+    plate = np.empty((height, width, channels), np.float32)
+    spread = np.empty((2, height, width), np.float32)
+    bands.each(lambda band: kernels.first_look(first, scale, plate, spread, *band))
+    # The neighbours of a pixel are heard, and a step has the noise of two frames.
+    variance = (uniform_filter(spread, (0, 5, 5)) * 1.4826) ** 2 / 2
+    least = tuning.floor + (tuning.relative * plate.mean(axis=-1)) ** 2
+    variance[0] = np.maximum(variance[0], least)
+    variance[1] = np.maximum(variance[1], tuning.hue_floor)
+    return plate, variance

@@ -48,9 +48,11 @@ class Steadiness:
 
     def _small(self, frame: Array) -> Array:
         cut = frame[: self.rows * self.step, : self.columns * self.step]
-        grey = cut.mean(axis=-1, dtype=np.float32)
-        blocks = grey.reshape(self.rows, self.step, self.columns, self.step)
-        return np.asarray(blocks.mean(axis=(1, 3)))
+        kind = np.uint32 if frame.dtype == np.uint8 else np.float32
+        rows = cut.reshape(self.rows, self.step, -1).sum(axis=1, dtype=kind)
+        blocks = rows.reshape(self.rows, self.columns, -1)
+        small = blocks.mean(axis=-1, dtype=np.float32)
+        return np.asarray(small / np.float32(self.step))
 
     def _shift(self, one: Array, two: Array) -> float:
         """Return how far the second picture is from the first; zero if in doubt.

@@ -2,21 +2,18 @@
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import cpu_count
 
 from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD
+from discrepant.video.bands import Band, Bands
 from discrepant.video.foreground import Foreground
 from discrepant.video.frames import Levels, Source, ahead
 from discrepant.video.model import TUNING, Background, Place, Tuning
 from discrepant.video.motion import Steadiness
-
-BAND = 48  # rows that are worth a thread
 
 
 class Separator:
@@ -32,14 +29,11 @@ class Separator:
 
     def __init__(self, first: Array, age: float, tuning: Tuning = TUNING) -> None:
         self.tuning = tuning
-        self.scene = Background(first, age, tuning)
         shape = first.shape[1:]
+        self._bands = Bands(shape)
+        self.scene = Background(first, age, self._bands, tuning)
         self.expected = np.empty(shape, np.float32)
         self.front = Foreground(shape, tuning)
-        threads = min(cpu_count(), max(1, shape[0] // BAND))
-        edges = np.linspace(0, shape[0], threads + 1).astype(int)
-        self._bands = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
-        self._pool = ThreadPoolExecutor(threads)
         self._recent: deque[tuple[Array, Array]] = deque(maxlen=tuning.window)
         self._count = 0
 
@@ -48,20 +42,19 @@ class Separator:
         scene, front = self.scene, self.front
         place = scene.locate(frame)
 
-        def look(band: tuple[int, int]) -> None:
-            scene.expect(place, self.expected, front.around(band))
-            front.judge(frame, self.expected, scene, band)
-
-        list(self._pool.map(look, self._bands))
-        front.tidy(frame, self.expected)
+        self._bands.each(lambda band: scene.expect(place, self.expected, band))
+        # Judging a band looks at the rows beside it: all must be there.
+        self._bands.each(lambda band: front.judge(frame, self.expected, scene, band))
+        front.tidy()
         gain = scene.gain_of(place.c)
 
-        def learn(band: tuple[int, int]) -> None:
+        def learn(band: Band) -> None:
+            front.trim(frame, self.expected, band)
             scene.learn(
                 frame, self.expected, front.covered, front.raw, place, gain, band
             )
 
-        list(self._pool.map(learn, self._bands))
+        self._bands.each(learn)
         self._recent.append((frame, front.covered.copy()))
         self._count += 1
         if self._count % self.tuning.window == 0:
@@ -71,7 +64,7 @@ class Separator:
 
     def close(self) -> None:
         """Let the threads go."""
-        self._pool.shutdown(wait=False)
+        self._bands.close()
 
 
 @dataclass(frozen=True)

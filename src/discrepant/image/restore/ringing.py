@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit, logit
 
 from discrepant.image.restore.detect import detect
 from discrepant.image.restore.judge import Judge
@@ -71,9 +72,11 @@ class Tuning:
         A cell is replaced if so many of its values, in the mean, are impulses.
     gross : float
         An impulse strays by more than so many standard deviations of a clean value.
+    slope, offset : float
+        Of the logarithm of the odds, from what the mixture says to what is true: some
+        of what it takes for impulses is ringing beside them.
     flagged : float
-        Probability from which on a value is flagged: much of what is said to be less
-        likely an impulse is ringing beside one.
+        Probability from which on a value is flagged.
     side, overlap : int
         Pixels of a tile and what it sees beyond; multiples of a cell.
     """
@@ -92,7 +95,9 @@ class Tuning:
     cell: int = 16
     held: float = 0.5
     gross: float = 3.0
-    flagged: float = 0.99
+    slope: float = 0.8
+    offset: float = -1.3
+    flagged: float = 0.9
     side: int = 512
     overlap: int = 32
 
@@ -160,11 +165,18 @@ def unring(
         held = _cells(wrong) | bad[seen].any(axis=2, keepdims=True)
         rounded = np.rint(255 * np.clip(picture, 0, 1)).astype(values.dtype)[within]
         out[own] = np.where(held[within], rounded, values[own])
-        probability[own] = np.where(bad[own], 1, wrong[within])
+        probability[own] = np.where(bad[own], 1, _calibrated(wrong[within]))
         mask[own] = probability[own] > TUNING.flagged
     return replace(
         found, values=out, mask=mask, probability=probability, complete=complete
     )
+
+
+def _calibrated(wrong: Array) -> Array:
+    """Return how likely values are impulses, by what was true of photographs."""
+    odds = TUNING.slope * logit(np.clip(wrong, 1e-6, 1 - 1e-6)) + TUNING.offset
+    chance: Array = expit(odds)
+    return chance
 
 
 def _tile(

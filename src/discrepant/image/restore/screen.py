@@ -12,7 +12,7 @@ import numpy as np
 from discrepant.image.restore.detect import TUNING as DETECTION
 from discrepant.image.restore.judge import BINS, Belief, Judge
 from discrepant.image.restore.likelihood import blur, local_mean
-from discrepant.image.restore.smooth import coupling, leverage, smooth
+from discrepant.image.restore.smooth import coupling, filled, leverage, smooth
 from discrepant.linalg import Array
 
 
@@ -37,6 +37,8 @@ class Tuning:
         Of conjugate gradients in each round.
     smallest : int
         Rows and columns that an image needs for its neighbourhoods to be whole.
+    known : float
+        Share of its pixels that must be known.
     """
 
     rare: float = 0.02
@@ -46,6 +48,7 @@ class Tuning:
     stiffness: tuple[float, ...] = (2.0, 1.0, 0.5)
     steps: int = 8
     smallest: int = 8
+    known: float = 0.7
 
 
 TUNING = Tuning()
@@ -61,17 +64,19 @@ def screen(y: Array, known: Array, judge: Judge) -> tuple[Array, Array] | None:
     judge : Judge
         Learns the share and the values of the corruption.
     """
-    if min(y.shape[:2]) < TUNING.smallest or not known.all():
+    if min(y.shape[:2]) < TUNING.smallest or known.mean() < TUNING.known:
         return None
     from discrepant.image.restore.kernels import ring_median
 
+    whole = y if known.all() else filled(y, known)
     x = np.empty_like(y)
-    ring_median(np.ascontiguousarray(y), x)
+    ring_median(np.ascontiguousarray(whole), x)
+    x = np.where(known, x, whole)
     odds = TUNING.rare / (1 - TUNING.rare)
     judge.belief = Belief(TUNING.rare, np.full(BINS, odds))
-    weight = np.ones_like(y)
-    start = np.full(y.shape, DETECTION.start_scale, np.float32)
-    scale = _scale(y - x, weight, start)
+    weight = known.astype(np.float32)
+    usual = np.full(y.shape, DETECTION.start_scale, np.float32)
+    scale = _scale(y - x, weight, usual)
     weight = judge.weigh(y - x, scale)
     if judge.belief.share > TUNING.plenty:
         return None

@@ -1,8 +1,8 @@
 """One tile of an image: a graphic or a photograph, much or little corrupted.
 
 A graphic is judged by what recurs in the same surroundings (`graphic`), the photographs
-in it as such. In a photograph, what lies on it is found first (`marks`), and border
-lines that are no part of it are taken off (`borders`); where corruption is rare, a
+in it as such. In a photograph, border lines that are no part of it are taken off first
+(`borders`), and what lies on it is found (`marks`); where corruption is rare, a
 cheap look (`screen`) tells what is in doubt; else a smooth image is fitted to the
 values that can be believed (`detect`). Then patches that look alike predict one another
 (`patches`).
@@ -80,10 +80,12 @@ def restore_tile(
 
 def _photograph(y: Array, known: Array, search: Search, rounds: Rounds) -> Tile:
     """Restore a photograph, and by itself each border that is none of it."""
-    marks = find_marks(y, known)
-    known = known & ~marks.certain[..., None]
     rows, columns, known = separate(y, known)
     inside = (rows, columns)
+    shown = np.zeros_like(known)
+    shown[inside] = known[inside]
+    marks = find_marks(y, shown)
+    known = known & ~marks.certain[..., None]
     guess, weight, wrong = y.copy(), np.zeros_like(y), np.zeros(y.shape, bool)
     picture, belief = _restore_picture(y[inside], known[inside], search, rounds)
     guess[inside], weight[inside] = picture.guess, picture.weight

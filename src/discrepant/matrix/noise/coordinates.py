@@ -5,8 +5,11 @@ squares ``Σ w(zⱼ)·(yⱼ − (cV)ⱼ)²/σⱼ²``, where w is the probability
 the fit has learned. They start from a regression that half of the row cannot mislead.
 """
 
+from typing import Any
+
 import numpy as np
 
+from discrepant.foreign import Place, parts_of, place_of
 from discrepant.linalg import Array
 from discrepant.matrix.noise.bins import MIDDLE
 from discrepant.matrix.noise.lines import regress
@@ -16,39 +19,49 @@ ROUNDS = 6  # of weighing, after which coordinates stand to a thousandth of thei
 
 
 def noisy_coordinates(
-    rows: Array, components: Array, sigma: Array, weight: Array
+    rows: Any, components: Array, sigma: Array, weight: Array
 ) -> Array:
     """Return the coordinates (b, r) of rows (b, n), where NaN marks missing entries.
 
-    Each row is treated by itself: its result does not depend on the others.
+    Each row is treated by itself: its result does not depend on the others. Rows on a
+    device are worked on there, and there are the coordinates.
     """
-    r, n = components.shape
-    found = np.zeros((len(rows), r))
-    if not r:
-        return found
-    X = (components / sigma).T.astype(np.float64)  # (n, r)
-    length = np.linalg.norm(X, axis=0)
-    height = max(1, BLOCK // max(n, r * r))
-    for start in range(0, len(rows), height):
-        block = np.asarray(rows[start : start + height], np.float64) / sigma
+    place, (number, n), r = place_of(rows), rows.shape, len(components)
+    xp, wide = place.xp, place.widest
+    scaled = (components / sigma).T.astype(np.float64)  # (n, r)
+    length = place.bring(np.linalg.norm(scaled, axis=0), wide)
+    X, noise = place.bring(scaled, wide), place.bring(sigma, wide)
+    points = place.bring(MIDDLE, wide), place.bring(weight, wide)
+    parts = parts_of(number, max(1, BLOCK // max(n, r * r)))
+    found = [xp.zeros((0 if r else number, r), dtype=wide, device=place.device)]
+    for part in parts if r else []:
+        block = xp.astype(rows[part, :], wide) / noise
         c = regress(block, X)[0] / length
-        found[start : start + height] = _weighed(block, X, c, weight)
-    return found
+        found.append(_weighed(place, block, X, c, points))
+    all_rows: Array = xp.concat(found, axis=0)
+    return all_rows
 
 
-def _weighed(Y: Array, X: Array, c: Array, weight: Array) -> Array:
+def _weighed(place: Place, Y: Any, X: Any, c: Any, points: tuple[Any, Any]) -> Any:
     """Refine coordinates by least squares with the weights that the residuals earn."""
-    seen = np.isfinite(Y)
-    y = np.where(seen, Y, 0.0)
-    r = X.shape[1]
-    pairs = (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)
-    tiny = 1e-10 * np.trace(X.T @ X) / r * np.eye(r)
+    xp, (n, r) = place.xp, X.shape
+    seen = xp.isfinite(Y)
+    y = xp.where(seen, Y, 0.0)
+    pairs = xp.reshape(xp.expand_dims(X, axis=2) * xp.expand_dims(X, axis=1), (n, -1))
+    size = max(1e-10, 10 * float(xp.finfo(Y.dtype).eps)) / r * float(xp.sum(X * X))
+    tiny = size * xp.eye(r, dtype=Y.dtype, device=place.device)
     for _ in range(ROUNDS):
-        z = np.abs(y - c @ X.T)
-        w = np.where(seen, np.interp(z, MIDDLE, weight), 0.0)
-        G = (w @ pairs).reshape(len(Y), r, r) + tiny
-        c = np.linalg.solve(G, ((w * y) @ X)[:, :, None])[:, :, 0]
-    few = seen.sum(axis=1) <= r  # all of them count, and the smallest fit is taken
-    for i in np.flatnonzero(few):
-        c[i] = np.linalg.lstsq(X[seen[i]], Y[i, seen[i]], rcond=None)[0]
-    return c
+        z = xp.abs(y - c @ X.T)
+        w = xp.where(seen, place.interpolate(z, *points), 0.0)
+        G = xp.reshape(w @ pairs, (-1, r, r)) + tiny
+        c = xp.linalg.solve(G, xp.expand_dims((w * y) @ X, axis=2))[:, :, 0]
+    # Of few entries all count, and the smallest fit is taken.
+    few = xp.sum(xp.astype(seen, xp.int32), axis=1) <= r
+    which = np.flatnonzero(place.fetch(few))
+    if not len(which):
+        return c
+    least = [
+        y[i : i + 1, :] @ xp.linalg.pinv(xp.where(seen[i : i + 1, :].T, X, 0.0)).T
+        for i in which.tolist()
+    ]
+    return place.put(c, which, xp.concat(least, axis=0))

@@ -5,9 +5,11 @@ line with too many cells outside is regressed on the factor of the other axis.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from discrepant.foreign import Place, place_of
 from discrepant.linalg import Array
 from discrepant.matrix.noise.bins import MAD
 
@@ -17,50 +19,60 @@ LIFE = 12  # passes for which the scale of a line may stay widened
 BISQUARE = 4.7  # where Tukey's weight ends: 95% efficient on normal noise
 
 
-def regress(
-    lines: Array, X: Array, first: int = 12, then: int = 4
-) -> tuple[Array, Array]:
+def regress(lines: Any, X: Any, first: int = 12, then: int = 4) -> tuple[Any, Any]:
     """Regress each line (k×n, NaN is missing) on X (n×r), whatever a half of it holds.
 
     Nearly least absolute deviations first, then Tukey's weights. Returns coordinates in
-    the basis of X with columns of length one, and the scale of the residual.
+    the basis of X with columns of length one, and the scale of the residual, (k,). All
+    are arrays of one library, and lie where the lines do.
     """
-    k, r = len(lines), X.shape[1]
-    seen = np.isfinite(lines)
-    y = np.where(seen, lines, 0.0)
-    number = seen.sum(axis=1)
-    X = X / np.linalg.norm(X, axis=0)
-    pairs = (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)
-    c, w = np.zeros((k, r)), seen.astype(np.float64)
-    bound = 2.5 * _median(np.abs(lines), seen)[:, None]
-    target = np.clip(y, -bound, bound)
-    scale = np.full(k, np.inf)
+    place, (k, n), r = place_of(lines), lines.shape, X.shape[1]
+    xp, info = place.xp, place.xp.finfo(lines.dtype)
+    clip, inf = place.clip, float("inf")
+    seen = xp.isfinite(lines)
+    y = xp.where(seen, lines, 0.0)
+    w = xp.astype(seen, lines.dtype)
+    number = xp.sum(w, axis=1, keepdims=True)
+    X = X / xp.sqrt(xp.sum(X * X, axis=0))
+    pairs = xp.reshape(xp.expand_dims(X, axis=2) * xp.expand_dims(X, axis=1), (n, -1))
+    ridge = xp.eye(r, dtype=lines.dtype, device=place.device)
+    ridge = max(1e-9, 10 * float(info.eps)) * ridge
+    bound = 2.5 * _median(place, xp.abs(y), seen)
+    target = clip(y, -bound, bound)
+    tiny = max(1e-300, float(info.smallest_normal))
+    freedom = xp.sqrt(number / clip(number - r, 1.0, inf))
+    c, scale = xp.zeros((k, r), dtype=lines.dtype, device=place.device), bound
     for i in range(first + then + 1):
-        G = (w @ pairs).reshape(k, r, r) + 1e-9 * np.eye(r)
-        c = np.linalg.solve(G, ((w * target) @ X)[:, :, None])[:, :, 0]
+        G = xp.reshape(w @ pairs, (k, r, r)) + ridge
+        c = xp.linalg.solve(G, xp.expand_dims((w * target) @ X, axis=2))[:, :, 0]
         target = y
-        e = np.abs(y - c @ X.T)
-        scale = _median(e, seen) / MAD * np.sqrt(number / np.maximum(number - r, 1))
-        z = e / np.maximum(scale, 1e-300)[:, None]
-        absolute = 1 / np.maximum(z, 0.1)
-        tukey = np.maximum(1 - (z / BISQUARE) ** 2, 0) ** 2
-        w = np.where(seen, absolute if i < first else tukey, 0.0)
-    return c, np.where(number > 2 * r, scale, np.inf)
+        e = xp.abs(y - c @ X.T)
+        scale = _median(place, e, seen) / MAD * freedom
+        z = e / clip(scale, tiny, inf)
+        if i < first:
+            w = 1 / clip(z, 0.1, inf)
+        else:
+            w = clip(1 - (z / BISQUARE) ** 2, 0.0, inf) ** 2
+        w = xp.where(seen, w, 0.0)
+    return c, xp.where(number > 2 * r, scale, inf)[:, 0]
 
 
 def median_size(lines: Array) -> Array:
     """Return the scale of each line, from the median of |values|; NaN is missing."""
-    return _median(np.abs(lines), np.isfinite(lines)) / MAD
+    found = _median(place_of(lines), np.abs(lines), np.isfinite(lines))
+    return np.asarray(found[:, 0] / MAD)
 
 
-def _median(values: Array, seen: Array) -> Array:
-    """Return the median of the seen values of each row; zero if there is none."""
-    ordered = np.sort(np.where(seen, values, np.inf), axis=1)
-    number = seen.sum(axis=1)
-    line = np.arange(len(values))
-    low = ordered[line, np.maximum(number - 1, 0) // 2]
-    high = ordered[line, np.minimum(number // 2, values.shape[1] - 1)]
-    return np.where(number > 0, (low + high) / 2, 0.0)
+def _median(place: Place, values: Any, seen: Any) -> Any:
+    """Return the median of the seen values of each row, (k, 1); zero if none is."""
+    xp, last = place.xp, values.shape[1] - 1
+    ordered = xp.sort(xp.where(seen, values, float("inf")), axis=1)
+    number = xp.sum(xp.astype(seen, xp.int32), axis=1, keepdims=True)
+    low, high = (
+        xp.take_along_axis(ordered, place.clip(at, 0, last), axis=1)
+        for at in ((number - 1) // 2, number // 2)
+    )
+    return xp.where(number > 0, (low + high) / 2, 0.0)
 
 
 @dataclass

@@ -66,7 +66,8 @@ class NoisySplit(Parts):
     @once
     def outliers(self) -> Array:
         """Which entries are flagged as corrupt."""
-        return np.asarray(self.probability >= self.cells.flagged_from)
+        wrong: Array = self.probability >= self.cells.flagged_from
+        return wrong
 
     @once
     def sparse(self) -> Array:

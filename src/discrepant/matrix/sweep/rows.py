@@ -38,13 +38,6 @@ TILE_BYTES = 1 << 20
 WORTH_A_THREAD = 1 << 15
 
 
-def open_rows(
-    Y: Any, *, n_jobs: int | None = None, memory_limit: int | None = None
-) -> "Rows":
-    """Return the rows of whatever holds a matrix: today, what NumPy can see."""
-    return Rows(Y, n_jobs=n_jobs, memory_limit=memory_limit)
-
-
 class Rows:
     """An m×n array of float64 or float32, seen as blocks along its long axis.
 
@@ -150,8 +143,9 @@ class Rows:
 
     def lies_like(self, other: "Rows") -> bool:
         """Whether both have the same shape, order in memory and type."""
-        same = self._Z.shape == other._Z.shape and self.turned == other.turned
-        return same and self.dtype == other.dtype
+        if not isinstance(other, Rows) or self._Z.shape != other._Z.shape:
+            return False
+        return self.turned == other.turned and self.dtype == other.dtype
 
     # -- a look at the data --------------------------------------------------------
 
