@@ -1,26 +1,32 @@
 # `make demo` and `make test` are all the set-up there is.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
+# pip would do this on one core. Some packages hold files for other versions of Python.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 
-.PHONY: demo test test-slow fuzz docs lint format clean
+.PHONY: demo test check test-slow fuzz docs lint format clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp
 	$(BIN)/discrepant demo -o demo --overwrite
 
-test: .venv/dev.stamp lint
-	$(BIN)/python -m pytest -n 2
+test: .venv/dev.stamp
+	$(MAKE) --no-print-directory -j 2 lint check
 
-test-slow: .venv/dev.stamp
+check: .venv/dev.stamp
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-slow: .venv/dev.stamp docs
 	$(BIN)/python -m pytest -m slow
-	$(BIN)/python -m pytest -m law --hypothesis-profile=long -n 2
+	$(BIN)/python -m pytest -m law --hypothesis-profile=long -n 2 --dist worksteal
 
 fuzz: .venv/dev.stamp
 	$(BIN)/python tests/fuzz.py --kind all --seconds 30
 
 docs: .venv/docs.stamp
 	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/links.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 lint: .venv/dev.stamp
@@ -38,18 +44,21 @@ format: .venv/dev.stamp
 .venv/demo.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing discrepant into .venv ..."
 	$(INSTALL) --editable ".[plot,restore]"
+	$(COMPILE)
 	@touch $@
 
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing discrepant and its development tools into .venv ..."
 	$(INSTALL) --editable ".[dev]"
+	$(COMPILE)
 	@touch $@ .venv/demo.stamp
 
 .venv/docs.stamp: .venv/dev.stamp
 	@echo "Installing what the documentation is built with into .venv ..."
 	$(INSTALL) --editable ".[dev,docs]"
+	$(COMPILE)
 	@touch $@
 
 clean:
-	rm -rf .venv demo build dist docs/_build docs/api docs/gallery .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv demo build dist docs/_build docs/api docs/gallery docs/recorded.md docs/recorded.png .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from record import recorded
 
 from discrepant import restore
 from discrepant.image.arrays import psnr
@@ -190,4 +191,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

@@ -24,6 +24,7 @@ import graphics_fresh
 import graphics_kept
 import graphics_made
 import numpy as np
+from record import recorded
 
 from discrepant import restore
 
@@ -139,4 +140,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

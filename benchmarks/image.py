@@ -18,6 +18,7 @@ import sys
 import time
 
 import numpy as np
+from record import recorded
 
 GROUPS = {
     "convolution": ("conv",),
@@ -139,4 +140,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

@@ -26,6 +26,7 @@ from pathlib import Path
 import calibration
 import numpy as np
 from PIL import Image
+from record import recorded
 from scans import KINDS, scan
 from scipy.ndimage import median_filter
 
@@ -253,4 +254,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

@@ -24,6 +24,7 @@ import time
 import warnings
 
 import numpy as np
+from record import recorded
 from threadpoolctl import threadpool_limits
 
 from discrepant import RobustPCA
@@ -267,4 +268,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

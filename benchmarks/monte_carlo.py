@@ -11,6 +11,7 @@ import argparse
 import time
 
 import numpy as np
+from record import recorded
 
 from discrepant.experiments.phase import Config, cell
 from discrepant.experiments.running import Runner
@@ -84,4 +85,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

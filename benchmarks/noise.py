@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from matrix import in_a_process
+from record import recorded
 from threadpoolctl import threadpool_limits
 
 from discrepant import RobustPCA
@@ -308,4 +309,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

@@ -14,6 +14,7 @@ import resource
 import time
 
 import numpy as np
+from record import recorded
 
 from discrepant import Outer, Sensing, recover
 from discrepant.matrix.linear.measuring import Measuring
@@ -281,7 +282,8 @@ PARTS = {
     "phase": (phase, 2),
 }
 
-if __name__ == "__main__":
+
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=PARTS, help="one part instead of all")
     parser.add_argument("--seed", type=int, default=1000, help="the first seed")
@@ -292,3 +294,7 @@ if __name__ == "__main__":
         if options.only in (None, name):
             first, count = options.seed, options.trials or trials
             part(range(first, first + count), options.quick)
+
+
+if __name__ == "__main__":
+    recorded(main)

@@ -38,6 +38,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from record import recorded
 from restore_cases import NOISES, corrupted, eight_bits, middle, photographs, timed
 from restore_speed import large, units
 from restore_tuning import tuning
@@ -210,4 +211,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

@@ -12,6 +12,7 @@ import resource
 import time
 
 import numpy as np
+from record import recorded
 from scipy import sparse
 
 from discrepant import RobustPCA
@@ -64,4 +65,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

@@ -39,6 +39,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from record import recorded
 from sklearn.metrics import average_precision_score, f1_score
 
 from discrepant import clean
@@ -320,4 +321,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from record import recorded
 from video_hand import hand_scenes
 from video_scenes import (
     KINDS,
@@ -236,4 +237,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

@@ -1,9 +1,15 @@
 """How the documentation is built: `make docs`."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import discrepant
+
+sys.path.insert(0, str(Path(__file__).parent))
+import recorded
+
+recorded.write()
 
 project = "discrepant"
 author = "The discrepant developers"
@@ -19,7 +25,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "gallery/README.rst"]
+exclude_patterns = ["_build", "gallery/README.rst", "recorded.md"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3

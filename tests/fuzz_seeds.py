@@ -147,6 +147,35 @@ def xlsx_seeds(rng):
     return [file.getvalue()]
 
 
+VIDEOS = {  # kinds of container, with codecs that lose and that do not
+    "mp4": ("libx264", "mpeg4"),
+    "avi": ("mjpeg", "ffv1", "rawvideo"),
+    "webm": ("libvpx", "libvpx-vp9"),
+}
+
+
+def video_seeds(rng):
+    """Return a dozen frames of a street in every container and codec that there is."""
+    import av
+
+    from discrepant.video.example import street
+
+    frames = street(12, (24, 32), int(rng.integers(2**31)))[0]
+    made = []
+    for kind, codecs in VIDEOS.items():
+        for codec in filter(av.codecs_available.__contains__, codecs):
+            file = io.BytesIO()
+            with av.open(file, "w", format=kind) as container:
+                stream = container.add_stream(codec, rate=20)
+                stream.width, stream.height = 32, 24
+                stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+                shown = (av.VideoFrame.from_ndarray(f, format="rgb24") for f in frames)
+                for frame in (*shown, None):
+                    container.mux(stream.encode(frame))
+            made.append(file.getvalue())
+    return made
+
+
 def _saved(image, kind, **options):
     file = io.BytesIO()
     image.save(file, kind, **options)

@@ -33,6 +33,17 @@ def test_pca(tmp_path):
         pca(tmp_path / "table.npy", tmp_path / "out")
 
 
+def test_pca_told_to_stop_writes_the_best_so_far(tmp_path):
+    problem = corrupted_matrix((40, 30), 2, 0.05, random_state=0)
+    np.save(tmp_path / "table.npy", problem.observed)
+    report = pca(
+        tmp_path / "table.npy", tmp_path / "out", progress=lambda share, note: False
+    )
+    assert "stopped early" in str(report)
+    assert np.load(tmp_path / "out" / "low_rank.npy").shape == (40, 30)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(report.files)
+
+
 def test_pca_tells_noise_from_corruption(tmp_path):
     rng = np.random.default_rng(0)
     problem = corrupted_matrix((120, 60), 3, 0.05, random_state=0)

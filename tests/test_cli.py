@@ -1,6 +1,9 @@
 """The command line, run as a person would: in a process of its own."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -135,6 +138,52 @@ def test_reproduce_writes_picture_points_and_settings(discrepant, tmp_path):
     details = json.loads((tmp_path / "out" / "regression.json").read_text())
     assert details["seed"] == 0
     assert details["versions"]["discrepant"]
+
+
+def test_help_comes_before_anything_heavy_is_loaded():
+    code = (
+        "import sys; sys.argv = ['discrepant', 'restore', '--help']\n"
+        "from discrepant.app.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print(*{'scipy', 'sklearn', 'pandas'} & {*sys.modules})"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert "--fast" in said
+    assert not said.splitlines()[-1].strip()
+
+
+def test_compiling_is_announced_once(monkeypatch):
+    from discrepant import compiled, progress
+
+    said = []
+    monkeypatch.setattr(progress, "_listeners", [said.append])
+    monkeypatch.setattr(compiled, "PATIENCE", -1.0)
+    monkeypatch.setattr(compiled._Clock, "said", False)
+    for _ in range(2):
+        compiled._Clock.start()
+        compiled._Clock.stop()
+    assert len(said) == 1
+    assert said[0].startswith("Compiling for this machine")
+
+
+def test_hints_name_what_was_installed_from(monkeypatch, tmp_path):
+    from importlib.metadata import PackageNotFoundError
+
+    from discrepant import errors
+
+    here = Path(errors.__file__).parents[2]
+    assert str(errors.needs("It needs X", "web")) == (
+        f"It needs X: pip install '{here}[web]'."
+    )
+
+    def nowhere(name):
+        raise PackageNotFoundError
+
+    monkeypatch.setattr(errors, "__file__", str(tmp_path / "a" / "b" / "errors.py"))
+    monkeypatch.setattr(errors, "distribution", nowhere)
+    assert "'discrepant[web]'" in str(errors.needs("It needs X", "web"))
 
 
 def test_help_names_every_command(discrepant, tmp_path):

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from discrepant import InputError, RobustPCA, clean
-from discrepant.checks import check_mapped
 from discrepant.experiments import running
 from discrepant.outputs import LOCK, SCRATCH, staged
 
@@ -160,6 +159,10 @@ def mounted(folder, size):
         pytest.skip("no disk can be mounted here")
 
 
+def unmounted(folder):
+    subprocess.run(["umount", str(folder)], check=True)
+
+
 def test_a_full_disk_is_named(tmp_path, discrepant):
     disk = tmp_path / "disk"
     mounted(disk, "64k")
@@ -171,7 +174,7 @@ def test_a_full_disk_is_named(tmp_path, discrepant):
         assert done.stderr.count("\n") == 1
         assert list(disk.iterdir()) == []
     finally:
-        subprocess.run(["umount", str(disk)], check=True)
+        unmounted(disk)
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path):
@@ -220,6 +223,13 @@ def test_a_cache_that_cannot_be_written(tmp_path):
     for place in ("/proc/nothing", "/dev/null"):
         done = run_with_cache(place, HOME="/proc/nothing")
         assert done.returncode == 0, done.stderr
+    full = tmp_path / "full"
+    mounted(full, "16k")
+    try:
+        done = run_with_cache(full)
+        assert done.returncode == 0, done.stderr
+    finally:
+        unmounted(full)
 
 
 MORE_STREAMS = (
@@ -266,24 +276,6 @@ def test_journals_of_the_wrong_shape_are_read_over(tmp_path, journal):
     path = tmp_path / "journal"
     path.write_text(f'{journal}\n["b", {{"x": 1}}]\n', errors="backslashreplace")
     assert running._read(path) == {"b": {"x": 1}}
-
-
-def test_a_map_that_is_cut_is_said_and_does_not_kill(tmp_path):
-    path = tmp_path / "y.npy"
-    np.save(path, data((600, 400)))
-    model = RobustPCA(random_state=0).fit(np.load(path, mmap_mode="r"))
-    os.truncate(path, 1000)
-    with pytest.raises(InputError, match="was cut short while it was in use"):
-        model.sparse_  # noqa: B018
-
-
-def test_an_input_that_vanishes_is_held(tmp_path):
-    path = tmp_path / "y.npy"
-    np.save(path, data())
-    mapped = np.load(path, mmap_mode="r")
-    path.unlink()
-    check_mapped(mapped)
-    assert RobustPCA(random_state=0).fit(mapped).sparse_.shape == mapped.shape
 
 
 def rank_of(seed):

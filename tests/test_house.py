@@ -12,8 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors compiled progress checks memory foreign linalg labels result outputs
-        plotting paper matrix table image video experiments app __main__
+        errors progress compiled checks memory foreign linalg labels result outputs
+        plotting showing paper matrix table image video experiments app __main__
     """,
     "paper": """
         kernels operators sensing observation alpha parameters subspace stopping
@@ -40,8 +40,8 @@ ORDER = {
     """,
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
-        rules bends learning judging numbers sheet rewrite result verdict door cleaner
-        lazy view plot svg report
+        rules bends learning judging numbers grids sheet rewrite result verdict door
+        cleaner lazy view plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
     "image.files": "logs picture pillow tiff formats",
@@ -50,7 +50,7 @@ ORDER = {
         detect screen borders tone mark_network
         marks patches contexts clusters graphic rounds tile tiles planes
         comb spread ringing compressed outliers standing cosmic motion_kernels motion
-        temporal axes stack denoise front
+        temporal axes stack denoise result grids front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit
@@ -68,7 +68,7 @@ ORDER = {
         interrupt summary shown restore clean demo pca stored scaled reproduce video
         server options speech video_command cli
     """,
-    "app.server": "outcome pictures tables jobs guard site launch command",
+    "app.server": "outcome pictures tables videos jobs guard site launch command",
 }
 ROOMS = {folder: rooms.split() for folder, rooms in ORDER.items()}
 

@@ -1,6 +1,7 @@
 """The page's server: whom it answers, what it takes, and what it leaves behind."""
 
 import json
+import sys
 import time
 
 import numpy as np
@@ -88,7 +89,7 @@ def test_every_answer_forbids_what_the_page_does_not_need(page):
 
 
 def test_the_page_loads_nothing_from_elsewhere(page):
-    for name in ("main.js", "picture.js", "table.js", "style.css", "icon.svg"):
+    for name in ("main.js", "picture.js", "table.js", "video.js", "style.css"):
         text = page.get(f"/static/{name}").text
         assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert page.get("/static/..%2Fsite.py").status_code == 404
@@ -166,6 +167,28 @@ def test_a_bomb_fails_with_a_sentence(page):
     assert told["state"] == "failed"
     assert "bomb.png" in told["reason"] or "memory" in told["reason"]
     assert "upload" not in told["reason"]
+
+
+def test_a_video_is_refused_in_a_sentence(page, tmp_path, monkeypatch):
+    from discrepant.app.server import videos
+    from discrepant.video.files import VideoWriter
+
+    told = ended(page, page.post("/jobs?name=v.mp4", content=b"no video").json())
+    assert told["reason"].startswith("v.mp4 cannot be read as a video")
+    with VideoWriter(tmp_path / "v.mp4", 25, (32, 48)) as writer:
+        for _ in range(6):
+            writer.write(np.zeros((32, 48), np.uint8))
+    made = (tmp_path / "v.mp4").read_bytes()
+    monkeypatch.setattr(videos, "FRAMES", 5)
+    told = ended(page, page.post("/jobs?name=v.mp4", content=made).json())
+    assert "v.mp4 has more than 5 frames" in told["reason"]
+    monkeypatch.setenv("DISCREPANT_MEMORY", "0.0001")
+    told = ended(page, page.post("/jobs?name=v.mp4", content=made).json())
+    assert "v.mp4 needs some" in told["reason"]
+    monkeypatch.setitem(sys.modules, "av", None)
+    answer = page.post("/jobs?name=v.mp4", content=made)
+    assert (answer.status_code, page.get("/jobs").json()[3:]) == (400, [])
+    assert "[video]" in answer.json()["reason"]
 
 
 def test_an_array_is_what_it_is_said_to_be(page):

@@ -90,6 +90,18 @@ def table(tmp_path_factory):
     return path
 
 
+def street(path, times):
+    from discrepant.video import example
+    from discrepant.video.files import VideoWriter
+
+    frames, _ = example.street(100, size=(48, 64))
+    with VideoWriter(path, 25, frames.shape[1:3]) as writer:
+        for _ in range(times):
+            for frame in frames:
+                writer.write(frame)
+    return path
+
+
 def send(page, *files):
     page.set_input_files("#files", [str(file) for file in files])
 
@@ -102,6 +114,15 @@ def saved(page, link):
     with page.expect_download() as download:
         page.locator(".downloads a", has_text=link).first.click()
     return Path(download.value.path())
+
+
+def until(page, true):
+    """Wait in steps: the page forbids what Playwright's own waiting is made of."""
+    for _ in range(PATIENCE // 100):
+        if page.evaluate(true):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"never: {true}")
 
 
 def test_a_picture_is_healed_compared_and_marked_again(page, picture):
@@ -160,6 +181,35 @@ def test_flags_of_a_table_are_sorted_and_rejected(page, table):
     assert (len(new), changed) == (len(old), [6])
     assert len(saved(page, "sensors-flagged.csv").read_text().splitlines()) == 2
     assert "sensors.csv" in saved(page, "sensors-report.html").read_text()
+
+
+def test_a_video_is_watched_and_played(page, tmp_path):
+    send(page, street(tmp_path / "street.mp4", 1))
+    page.locator(".now .front[src]").wait_for()
+    until(page, "document.querySelector('.now .front').naturalWidth === 64")
+    done(page)
+    assert "Something is in front" in page.locator(".state").inner_text()
+    assert page.locator(".now").is_hidden()
+    size = "[...document.querySelectorAll('video')].map((v) => v.videoWidth)"
+    until(page, "document.querySelector('.masks').readyState >= 2")
+    until(page, "document.querySelector('.beside').readyState >= 2")
+    assert page.evaluate(size) == [192, 64]
+    until(page, "document.querySelector('.behind').naturalWidth === 64")
+    page.locator(".activity svg").click()  # in the middle of four seconds
+    until(page, "document.querySelector('.masks').currentTime > 1.5")
+    assert page.locator(".unplayed").is_hidden()
+    page.locator(".same summary").click()
+    assert "discrepant video street.mp4" in page.locator(".command").inner_text()
+    assert saved(page, "street-mask.mp4").stat().st_size > 1000
+    assert len(saved(page, "street-activity.csv").read_text().splitlines()) == 101
+
+
+def test_a_video_is_cancelled(page, tmp_path):
+    send(page, street(tmp_path / "long.mp4", 30))
+    page.locator(".now .frame[src]").wait_for()
+    page.locator(".cancel").click()
+    page.locator(".state", has_text="Cancelled.").wait_for()
+    assert page.locator(".now").count() == 0
 
 
 def test_wrong_files_get_a_sentence(page, tmp_path):

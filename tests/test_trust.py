@@ -7,7 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discrepant import Cleaner, InputError, RobustPCA, clean, recover, restore
+from discrepant import (
+    Cleaner,
+    InputError,
+    RobustPCA,
+    clean,
+    recover,
+    restore,
+    separate,
+)
 from discrepant.image.arrays import rounded
 from discrepant.paper.problems import corrupted_matrix
 from discrepant.paper.stopping import Steps
@@ -48,6 +56,10 @@ def learnt(**settings):
     Cleaner(**settings).fit(TABLE).transform(TABLE)
 
 
+def told_apart(**settings):
+    separate(np.stack([PICTURE] * 3), **settings)
+
+
 DOORS = {
     fit: """
         solver alpha psd tol max_iter polish noise fdr warm_start memory_limit n_jobs
@@ -58,6 +70,7 @@ DOORS = {
     restored_colours: "channel_axis",
     cleaned: "fdr fill columns drop random_state",
     learnt: "fdr fill columns drop random_state",
+    told_apart: "stream",
 }
 
 
@@ -151,6 +164,21 @@ def test_a_masked_array_of_objects_keeps_its_mask():
     held = np.ma.MaskedArray(Y.astype(object), mask=mask)
     for part in (RobustPCA(random_state=0).fit(held).residual_, recover(held).residual):
         assert np.array_equal(np.isnan(part), mask)
+
+
+def test_masked_frames_and_those_of_torch():
+    frames = np.stack([PICTURE] * 6)
+    frames[3, 4, 4] = 255
+    plain = separate(frames)
+    mask = frames == 255
+    held = separate(np.ma.MaskedArray(frames, mask))
+    assert not held.foreground[3, 4, 4]
+    assert np.abs(held.background[3][4, 4] - 8) < 2
+    torch = pytest.importorskip("torch")
+    found = separate(torch.from_numpy(frames))
+    assert np.array_equal(found.foreground, plain.foreground)
+    with pytest.raises(InputError, match="cannot be read as an array"):
+        separate(torch.ones(4, 16, 16, requires_grad=True))
 
 
 def test_dates_of_polars_are_no_numbers():

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -113,6 +114,24 @@ def test_a_truncated_file_is_used_as_far_as_it_goes(frames, tmp_path):
     with pytest.warns(UserWarning, match="truncated"):
         found = separate(part)
     assert 10 < len(found.foreground) < 60
+
+
+def test_frames_too_large_for_memory_are_refused(file, monkeypatch):
+    monkeypatch.setenv("DISCREPANT_MEMORY", "0.01")  # 96×128 pixels take 13 MB
+    with pytest.raises(InputError, match=r"needs some .* make its frames smaller"):
+        separate(file)
+    monkeypatch.setenv("DISCREPANT_MEMORY", "0.0005")
+    with pytest.raises(InputError, match="stream=True"):
+        separate(np.zeros((60, 64, 80), np.uint8))
+
+
+def test_lists_of_other_files_are_refused(file, tmp_path):
+    shutil.copy(file, tmp_path / "real.mp4")
+    (tmp_path / "a.mp4").write_text("ffconcat version 1.0\nfile real.mp4\n")
+    (tmp_path / "b.mp4").write_text("#EXTM3U\n#EXTINF:9,\nhttp://127.0.0.1/c.ts\n")
+    for name, said in (("a.mp4", "list of other files"), ("b.mp4", "cannot be read")):
+        with pytest.raises(InputError, match=said):
+            separate(tmp_path / name)
 
 
 def test_a_folder_with_a_stray_text_file(frames, tmp_path):

@@ -11,17 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from discrepant.errors import InputError
-from discrepant.matrix.door import recover
-from discrepant.matrix.estimator import RobustPCA
-from discrepant.paper.baselines import convex, l1_factorisation
-from discrepant.paper.certificate import certify
-from discrepant.paper.operators import Diagonal, Entries, Identity, Mask, Wrapped
-from discrepant.paper.recovery import Recovery
-from discrepant.paper.sensing import Outer, Sensing
-from discrepant.result import Certificate, History, Result, Status
 
 if TYPE_CHECKING:
     from discrepant.image.restore.front import restore
+    from discrepant.matrix.door import recover
+    from discrepant.matrix.estimator import RobustPCA
+    from discrepant.paper.baselines import convex, l1_factorisation
+    from discrepant.paper.certificate import certify
+    from discrepant.paper.operators import Diagonal, Entries, Identity, Mask, Wrapped
+    from discrepant.paper.recovery import Recovery
+    from discrepant.paper.sensing import Outer, Sensing
+    from discrepant.result import Certificate, History, Result, Status
     from discrepant.table.cleaner import Cleaner
     from discrepant.table.door import clean
     from discrepant.video.door import separate
@@ -53,21 +53,31 @@ __all__ = [
     "separate",
 ]
 
-# Front doors that load more than matrices need, and so wait until they are used:
-# name → the module that holds it. Type checkers are told above.
+# What is public waits until it is used, so that a command can say how it is used
+# before SciPy and scikit-learn are loaded: module → its names. Type checkers are told
+# above.
 _LATER = {
-    "Cleaner": "discrepant.table.cleaner",
-    "clean": "discrepant.table.door",
-    "restore": "discrepant.image.restore.front",
-    "separate": "discrepant.video.door",
+    "image.restore.front": ["restore"],
+    "matrix.door": ["recover"],
+    "matrix.estimator": ["RobustPCA"],
+    "paper.baselines": ["convex", "l1_factorisation"],
+    "paper.certificate": ["certify"],
+    "paper.operators": ["Diagonal", "Entries", "Identity", "Mask", "Wrapped"],
+    "paper.recovery": ["Recovery"],
+    "paper.sensing": ["Outer", "Sensing"],
+    "result": ["Certificate", "History", "Result", "Status"],
+    "table.cleaner": ["Cleaner"],
+    "table.door": ["clean"],
+    "video.door": ["separate"],
 }
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(f"discrepant.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_MODULES})

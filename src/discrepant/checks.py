@@ -57,7 +57,10 @@ def unmasked(values: Any) -> Any:
 
 
 def check_mapped(values: np.ndarray) -> None:
-    """Refuse a memory map whose file was cut: to read beyond its end is fatal."""
+    """Refuse a memory map whose file was cut: to read beyond its end is fatal.
+
+    Whoever reads a map in pieces asks before each.
+    """
     held: Any = values
     mapped = None
     while held is not None:

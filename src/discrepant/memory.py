@@ -1,11 +1,18 @@
-"""How much memory there is, and whether what a file declares fits into it.
+"""How much memory there is, whether what a file declares fits, and arrays on file.
 
 A file of a few bytes may declare any size. What it would take is compared with what is
 there before any of it is taken.
 """
 
+import errno
+import math
 import os
+import tempfile
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
 
 from discrepant.errors import InputError
 
@@ -51,6 +58,25 @@ def check_honest(path: Path, declared: int, most_of_a_byte: int = DEFLATE) -> No
             f"{path} declares {_size(declared)}, more than its {size:,} bytes can "
             "hold; it is damaged or cut short."
         )
+
+
+def array_on_file(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray[Any, Any]:
+    """Return an array in a temporary file, which has no name and goes with the array.
+
+    Its room is taken at once: to run out of it while writing to a map is fatal.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    with tempfile.TemporaryFile() as file:
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, max(size, 1))
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise InputError(
+                    f"{tempfile.gettempdir()} has no room for {_size(size)} of working "
+                    "arrays; set TMPDIR to a folder that has."
+                ) from None
+        return np.memmap(file, dtype, "w+", shape=shape)
 
 
 def _size(count: int) -> str:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.errors import needs
 from discrepant.linalg import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK = "#222222"
+APART = 10.0  # ratio of column sizes from which each has its own scale
 COLOURS = ("#0b6e99", "#d1495b", "#edae49", "#3d8f5f", "#6c5b9e", "#7a7a7a")
 
 
@@ -35,7 +36,7 @@ Draw = TypeVar("Draw", bound=Callable[..., Any])
 def require_matplotlib() -> None:
     """Say that matplotlib is missing, where pictures will be drawn."""
     if find_spec("matplotlib") is None:
-        raise InputError("Pictures need matplotlib: pip install 'discrepant[plot]'.")
+        raise needs("Pictures need matplotlib", "plot")
 
 
 def styled(draw: Draw) -> Draw:
@@ -74,13 +75,16 @@ def decomposition(
     sparse: Array,
     truth: Array | None = None,
     *,
-    by_column: bool = False,
+    by_column: bool | None = None,
 ) -> "Figure":
     """Draw observed, low-rank, sparse and, if known, true matrices side by side.
 
     With ``by_column``, each column is drawn from its own middle and in units of its
-    own spread, for tables whose columns have units of their own.
+    own spread, for tables whose columns have units of their own; by default so where
+    their sizes are far apart.
     """
+    if by_column is None:
+        by_column = _far_apart(low_rank)
     panels = {"observed": observed, "low-rank": low_rank, "sparse": sparse}
     if truth is not None:
         panels["truth"] = truth
@@ -109,6 +113,60 @@ def decomposition(
     return figure
 
 
+def _far_apart(low_rank: Array) -> bool:
+    """Tell whether the columns differ so much in size that one scale hides some."""
+    sizes = np.sqrt(np.mean(np.square(thinned(low_rank), dtype=np.float64), axis=0))
+    sizes = sizes[sizes > 0]
+    return bool(len(sizes)) and sizes.max() > APART * sizes.min()
+
+
+@styled
+def measured(low_rank: Array, sparse: Array, outliers: Array) -> "Figure":
+    """Draw a matrix beside what was wrong in the measurements of it."""
+    figure, (left, right) = new_figure(2, size=(8.4, 3.4))
+    seen = np.abs(low_rank) if np.iscomplexobj(low_rank) else low_rank
+    limit = float(np.abs(seen).max(initial=0)) or 1.0
+    image = left.imshow(
+        thinned(seen), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto"
+    )
+    left.set(title="low-rank", xticks=[], yticks=[])
+    figure.colorbar(image, ax=left, shrink=0.8, pad=0.02)
+    size, wrong = np.abs(sparse).ravel(), np.flatnonzero(outliers)
+    right.vlines(wrong, 0, size[wrong], color=COLOURS[1], lw=1)
+    right.set(
+        title=f"{len(wrong):,} of {size.size:,} measurements are wrong",
+        xlabel="measurement",
+        ylabel="size of the corruption",
+        xlim=(0, size.size),
+    )
+    right.set_ylim(bottom=0)
+    return figure
+
+
+@styled
+def separated(background: Array, mask: Array, number: int, activity: Array) -> "Figure":
+    """Draw the background and what is in front in one frame, and how much in each."""
+    figure, axes = new_figure(size=(8.4, 5.2))
+    axes.remove()
+    shown = figure.subplot_mosaic("ab;cc", height_ratios=(3, 1))
+    shown["a"].imshow(background, cmap="gray", interpolation="nearest")
+    shown["a"].set(title=f"background of frame {number}", xticks=[], yticks=[])
+    shown["b"].imshow(mask, cmap="gray", interpolation="nearest")
+    shown["b"].set(title="in front", xticks=[], yticks=[])
+    draw_activity(shown["c"], np.arange(len(activity)), activity)
+    shown["c"].axvline(number, color=COLOURS[1], lw=1)
+    shown["c"].set(xlabel="frame")
+    return figure
+
+
+def draw_activity(axes: Any, time: Array, activity: Array) -> None:
+    """Draw how much of the picture is in front, over time."""
+    axes.fill_between(time, 100 * activity, color=COLOURS[0], alpha=0.3, lw=0)
+    axes.plot(time, 100 * activity, color=COLOURS[0], lw=1)
+    axes.set(ylabel="% of the picture", title="What is in front")
+    axes.set_ylim(bottom=0)
+
+
 @styled
 def pictures(panels: dict[str, Array]) -> "Figure":
     """Draw images side by side, each under its title."""
@@ -123,5 +181,5 @@ def pictures(panels: dict[str, Array]) -> "Figure":
 
 def thinned(values: Array, most: int = 1200) -> Array:
     """Return every k-th row and column, so that a large matrix can be drawn."""
-    rows, columns = (max(1, -(-size // most)) for size in values.shape)
+    rows, columns = (max(1, -(-size // most)) for size in values.shape[:2])
     return values[::rows, ::columns]

@@ -3,16 +3,24 @@
 Whoever works calls ``report(share, note)`` now and then, with the share of the work
 that is done; whoever watches may answer False, which asks the work to stop with the
 best so far. Anything else, None too, means go on.
+
+Whoever says something else meanwhile takes the bar away first (`bar_aside`), and what
+takes long without being asked for is announced (`announce`).
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from discrepant.errors import InputError
 
 Progress = Callable[[float, str], bool | None]
 Report = Callable[[float, str], bool]  # True: go on
+
+
+_bars: list[Any] = []  # on the screen now
+_listeners: list[Callable[[str], object]] = []
 
 
 class StoppedError(RuntimeError):
@@ -36,6 +44,28 @@ class Watch:
 def part(report: Report, start: float, end: float) -> Report:
     """Return the report of one part of the work, from one share of it to another."""
     return lambda share, note: report(start + (end - start) * share, note)
+
+
+def listen(tell: Callable[[str], object]) -> None:
+    """Let someone be told of what takes long without having been asked for."""
+    _listeners.append(tell)
+
+
+def announce(sentence: str) -> None:
+    """Tell whoever listens."""
+    for tell in _listeners:
+        tell(sentence)
+
+
+@contextmanager
+def bar_aside() -> Iterator[None]:
+    """Take the bar off the screen while something else is said."""
+    bars = list(_bars)
+    for bar in bars:
+        bar.stop()
+    yield
+    for bar in bars:
+        bar.start()
 
 
 @contextmanager
@@ -68,7 +98,15 @@ def reporting(progress: bool | Progress | None, description: str) -> Iterator[Wa
         rich_progress.TimeElapsedColumn(),
         rich_progress.TextColumn("{task.fields[note]}"),
         console=Console(stderr=True),
+        transient=True,  # what is said next stands on a line of its own
+        redirect_stdout=False,
+        redirect_stderr=False,
     ) as shown:
         task = shown.add_task(description, total=1.0, note="")
-
-        yield Watch(lambda share, note: shown.update(task, completed=share, note=note))
+        _bars.append(shown)
+        try:
+            yield Watch(
+                lambda share, note: shown.update(task, completed=share, note=note)
+            )
+        finally:
+            _bars.remove(shown)

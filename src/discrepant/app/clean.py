@@ -13,7 +13,7 @@ import numpy as np
 from discrepant.app.summary import summary_of
 from discrepant.errors import InputError
 from discrepant.outputs import staged, write_json
-from discrepant.progress import Progress, Report, StoppedError, part, reporting
+from discrepant.progress import Progress, part, reporting
 from discrepant.table.door import clean
 from discrepant.table.mixed import Source, read_mixed
 from discrepant.table.plot import cell_map
@@ -107,8 +107,8 @@ def clean_file(
     overwrite : bool
         Whether results that are there already may be replaced.
     progress : bool or callable
-        See `discrepant.progress.reporting`. Told to stop, nothing is written and
-        `StoppedError` raised.
+        See `discrepant.progress.reporting`. Told to stop, the rows that were judged
+        are written; where none was, nothing is, and `StoppedError` raised.
     """
     expected = (*_names(file.suffix.lower()), "summary.json")
     with (
@@ -134,7 +134,7 @@ def clean_file(
             seed=seed,
             progress=part(watch, READING, CLEANING),
         )
-        _go_on(watch, CLEANING, "writing")
+        watch(CLEANING, "writing")
         names, no_picture = write_cleaned(found, source, scratch, title=file.name)
         rows, width = np.shape(found.mask)
         report = CleanReport(
@@ -212,11 +212,6 @@ def write_cleaned(
 def _names(suffix: str) -> tuple[str, ...]:
     """Return what the results of a table of this ending are called."""
     return (f"cleaned{suffix}", "flagged.csv", "report.html", "cells.png")
-
-
-def _go_on(watch: Report, share: float, note: str) -> None:
-    if not watch(share, note):
-        raise StoppedError("stopped; nothing was written")
 
 
 def _columns(

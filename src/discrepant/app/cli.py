@@ -31,7 +31,7 @@ from discrepant.app.options import (
     Workers,
 )
 from discrepant.app.server.command import serve
-from discrepant.app.speech import complain, on_terminal, run_command
+from discrepant.app.speech import complain, on_terminal, run_command, say
 from discrepant.app.video_command import video
 from discrepant.checks import check_number
 from discrepant.errors import InputError
@@ -39,7 +39,6 @@ from discrepant.errors import InputError
 app = typer.Typer(
     help="Recover matrices, tables and images from grossly corrupted data.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -110,14 +109,16 @@ def clean(
 
     Text, dates and identifiers are carried through, and cells that are not flagged
     stay as they are, sign for sign. Writes `cleaned` in the format of the file,
-    `flagged.csv`, `report.html`, `cells.png` and `summary.json`.
+    `flagged.csv`, `report.html`, `cells.png` and `summary.json`. Ctrl-C writes the rows
+    that were judged.
 
     Examples: `discrepant clean table.csv -o out`,
     `discrepant clean table.xlsx --drop id,price --fill -o out`
     """
-    try:
-        from discrepant.app.clean import clean_file
+    from discrepant.app.clean import clean_file
+    from discrepant.app.interrupt import interruptible
 
+    with interruptible(on_terminal(), "Cleaning", complain) as progress:
         report = clean_file(
             file,
             output,
@@ -132,11 +133,8 @@ def clean(
             sheet=sheet,
             seed=seed,
             overwrite=overwrite,
-            progress=on_terminal(),
+            progress=progress,
         )
-    except KeyboardInterrupt:
-        complain("interrupted; nothing was written.")
-        raise typer.Exit(130) from None
     for caveat in report.caveats:
         complain(caveat)
     if report.no_picture:
@@ -191,7 +189,8 @@ def pca(
     """Split a table into its low-rank part and its gross corruption.
 
     Empty cells and NaN are missing entries. Writes `low_rank` and `sparse` in the
-    format of the file, with its labels, and `summary.json` and `picture.png`.
+    format of the file, with its labels, and `summary.json` and `picture.png`. Ctrl-C
+    writes the best so far.
 
     Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`,
     `discrepant pca big.zarr --workers 2 -o out`
@@ -205,34 +204,24 @@ def pca(
         "memory_limit": _bytes(memory),
         "seed": seed,
         "overwrite": overwrite,
-        "progress": on_terminal(),
     }
-    lazy = file.suffix.lower() in (".zarr", ".h5", ".hdf5")
-    if lazy or workers is not None or scheduler is not None:
+    if scheduler or workers or file.suffix.lower() in (".zarr", ".h5", ".hdf5"):
         if psd or alpha != "auto" or solver != Solver.implicit:
-            raise InputError(
-                "psd, alpha and solver are not for workers or a scheduler."
-            )
+            raise InputError("psd, alpha and solver do not go with workers.")
         from discrepant.app.scaled import scaled_pca
 
-        by = {"workers": workers, "scheduler": scheduler}
-        scaled = scaled_pca(file, output, **by, **common)  # type: ignore[arg-type]
+        common |= {"workers": workers, "scheduler": scheduler}
+        scaled = scaled_pca(file, output, progress=on_terminal(), **common)
         for warning in scaled.warnings:
             complain(warning)
-        return typer.echo(str(scaled))
+        return say(str(scaled))
+    from discrepant.app.interrupt import interruptible
     from discrepant.app.pca import pca as run
 
-    report = run(
-        file,
-        output,
-        alpha=_number_or("alpha", alpha, "auto"),
-        psd=psd,
-        solver=solver.value,
-        header=header,
-        index=index,
-        decimal=decimal,
-        **common,
-    )
+    common |= {"header": header, "index": index, "decimal": decimal, "psd": psd}
+    common |= {"alpha": _number_or("alpha", alpha, "auto"), "solver": solver.value}
+    with interruptible(on_terminal(), "Fitting", complain) as progress:
+        report = run(file, output, progress=progress, **common)
     for warning in report.warnings:
         complain(warning)
     if report.no_picture:
@@ -302,11 +291,12 @@ def restore(
     )
     jobs = plan(files, output, options)
     with interruptible(on_terminal(), "Restoring", complain) as progress:
-        report = restore_files(jobs, options, progress=progress, tell=typer.echo)
+        report = restore_files(jobs, options, progress=progress, tell=say)
     if len(jobs) == 1 and report.failures:
         raise InputError(next(iter(report.failures.values())))
     if report.failures:
         typer.echo(str(report), err=True)
+    if report.failures or any(done.lost for done in report.done):
         raise typer.Exit(1)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.errors import needs
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.outputs import staged, write_json
 from discrepant.paper.problems import corrupted_matrix, corrupted_share, relative_error
@@ -106,10 +107,7 @@ class DemoReport:
             f"  report           {self.folder / 'table.html'}\n"
         )
         if image is None:
-            return told + (
-                "A photograph too, with scikit-image: "
-                "pip install 'discrepant[restore]'."
-            )
+            return told + str(needs("A photograph too, with scikit-image", "restore"))
         return told + (
             "A photograph, half of its values replaced by random ones; told nothing.\n"
             f"  from {image.before:.1f} dB to {image.after:.1f} dB in "

@@ -30,7 +30,10 @@ def interruptible(
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
-        say("Stopping: the best so far will be written. Ctrl-C again gives up.")
+        say(
+            "Stopping: the best so far will be written, if there is any. Ctrl-C again "
+            "gives up."
+        )
 
     with reporting(progress, description) as watch:
 

@@ -10,14 +10,12 @@ import numpy as np
 
 from discrepant.app.summary import summary_of
 from discrepant.errors import InputError
-from discrepant.linalg import Array
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.outputs import staged, write_json
-from discrepant.plotting import decomposition, thinned
+from discrepant.plotting import decomposition
+from discrepant.progress import Progress
 from discrepant.result import Certificate
 from discrepant.table.files import read_table
-
-APART = 10.0  # ratio of column sizes from which each has its own scale in the picture
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ def pca(
     memory_limit: int | None = None,
     seed: int = 0,
     overwrite: bool = False,
-    progress: bool = False,
+    progress: bool | Progress | None = False,
 ) -> PCAReport:
     """Split the table of a file and write the parts, a summary and a picture.
 
@@ -116,8 +114,8 @@ def pca(
         The same seed gives the same result.
     overwrite : bool
         Whether results that are there already may be replaced.
-    progress : bool
-        Show a bar.
+    progress : bool or callable
+        See `discrepant.progress.reporting`. Told to stop, the best so far is written.
     """
     model = RobustPCA(
         solver,
@@ -129,7 +127,7 @@ def pca(
         tol=tol,
         memory_limit=memory_limit,
         random_state=seed,
-        verbose=progress,
+        verbose=progress or False,
     )
     table = read_table(file, header=header, index=index, key=key, decimal=decimal)
     values = table.values
@@ -149,7 +147,7 @@ def pca(
                 values,
                 model.low_rank_,
                 model.sparse_,
-                by_column=not psd and _differ(model.low_rank_),
+                by_column=False if psd else None,
             )
             picture.savefig(scratch / "picture.png")
         except InputError as error:  # matplotlib is an extra: do without
@@ -183,10 +181,3 @@ def pca(
 def plain(noise: Any) -> float | tuple[float, ...]:
     """Return one number, or one a column."""
     return float(noise) if np.ndim(noise) == 0 else tuple(map(float, noise))
-
-
-def _differ(low_rank: Array) -> bool:
-    """Tell whether the columns differ so much in size that one scale hides some."""
-    sizes = np.sqrt(np.mean(np.square(thinned(low_rank), dtype=np.float64), axis=0))
-    sizes = sizes[sizes > 0]
-    return bool(len(sizes)) and sizes.max() > APART * sizes.min()

@@ -30,19 +30,26 @@ class Job:
 
     source: Path
     target: Path
+    alike: bool = False  # another result has the same name up to its ending
+
+    @property
+    def stem(self) -> str:
+        """What the names of all that belongs to the result begin with."""
+        ending = self.target.suffix.replace(".", "-") if self.alike else ""
+        return f"{self.target.stem}{ending}"
 
     def mask(self, ending: str) -> Path:
         """Return where the mask goes; its ending depends on the picture."""
-        return self.target.with_name(f"{self.target.stem}-mask{ending}")
+        return self.target.with_name(f"{self.stem}-mask{ending}")
 
     def suggestions(self, ending: str) -> Path:
         """Return where the suggestions go; their ending is that of the mask."""
-        return self.target.with_name(f"{self.target.stem}-suggestions{ending}")
+        return self.target.with_name(f"{self.stem}-suggestions{ending}")
 
     @property
     def beside(self) -> Path:
         """Where before beside after goes."""
-        return self.target.with_name(f"{self.target.stem}-side-by-side.png")
+        return self.target.with_name(f"{self.stem}-side-by-side.png")
 
 
 @dataclass(frozen=True)
@@ -96,14 +103,18 @@ def plan(
         raise InputError(
             f"{output.name}: the ending must be one of {', '.join(FORMATS)}."
         )
-    jobs = [Job(path, output / path.name) for path in sources]
+    stems = Counter(path.stem for path in sources)
+    jobs = [Job(path, output / path.name, stems[path.stem] > 1) for path in sources]
     _check_names(jobs, options)
     return jobs
 
 
 @dataclass(frozen=True)
 class FileReport:
-    """What was found in one file: shares of its values, and of which kind."""
+    """What was found in one file: shares of its values, and of which kind.
+
+    ``lost`` says that some of its pages could not be read.
+    """
 
     source: Path
     target: Path
@@ -112,6 +123,7 @@ class FileReport:
     complete: bool
     seconds: float
     suggested: float = 0.0
+    lost: bool = False
 
     def __str__(self) -> str:
         more = f", {self.suggested:.2%} suggested" if self.suggested else ""
@@ -168,7 +180,8 @@ def restore_files(
             if not watch(number / len(jobs), job.source.name):
                 failures[job.source] = "not started."
                 continue
-            share = part(watch, number / len(jobs), (number + 1) / len(jobs))
+            told = _counted(watch, number, len(jobs))
+            share = part(told, number / len(jobs), (number + 1) / len(jobs))
             try:
                 report = restore_file(job, options, share)
             except InputError as error:
@@ -182,6 +195,13 @@ def restore_files(
                 done.append(report)
                 tell(report)
     return RestoreReport(tuple(done), failures)
+
+
+def _counted(watch: Report, number: int, count: int) -> Report:
+    """Return a report that also says which of several files is at hand."""
+    if count == 1:
+        return watch
+    return lambda share, note: watch(share, f"file {number + 1} of {count}, {note}")
 
 
 def restore_file(
@@ -222,6 +242,7 @@ def restore_file(
         complete=found.complete,
         seconds=time.perf_counter() - started,
         suggested=float(found.suggestions[picture.colours].mean()),
+        lost=picture.incomplete,
     )
 
 

@@ -17,7 +17,7 @@ import typer
 
 from discrepant.checks import reason_of
 from discrepant.errors import InputError
-from discrepant.progress import StoppedError
+from discrepant.progress import StoppedError, bar_aside, listen
 
 # Signals that end a process: the commands end as after an error, and clean up.
 ENDING = tuple(
@@ -30,15 +30,23 @@ def on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
+def say(text: object) -> None:
+    """Say what was found on standard output."""
+    with bar_aside():
+        typer.echo(str(text))
+
+
 def complain(sentence: object) -> None:
     """Say a sentence on standard error."""
-    typer.echo(f"discrepant: {sentence}", err=True)
+    with bar_aside():
+        typer.echo(f"discrepant: {sentence}", err=True)
 
 
 def run_command(app: typer.Typer) -> None:
     """Run a command line; a mistake is one sentence and exit code 2."""
     _open_streams()
     warnings.showwarning = lambda message, *place: complain(message)
+    listen(complain)
     if threading.current_thread() is threading.main_thread():
         for number in ENDING:
             if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
@@ -48,7 +56,10 @@ def run_command(app: typer.Typer) -> None:
     except InputError as error:
         complain(in_flags(str(error), app))
         sys.exit(2)
-    except (KeyboardInterrupt, StoppedError):
+    except StoppedError:
+        complain("interrupted; nothing was written.")
+        sys.exit(130)
+    except KeyboardInterrupt:
         complain("interrupted.")
         sys.exit(130)
     except MemoryError:

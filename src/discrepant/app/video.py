@@ -3,6 +3,7 @@
 import io
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from discrepant.app.summary import summary_of
 from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.outputs import staged, write_json
-from discrepant.plotting import COLOURS, new_figure, styled
+from discrepant.plotting import draw_activity, new_figure, styled
 from discrepant.progress import Progress, StoppedError, reporting
 from discrepant.video.files import RawFrames, VideoFile, VideoWriter, pyav
 from discrepant.video.frames import Source, open_frames
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PIPE = "-"
+Look = Callable[[Array, Array, Array], None]  # frame, background and mask, in bytes
 TINT = np.array([230, 40, 60], np.float32)  # of what moves, in the side-by-side video
 
 
@@ -77,6 +79,7 @@ def video(
     grey: bool = False,
     overwrite: bool = False,
     progress: bool | Progress | None = False,
+    look: Look | None = None,
 ) -> VideoReport:
     """Tell background from foreground in a video, a folder, a camera or a pipe.
 
@@ -99,6 +102,8 @@ def video(
         Whether results that are there already may be replaced.
     progress : bool or callable
         See `discrepant.progress.reporting`. Told to stop, what is done is written.
+    look : callable, optional
+        Shown each frame, its background and its mask, as they are written.
     """
     pyav()
     source = _source(file, size, grey)
@@ -119,10 +124,14 @@ def video(
             writers = _Writers(scratch, stream, background, masks, open_files)
             try:
                 for frame in stream:
-                    writers.add(shown, frame)
+                    seen = writers.add(shown, frame)
+                    if look is not None:
+                        look(*seen)
                     speed = (frame.number + 1) / (time.perf_counter() - started)
                     done = (frame.number + 1) / max(stream.count or 0, frame.number + 2)
-                    if not watch(done, f"{speed:.0f} frames a second"):
+                    if not watch(
+                        done, f"frame {frame.number + 1}, {speed:.0f} a second"
+                    ):
                         break
             except OSError as error:
                 raise _full(error, output) from None
@@ -219,8 +228,8 @@ class _Writers:
         self.activity: list[float] = []
         self.rank = 1
 
-    def add(self, shown: _Shown, frame: Frame) -> None:
-        """Write one frame."""
+    def add(self, shown: _Shown, frame: Frame) -> tuple[Array, Array, Array]:
+        """Write one frame; returns it, its background and its mask in bytes."""
         mask, image = frame.foreground, shown.bytes(frame.image)
         ground = shown.bytes(frame.background)
         white = mask.astype(np.uint8) * 255
@@ -233,6 +242,7 @@ class _Writers:
         self.activity.append(float(mask.mean()))
         self.rank = max(self.rank, self._stream.rank)
         self.last = frame.background
+        return image, ground, white
 
 
 def _beside(image: Array, ground: Array, mask: Array) -> Array:
@@ -262,11 +272,8 @@ def _write_activity(path: Path, activity: Array, rate: float) -> None:
 def activity_plot(activity: Array, rate: float) -> "Figure":
     """Draw how much of the picture is foreground, over time."""
     figure, axes = new_figure(size=(8, 2.6))
-    seconds = np.arange(len(activity)) / rate
-    axes.fill_between(seconds, 100 * activity, color=COLOURS[0], alpha=0.3, lw=0)
-    axes.plot(seconds, 100 * activity, color=COLOURS[0], lw=1)
-    axes.set(xlabel="seconds", ylabel="% of the picture", title="What is in front")
-    axes.set_ylim(bottom=0)
+    draw_activity(axes, np.arange(len(activity)) / rate, activity)
+    axes.set(xlabel="seconds")
     return figure
 
 

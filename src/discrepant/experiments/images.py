@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.errors import needs
 from discrepant.experiments.photographs import available, packed, photograph, unpacked
 from discrepant.experiments.running import Outcome, Row, Runner
 from discrepant.image.arrays import MARGIN, psnr
@@ -126,9 +126,7 @@ class Config:
 def check(config: Config) -> list[tuple[str, float]]:
     """Return the cases, once all that they need is known to be there."""
     if any(find_spec(module) is None for module in ("torch", "skimage")):
-        raise InputError(
-            "Images need PyTorch and scikit-image: pip install 'discrepant[image]'."
-        )
+        raise needs("Images need PyTorch and scikit-image", "image")
     cases = config.cases(list(available(config.images)))
     for name in dict.fromkeys(name for name, _ in cases):
         photograph(name, config.images, config.size)

@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 PACKAGE = Path(__file__).parents[1]
 # They show results and do not compute any: a new picture needs no new run.
-SHOWING = ("app", "outputs.py", "plotting.py", "progress.py")
+SHOWING = ("app", "outputs.py", "plotting.py", "progress.py", "showing.py")
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,9 @@ class Runner:
                 if journal is not None:
                     with journal.open("a", encoding="utf-8") as file:
                         file.write(json.dumps([key, result]) + "\n")
-                if not report(len(done) / len(tasks), "") and len(done) < len(tasks):
+                count = f"{len(done)} of {len(tasks)} runs"
+                go_on = report(len(done) / len(tasks), count)
+                if not go_on and len(done) < len(tasks):
                     results.close()
                     raise StoppedError(f"{label} was stopped; it can be resumed.")
         return [{**task, **done[key]} for task, key in zip(tasks, marks, strict=True)]

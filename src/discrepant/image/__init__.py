@@ -8,7 +8,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from discrepant.errors import InputError
+from discrepant.errors import needs
 
 if TYPE_CHECKING:
     from discrepant.image.filters import adaptive_median, inpaint_extremes, median
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discrepant.image.network.corruption import Corruption
     from discrepant.image.network.fit import ImageRecovery, recover_image
     from discrepant.image.network.prior import NetworkPrior, Settings
-    from discrepant.image.restore.front import Restoration
+    from discrepant.image.restore.result import Restoration
 
 __all__ = [
     "Corruption",
@@ -43,7 +43,7 @@ _MODULES = {  # the same names as above, each with the module that holds it
     "ImageRecovery": "network.fit",
     "Network": "network.architecture",
     "NetworkPrior": "network.prior",
-    "Restoration": "restore.front",
+    "Restoration": "restore.result",
     "Settings": "network.prior",
     "adaptive_median": "filters",
     "dip": "network.baselines",
@@ -62,9 +62,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "skimage"):
             raise
-        raise InputError(
-            "Images need PyTorch and scikit-image: pip install 'discrepant[image]'."
-        ) from None
+        raise needs("Images need PyTorch and scikit-image", "image") from None
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discrepant.errors import InputError
+from discrepant.errors import InputError, needs
 from discrepant.image.arrays import unit_image
 from discrepant.linalg import Array
 
@@ -53,9 +53,7 @@ def inpaint_extremes(image: ArrayLike) -> Array:
     try:
         from skimage.restoration import inpaint_biharmonic
     except ModuleNotFoundError:
-        raise InputError(
-            "Inpainting needs scikit-image: pip install 'discrepant[restore]'."
-        ) from None
+        raise needs("Inpainting needs scikit-image", "restore") from None
     values = unit_image(image)
     channels = values[..., None] if values.ndim == 2 else values
     filled = np.empty_like(channels)

@@ -35,5 +35,6 @@ def check_asked(model: Any) -> None:
     if model.memory_limit is not None:
         what = "a whole number of bytes, or None"
         check_whole("memory_limit", model.memory_limit, what, lambda size: size >= 0)
-    if not isinstance(model.verbose, int):  # True and False are, too
+    # True and False are whole numbers, too; a function is told of the progress.
+    if not callable(model.verbose) and not isinstance(model.verbose, int):
         check_flag("verbose", model.verbose)

@@ -102,8 +102,9 @@ class RobustPCA(
         Descent: its settings; see `discrepant.recover`.
     random_state : int, Generator, RandomState or None
         Seed of the start.
-    verbose : bool
-        Show a progress bar.
+    verbose : bool or callable
+        Show a progress bar; a callable is told ``(share done, note)``, and ends the fit
+        with the best so far if it returns False.
 
     Attributes
     ----------
@@ -182,7 +183,7 @@ class RobustPCA(
         init_scale: float = 1e-4,
         width: int | None = None,
         random_state: Any = None,
-        verbose: bool = False,
+        verbose: Any = False,
     ) -> None:
         self.solver = solver
         self.alpha = alpha
@@ -325,7 +326,7 @@ class RobustPCA(
         told = {name: getattr(self, name) for name in SETTINGS}
         settings = Settings(**told, tol=rules[0].tol, max_iter=rules[1].most)
         try:
-            with reporting(bool(self.verbose), "fit") as report:
+            with reporting(self.verbose, "Fitting") as report:
                 return solve(rows, settings, warm, report)
         except SystemError as error:  # how compiled code reports a Ctrl-C
             if isinstance(error.__cause__, KeyboardInterrupt):
@@ -359,7 +360,7 @@ class RobustPCA(
                 'missing="unstored" works with solver="implicit", alpha="auto" and '
                 "psd=False only."
             )
-        with reporting(bool(self.verbose), "fit") as report:
+        with reporting(self.verbose, "Fitting") as report:
             return solve_stored(
                 Y,
                 noise=self.noise,
@@ -385,7 +386,7 @@ class RobustPCA(
             psd=self.psd,
             stop=rules,
             random_state=self.random_state,
-            progress=bool(self.verbose),
+            progress=self.verbose,
         )
 
     @property

@@ -1,6 +1,6 @@
 """What a fitted estimator hands out: its parts, labelled as the data were."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -10,6 +10,10 @@ from discrepant.foreign import is_foreign
 from discrepant.labels import Labels
 from discrepant.matrix.abroad import placed_with, sum_of_squares
 from discrepant.result import Certificate, Result
+from discrepant.showing import ShownResult, card, facts_of, sentence_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class FittedParts:
@@ -57,6 +61,36 @@ class FittedParts:
     def certificate_(self) -> Certificate:
         """How far the result is from a global optimum."""
         return self._fitted().certificate
+
+    def plot(self) -> "Figure":
+        """Draw the data, the low-rank part and the corruption.
+
+        Where the columns' sizes are far apart, each is drawn in units of its spread.
+        """
+        shown: ShownResult = self._fitted()  # type: ignore[assignment]
+        return shown.plot()
+
+    def _repr_html_inner(self) -> str:
+        """Return what scikit-learn shows of an estimator below what was found."""
+        return self._found_html() + str(super()._repr_html_inner())  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] = self._found_html() + bundle["text/html"]
+        return bundle
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> tuple[()]:
+        """Keep scikit-learn from listing all attributes: some take as long as a fit."""
+        return ()
+
+    def __dir__(self) -> list[str]:
+        return list(object.__dir__(self))  # scikit-learn's asks for each, see above
+
+    def _found_html(self) -> str:
+        if not self.__sklearn_is_fitted__():
+            return ""
+        return card(sentence_of(self._found), facts_of(self._found))
 
     def _fitted(self) -> Result:
         check_is_fitted(self)

@@ -12,10 +12,11 @@ from discrepant.linalg import Array
 from discrepant.matrix.once import once
 from discrepant.matrix.program import Program
 from discrepant.result import History, Status
+from discrepant.showing import ShownResult
 
 
-@dataclass(frozen=True)
-class Parts(ABC):
+@dataclass(frozen=True, repr=False)
+class Parts(ShownResult, ABC):
     """Low-rank part as U diag(s) Vᵀ, in the caller's orientation and unit."""
 
     U: Array  # (m, r), orthonormal

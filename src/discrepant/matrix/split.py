@@ -15,7 +15,7 @@ from discrepant.paper.subspace import coordinates
 from discrepant.result import Certificate, History, Status
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Split(Parts):
     """Low-rank part and what the rest is computed from."""
 

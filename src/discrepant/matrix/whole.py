@@ -7,10 +7,11 @@ from discrepant.matrix.noise.split import NoisySplit
 from discrepant.matrix.split import Split
 from discrepant.paper.operators import Operator
 from discrepant.result import Certificate, History, Status
+from discrepant.showing import ShownResult
 
 
-@dataclass(frozen=True, eq=False)
-class Whole:
+@dataclass(frozen=True, eq=False, repr=False)
+class Whole(ShownResult):
     """What `discrepant.recover` returns for a matrix: a `Result` with its problem."""
 
     split: Split | NoisySplit = field(repr=False)

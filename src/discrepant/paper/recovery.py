@@ -11,10 +11,11 @@ from discrepant.paper.observation import with_gaps
 from discrepant.paper.operators import Operator
 from discrepant.paper.subspace import coordinates
 from discrepant.result import Certificate, History, Status
+from discrepant.showing import ShownResult
 
 
-@dataclass(frozen=True, eq=False)
-class Recovery:
+@dataclass(frozen=True, eq=False, repr=False)
+class Recovery(ShownResult):
     """A signal and a corruption that together explain the observation.
 
     It is a `discrepant.result.Result`, and carries the problem that was solved.

@@ -39,11 +39,12 @@ def clean(
 
     Parameters
     ----------
-    table : DataFrame, array, list of lists, polars DataFrame or Dask DataFrame
+    table : DataFrame, array, list of lists, polars DataFrame, xarray or Dask
         Columns of numbers and booleans are judged. Text, dates, durations, categories,
         identifiers and constants are carried through untouched. Text that holds numbers
-        ("12,5", "n/a") is read. NaN, None and NA are missing. A table of Dask comes
-        back lazy, in its partitions, learnt from some of its rows (`docs/scale.md`).
+        ("12,5", "n/a") is read. NaN, None and NA are missing. The variables of a
+        Dataset are columns, and the points of the grid that they share rows. A table of
+        Dask comes back lazy, learnt from some of its rows (`docs/scale.md`).
     fdr : float
         Share of the flags that may be false, by the model's own odds. Real rows are
         never quite what a model takes them for: at 0.01, some 5 flags in 100 fell on
@@ -56,8 +57,9 @@ def clean(
     random_state : int, Generator or None
         Draws the rows that are learnt from, where they are more than 3000.
     progress : bool or callable, optional
-        True shows a bar; a callable is told ``(share done, note)``, and stops the work
-        if it returns False.
+        True shows a bar; a callable is told ``(share done, note)``, and ends the work
+        with the rows that were judged so far if it returns False. Where none was,
+        `discrepant.progress.StoppedError` is raised.
 
     Returns
     -------

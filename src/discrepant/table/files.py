@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from discrepant.checks import reason_of
-from discrepant.errors import InputError
+from discrepant.errors import InputError, needs
 from discrepant.linalg import Array
 from discrepant.memory import check_honest, check_memory
 from discrepant.progress import StoppedError
@@ -149,7 +149,8 @@ def reading(path: Path, formats: tuple[str, ...]) -> Iterator[None]:
 
 def read_npz(path: Path, key: str | None) -> Table:
     """Read the one array of an NPZ file, or the one that is named."""
-    with np.load(path, allow_pickle=False) as archive:
+    # NumPy leaves a file that it has opened itself open, if it is no zip file.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         names = archive.files
         if key is None and len(names) != 1:
             raise InputError(
@@ -211,9 +212,7 @@ def read_parquet(path: Path) -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise InputError(
-            "Reading Parquet needs pyarrow: pip install 'discrepant[parquet]'."
-        ) from None
+        raise needs("Reading Parquet needs pyarrow", "parquet") from None
     try:
         declared = pyarrow.parquet.read_metadata(path)
         cells = declared.num_rows * declared.num_columns

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discrepant.linalg import Array
-from discrepant.progress import Report, StoppedError
+from discrepant.progress import Report
 from discrepant.table import tails
 from discrepant.table.maps import Column
 from discrepant.table.odds import LEAST_ODDS, SURE
@@ -35,12 +35,15 @@ class Judged:
         What their company says they should be; NaN where nothing does.
     between : array (k, 2)
         A 95% interval of that.
+    rows : int
+        How many rows were judged, from the first.
     """
 
     cells: Array
     score: Array
     expected: Array
     between: Array
+    rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +76,10 @@ def judge(
     n_jobs: int = 1,
     report: Report | None = None,
 ) -> Judged:
-    """Judge rows by rules that were learnt, each row by itself."""
+    """Judge rows by rules that were learnt, each row by itself.
+
+    Told to stop, those that were judged by then are handed back.
+    """
     n = len(values)
     blocks = [slice(i, i + BLOCK) for i in range(0, n, BLOCK)]
     reaches = (
@@ -93,13 +99,18 @@ def judge(
             found.append(one)
             share = 0.4 + 0.6 * (k + 1) / len(blocks)
             if report is not None and not report(share, "judging"):
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise StoppedError("stopped before all rows were judged")
+                pool.shutdown(cancel_futures=True)
+                break
+    done = sum(one.rows for one in found)
+    if every is not None:
+        every.score[done:] = np.where(np.isnan(values[done:]), np.nan, -SURE)
+        every.expected[done:] = np.nan
     return Judged(
         cells=np.concatenate([one.cells for one in found]),
         score=np.concatenate([one.score for one in found]),
         expected=np.concatenate([one.expected for one in found]),
         between=np.concatenate([one.between for one in found]),
+        rows=done,
     )
 
 
@@ -138,7 +149,8 @@ def _judge_block(
         every.score[:], every.expected[:] = score, expected
     cells = np.argwhere(likely)
     at = tuple(cells.T)
-    return Judged(cells, score[at], expected[at], np.column_stack([low[at], high[at]]))
+    between = np.column_stack([low[at], high[at]])
+    return Judged(cells, score[at], expected[at], between, len(values))
 
 
 def _surely_wrong(values: Array, rules: Rules) -> Array:

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.errors import InputError, needs
 from discrepant.memory import check_memory
 from discrepant.progress import Report, StoppedError
 from discrepant.table.files import (
@@ -336,7 +336,5 @@ def _openpyxl() -> Any:
     try:
         import openpyxl
     except ImportError:
-        raise InputError(
-            "Reading Excel files needs openpyxl: pip install 'discrepant[excel]'."
-        ) from None
+        raise needs("Reading Excel files needs openpyxl", "excel") from None
     return openpyxl

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.errors import InputError
+from discrepant.showing import card
 from discrepant.table import svg
 from discrepant.table.view import View, looked_into, number, shortened
 
@@ -88,13 +89,8 @@ def page(cleaned: Any, *, title: str = "", rows: str = "") -> str:
 
 def fragment(cleaned: Any) -> str:
     """Return a short piece of HTML for notebooks: what was found, the first flags."""
-    caveats = "".join(f"<li>{escape(str(c))}</li>" for c in cleaned.caveats)
-    return (
-        '<div class="discrepant"><p><strong>'
-        f"{escape(headline(cleaned))}</strong></p>"
-        f"{_flag_table(cleaned, FEW)}"
-        f"{f'<ul>{caveats}</ul>' if caveats else ''}</div>"
-    )
+    table = _flag_table(cleaned, FEW)
+    return card(headline(cleaned), notes=cleaned.caveats, body=table)
 
 
 def _table(

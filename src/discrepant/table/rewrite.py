@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.linalg import Array
+from discrepant.table.grids import grid_like, is_grid
 from discrepant.table.sheet import Field, Sheet
 
 # By column of numbers: which rows are replaced, and by what.
@@ -23,8 +24,6 @@ def rewrite(sheet: Sheet, cells: Array, new: Array) -> Any:
     new : array (k,)
         By what; whole numbers and booleans are rounded to.
     """
-    import pandas as pd
-
     order = np.lexsort(cells.T)
     rows, columns = cells[order].T
     found, begins = np.unique(columns, return_index=True)
@@ -32,13 +31,22 @@ def rewrite(sheet: Sheet, cells: Array, new: Array) -> Any:
         np.split(rows, begins[1:]), np.split(new[order], begins[1:]), strict=True
     )
     changes: Changes = dict(zip(found.tolist(), parts, strict=False))
-    given, frame = sheet.given, sheet.frame
+    given = sheet.given
     if isinstance(given, list | tuple):
         return _lists(sheet, changes)
     if type(given).__module__.split(".")[0] == "polars":
         return _polars(sheet, changes)
-    if not isinstance(given, pd.DataFrame):
+    if is_grid(given):
+        return grid_like(given, _frame(sheet, cells, new, changes))
+    if not hasattr(given, "iloc"):
         return _array(sheet, changes)
+    return _frame(sheet, cells, new, changes)
+
+
+def _frame(sheet: Sheet, cells: Array, new: Array, changes: Changes) -> Any:
+    import pandas as pd
+
+    frame = sheet.frame
     if set(frame.dtypes) == {np.dtype(np.float64)} and len(sheet.judged) == len(
         sheet.fields
     ):

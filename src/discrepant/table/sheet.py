@@ -10,6 +10,7 @@ import numpy as np
 from discrepant.checks import reason_of, shown, unmasked
 from discrepant.errors import InputError
 from discrepant.linalg import Array
+from discrepant.table.grids import frame_of, is_grid
 from discrepant.table.numbers import Readout, Writing, read
 
 SAMPLE = 1000  # cells of text that are looked at before all are read
@@ -137,6 +138,8 @@ def as_frame(table: Any) -> Any:
         return table
     if type(table).__module__.split(".")[0] == "polars" and hasattr(table, "columns"):
         return _from_polars(table)
+    if is_grid(table):
+        return frame_of(table)
     if hasattr(table, "toarray"):
         raise InputError("The table is sparse; pass it as an array: table.toarray().")
     table = unmasked(table)

@@ -1,5 +1,6 @@
 """From scores to a verdict: flags, replacements, and what to say of each column."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,11 +117,23 @@ def verdict(
         noise=pd.Series(noise, index=frame.columns, name="noise"),
         rank=rules.rank,
         columns=reports,
-        caveats=tuple(_caveats(sheet, rules, flagged, rows, reports)),
+        caveats=(
+            *_unjudged(judged, len(flagged)),
+            *_caveats(sheet, rules, flagged, rows, reports),
+        ),
         fdr=fdr,
         original=sheet.given,
         cells=Cells(sheet, rules, every),
     )
+
+
+def _unjudged(judged: Judged, count: int) -> Iterator[str]:
+    """Say that not all rows were judged."""
+    if judged.rows < count:
+        yield (
+            f"Stopped early: the first {judged.rows:,} of {count:,} rows were judged, "
+            "and the others are as they were."
+        )
 
 
 def _bad_rows(sheet: Sheet, rules: Rules, flagged: Array) -> Array:

@@ -1,11 +1,14 @@
 """The front door for videos: `separate`."""
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from discrepant.checks import check_flag
 from discrepant.linalg import Array
+from discrepant.memory import check_memory
 from discrepant.progress import Progress, StoppedError, reporting
 from discrepant.video.foreground import CHANCES
 from discrepant.video.frames import open_frames
@@ -52,6 +55,8 @@ def separate(
     >>> found.foreground.shape == truth.shape
     True
     """
+    if stream is not None:
+        check_flag("stream", stream)
     source, again = open_frames(frames)
     flow = Stream(source)
     if stream or (stream is None and not again):
@@ -83,6 +88,12 @@ class _Plates:
         return self.kept[nearest].astype(np.float32)
 
 
+def _check_held(name: str, frames: int, shape: tuple[int, ...]) -> None:
+    """Refuse a video of which too much would be kept: two bytes a pixel at the end."""
+    needed = 2 * frames * shape[0] * shape[1]
+    check_memory(Path(name), needed, "pass stream=True and take it frame by frame")
+
+
 def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
     """Run through a video and keep what a `Separation` needs."""
     from discrepant.video import kernels
@@ -90,8 +101,11 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
     masks, beliefs, places = list[Array](), list[Array](), list[Place]()
     plates, most = _Plates(), 1
     shape = flow.levels.shape[:2]
+    _check_held(flow.name, flow.count or 0, shape)
     with reporting(progress, "Separating") as watch:
         for number, _, place in flow.judged():
+            if number % 64 == 0:  # for those that do not say how many they are
+                _check_held(flow.name, number, shape)
             masks.append(np.packbits(flow.work.front.mask))
             beliefs.append(flow.work.front.said.copy())
             places.append(place._replace(away=np.empty(0)))

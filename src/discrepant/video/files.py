@@ -16,12 +16,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.errors import InputError, needs
 from discrepant.linalg import Array
+from discrepant.memory import available_memory, check_memory
 
+VIDEOS = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".mpg", ".mpeg", ".ogv")
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm")
 COLOURLESS = 2  # grey levels between channels: rounding
 RATE = 25.0  # frames a second where nothing says how many
+# What telling a video apart takes, in bytes for each pixel of a frame: 970 to 1120 for
+# colours of 1080×1920; smaller frames than half a million pixels take up to 1.4 GB.
+BYTES_PER_PIXEL = 1100
+PLAYLISTS = ("concat", "dash", "hls", "imf")
 CAMERAS = {"linux": "v4l2", "darwin": "avfoundation", "win32": "dshow"}
 
 
@@ -30,9 +36,7 @@ def pyav() -> Any:
     try:
         return import_module("av")
     except ImportError:
-        raise InputError(
-            "Video files need PyAV: pip install 'discrepant[video]'."
-        ) from None
+        raise needs("Video files need PyAV", "video") from None
 
 
 class VideoFile:
@@ -60,21 +64,31 @@ class VideoFile:
             name = f"/dev/video{self.path}" if kind == "v4l2" else str(self.path)
         elif not self.path.exists():
             raise InputError(f"There is no file {self.path}.")
+        room = available_memory()
+        options = {} if kind else {"protocol_whitelist": "file"}
+        if room is not None:  # frames may also grow later on
+            options["max_pixels"] = str(max(room // BYTES_PER_PIXEL, 1))
         try:
-            container = av.open(name, format=kind)
+            container = av.open(
+                name, format=kind, options=options, metadata_errors="replace"
+            )
         except (av.error.FFmpegError, OSError) as error:
             said = (getattr(error, "strerror", None) or str(error)).rstrip(".")
             what = "camera" if kind else "video"
             raise InputError(f"{name} cannot be read as a {what}: {said}.") from None
-        if not container.streams.video:
+        try:
+            _check_content(name, container)
+        except InputError:
             container.close()
-            raise InputError(f"{name} holds no video stream.")
-        container.streams.video[0].thread_type = "AUTO"
+            raise
+        stream = container.streams.video[0]
+        stream.thread_type = "AUTO"
+        stream.codec_context.options = options
         return container
 
     def __iter__(self) -> Iterator[Array]:
         av = pyav()
-        seen = 0
+        seen, broken = 0, False
         with self._opened() as container:
             frames = container.decode(video=0)
             while True:
@@ -87,15 +101,17 @@ class VideoFile:
                         raise InputError(
                             f"No frame of {self.name} can be decoded: {error}."
                         ) from None
+                    broken = True
                     break
                 seen += 1
                 yield _pixels(frame, self.format)
         if not seen:
             raise InputError(f"{self.name} holds no frames.")
-        if self.count and seen < 0.98 * self.count - 1:
+        if broken or (self.count and seen < 0.98 * self.count - 1):
+            of = f" of {self.count}" if (self.count or 0) > seen else ""
             self.notes.append(
-                f"{self.name} ends after {seen} of {self.count} frames: it is "
-                "truncated. What could be read was used."
+                f"{self.name} ends after {seen}{of} frames: it is truncated or "
+                "damaged. What could be read was used."
             )
 
     def some(self, count: int, of: int) -> list[Array]:
@@ -139,6 +155,19 @@ class VideoFile:
                 if number >= of:
                     break
         return found
+
+
+def _check_content(name: str, container: Any) -> None:
+    """Refuse what is no video, or too large a one, before a frame is decoded."""
+    if container.format.name in PLAYLISTS:
+        raise InputError(f"{name} is a list of other files; give one of these.")
+    if not container.streams.video:
+        raise InputError(f"{name} holds no video stream.")
+    codec = container.streams.video[0].codec_context
+    if codec is None:
+        raise InputError(f"{name} is coded in a way that is not known here.")
+    needed = codec.width * codec.height * BYTES_PER_PIXEL
+    check_memory(Path(name), needed, "make its frames smaller")
 
 
 def _colourless(container: Any, stream: Any) -> bool:
@@ -217,7 +246,8 @@ class RawFrames:
                 )
                 break
             seen += 1
-            yield np.frombuffer(data, np.uint8).reshape(self.shape)
+            # Writeable, as all other frames are: one compiled kernel serves both.
+            yield np.frombuffer(bytearray(data), np.uint8).reshape(self.shape)
         if not seen:
             raise InputError("No whole frame came through the pipe.")
 

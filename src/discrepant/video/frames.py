@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from discrepant.checks import unmasked
 from discrepant.errors import InputError
+from discrepant.image.arrays import array_of
 from discrepant.linalg import Array
 from discrepant.video.files import RATE, ImageFolder, VideoFile
 
@@ -45,13 +47,13 @@ class ArraySource:
         self.count: int | None = len(frames)
 
     def __iter__(self) -> Iterator[Array]:
-        return iter(self.frames)
+        return map(_frame, self.frames)
 
     def some(self, count: int, of: int) -> list[Array]:
         """Return frames spread over the first `of`."""
         length = min(of, len(self.frames))
         places = np.unique(np.linspace(0, length - 1, min(count, length)).astype(int))
-        return [np.asarray(self.frames[k]) for k in places]
+        return [_frame(self.frames[int(k)]) for k in places]
 
 
 class IterableSource:
@@ -63,11 +65,16 @@ class IterableSource:
         self.count: int | None = None
 
     def __iter__(self) -> Iterator[Array]:
-        return map(np.asarray, self.frames)
+        return map(_frame, self.frames)
 
     def some(self, count: int, of: int) -> list[Array]:
         """Return nothing."""
         return []
+
+
+def _frame(values: Any) -> Array:
+    """Return a frame as an array of NumPy, with NaN where it is masked."""
+    return array_of(unmasked(values), "A frame")
 
 
 def open_frames(frames: Any) -> tuple[Source, bool]:

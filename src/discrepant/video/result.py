@@ -2,11 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from discrepant.linalg import Array
+from discrepant.plotting import separated
+from discrepant.showing import Shown, in_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Lazy:
@@ -40,8 +45,8 @@ class Lazy:
         return np.stack(list(self)).astype(dtype, copy=False)  # type: ignore[call-overload, no-any-return]
 
 
-@dataclass(frozen=True)
-class Separation:
+@dataclass(frozen=True, repr=False)
+class Separation(Shown):
     """A video told apart.
 
     Attributes
@@ -73,6 +78,26 @@ class Separation:
     def activity(self) -> Array:
         """Share of the picture that is foreground, for each frame."""
         return np.asarray(self.foreground.mean(axis=(1, 2)))
+
+    def plot(self) -> "Figure":
+        """Draw background and foreground of the busiest frame, and the activity."""
+        number, ground, front = self._busiest()
+        return separated(ground, front, number, self.activity)
+
+    def _busiest(self) -> tuple[int, Array, Array]:
+        """Return the busiest frame's number, its background and its mask in bytes."""
+        number = int(self.activity.argmax())
+        ground = in_bytes(self.background[number])
+        if ground.ndim == 3:
+            ground = ground[..., :3] if ground.shape[2] >= 3 else ground[..., 0]
+        return number, ground, in_bytes(self.foreground[number])
+
+    def _notes(self) -> tuple[str, ...]:
+        return self.notes
+
+    def _pictures(self) -> dict[str, Array]:
+        number, ground, front = self._busiest()
+        return {f"background of frame {number}": ground, "in front": front}
 
     def __str__(self) -> str:
         frames, rows, columns = self.foreground.shape

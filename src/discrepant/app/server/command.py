@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from discrepant.errors import InputError
+from discrepant.errors import needs
 
 
 def serve(
@@ -24,7 +24,7 @@ def serve(
         bool, typer.Option("--open/--no-open", help="Open a browser.")
     ] = True,
 ) -> None:
-    """Open a page that mends the pictures and tables that are dropped on it.
+    """Open a page that mends the pictures, tables and videos dropped on it.
 
     It runs on this machine and answers to nobody else. Ctrl-C ends it.
 
@@ -35,9 +35,7 @@ def serve(
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("starlette", "uvicorn", "anyio"):
             raise
-        raise InputError(
-            "The page needs Starlette and uvicorn: pip install 'discrepant[web]'."
-        ) from None
+        raise needs("The page needs Starlette and uvicorn", "web") from None
     run(
         host=host,
         port=port,

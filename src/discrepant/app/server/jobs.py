@@ -32,6 +32,7 @@ class Job:
     share: float = 0.0
     note: str = ""
     shown: dict[str, str] = field(default_factory=dict)
+    looks: int = 0  # how often what is shown was new
     outcome: Outcome | None = None
     reason: str = ""
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -52,6 +53,7 @@ class Job:
             "share": round(self.share, 3),
             "note": self.note,
             "shown": dict(self.shown),
+            "looks": self.looks,
             "ahead": ahead,
             "reason": self.reason,
             "facts": facts,
@@ -93,6 +95,7 @@ class Job:
 
     def _show(self, pictures: dict[str, str]) -> None:
         self.shown = {**self.shown, **pictures}
+        self.looks += 1
 
 
 class Jobs:

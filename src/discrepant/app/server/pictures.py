@@ -134,8 +134,14 @@ def _write_seen(
     path: Path, picture: Picture, versions: Sequence[Array], which: int
 ) -> None:
     """Write one of several versions of the first page, all on the last one's scale."""
-    page = displayed(picture, versions)[which]
-    write(path, Picture(page, (), 2 if page.ndim == 3 else None, "NPY"), page)
+    replace_shown(path, displayed(picture, versions)[which])
+
+
+def replace_shown(path: Path, image: Array) -> None:
+    """Write a picture in the place of the last one, which may be on its way out."""
+    fresh = path.with_name(f"fresh-{path.name}")
+    write(fresh, Picture(image, (), 2 if image.ndim == 3 else None, "NPY"), image)
+    fresh.replace(path)
 
 
 def _write_layer(path: Path, picture: Picture, where: Array, colour: Any) -> None:

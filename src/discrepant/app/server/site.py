@@ -26,9 +26,11 @@ from discrepant.app.server.jobs import Job, Jobs, Task
 from discrepant.app.server.outcome import Upload
 from discrepant.app.server.pictures import heal_picture
 from discrepant.app.server.tables import heal_table, reject
+from discrepant.app.server.videos import heal_video
 from discrepant.errors import InputError
 from discrepant.image.files.formats import FORMATS as PICTURES
 from discrepant.table.mixed import FORMATS as TABLES
+from discrepant.video.files import VIDEOS, pyav
 
 LIMIT = 512 * 2**20  # bytes of an upload
 SMALL = 64 * 2**20  # bytes of what was painted or chosen
@@ -39,8 +41,10 @@ STATIC = {
     "main.js": "text/javascript",
     "picture.js": "text/javascript",
     "table.js": "text/javascript",
+    "video.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
+ENDINGS = sorted({*PICTURES, *TABLES, *VIDEOS})
 BOTH = (".npy",)  # an array may be a table or a picture: the page asks
 
 
@@ -92,11 +96,10 @@ class Site:
 
     async def page(self, request: Request) -> Response:
         """Send the page itself."""
-        endings = sorted({*PICTURES, *TABLES})
         text = _asset("index.html").read_text(encoding="utf-8")
         for mark, value in {
             "{{limit}}": str(self.limit),
-            "{{endings}}": ",".join(endings),
+            "{{endings}}": ",".join(ENDINGS),
             "{{version}}": __version__,
         }.items():
             text = text.replace(mark, value)
@@ -187,11 +190,17 @@ class Site:
 
     async def file(self, request: Request) -> Response:
         """Send a file that a job made; which ones there are it knows itself."""
-        path = self._job(request).file(request.path_params["name"])
+        job = self._job(request)
+        path = job.file(request.path_params["name"])
         if path is None or not path.exists():
             raise RefusedError(404, "There is no such file.")
-        called = request.query_params.get("as")
-        return FileResponse(path, filename=called) if called else FileResponse(path)
+        answer = FileResponse(path, filename=request.query_params.get("as"))
+        if job.kind == "video" and job.ended:
+            return answer  # it will not change, and players ask for parts of it
+        # What may be replaced while it is sent is read at once.
+        content = await anyio.to_thread.run_sync(path.read_bytes)
+        headers = {k: v for k, v in answer.headers.items() if k in _KEPT_HEADERS}
+        return Response(content, headers=headers)
 
     def _job(self, request: Request) -> Job:
         try:
@@ -203,6 +212,7 @@ class Site:
         return job.snapshot(self.jobs.ahead(job))
 
 
+_KEPT_HEADERS = ("content-type", "content-disposition")
 _GONE = "This job is no longer there; send the file again."
 
 
@@ -214,7 +224,10 @@ def _kind(suffix: str, asked: str) -> str:
         return "picture"
     if suffix in TABLES:
         return "table"
-    endings = ", ".join(sorted({*PICTURES, *TABLES}))
+    if suffix in VIDEOS:
+        pyav()  # said before the file is sent, if it is missing
+        return "video"
+    endings = ", ".join(ENDINGS)
     raise RefusedError(415, f"Files with this ending are not known; known: {endings}.")
 
 
@@ -222,6 +235,8 @@ def _task(kind: str, fast: bool, painted: Path | None = None) -> Task:
     """Return the work that a kind of file asks for."""
     if kind == "picture":
         return partial(heal_picture, fast=fast, marks=painted)
+    if kind == "video":
+        return heal_video
     return lambda upload, folder, report, show: heal_table(upload, folder, report)
 
 

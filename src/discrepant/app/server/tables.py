@@ -13,7 +13,7 @@ import numpy as np
 from discrepant.app.clean import clean_source, write_cleaned, write_flagged
 from discrepant.app.server.outcome import Outcome, Upload
 from discrepant.errors import InputError
-from discrepant.progress import Report, part
+from discrepant.progress import Report, StoppedError, part
 from discrepant.table import svg
 from discrepant.table.mixed import Source, read_mixed
 from discrepant.table.report import headline
@@ -51,6 +51,8 @@ def heal_table(upload: Upload, folder: Path, report: Report) -> Outcome:
     started = time.perf_counter()
     source = read_mixed(upload.path, progress=part(report, 0, READING))
     found, caveats = clean_source(source, progress=part(report, READING, 0.9))
+    if not report(0.9, "writing"):
+        raise StoppedError("stopped before it was written")
     cells = _places(found)
     names, _ = write_cleaned(found, source, folder, title=upload.name)
     view = View(found)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from discrepant.checks import reason_of
-from discrepant.errors import InputError
+from discrepant.errors import InputError, needs
 from discrepant.image.arrays import MOST_CHANNELS, has_transparency
 from discrepant.image.files.picture import Picture, upright
 from discrepant.image.files.pillow import is_deep, read_pillow, write_pillow
@@ -29,9 +29,7 @@ FORMATS = {
 _OPAQUE = {"PNG": (1, 3), "JPEG": (1, 3), "WEBP": (1, 3)}
 _TRANSPARENT = {"PNG": (2, 4), "JPEG": (), "WEBP": (4,)}
 _LONGEST_SIDE = {"PNG": 2**31 - 1, "JPEG": 65_500, "WEBP": 16_383}
-_MISSING = (
-    "This needs Pillow, tifffile and imagecodecs: pip install 'discrepant[restore]'."
-)
+_NEEDED = "This needs Pillow, tifffile and imagecodecs"
 
 
 def is_image(path: Path) -> bool:
@@ -58,7 +56,7 @@ def read(path: Path) -> Picture:
             f"{path} cannot be read as {kind}: it is too large for memory, or damaged."
         ) from None
     except ModuleNotFoundError:
-        raise InputError(_MISSING) from None
+        raise needs(_NEEDED, "restore") from None
     except Exception as error:  # readers raise anything on a broken file
         raise InputError(
             f"{path} cannot be read as {kind}: {reason_of(error)}."
@@ -128,7 +126,7 @@ def _check_installed(kind: str, picture: Picture) -> None:
     if kind == "PNG" and is_deep(picture):
         needed = ["PIL", "imagecodecs"]
     if any(find_spec(module) is None for module in needed):
-        raise InputError(_MISSING)
+        raise needs(_NEEDED, "restore")
 
 
 def _read_npy(path: Path) -> Picture:

@@ -29,6 +29,8 @@ class Picture:
         How the picture is to be turned to be seen upright, 1 to 8 as in EXIF and TIFF.
     extra : dict
         Metadata that the reader of this format found, for its writer.
+    incomplete : bool
+        Whether pages of the file are lost.
     """
 
     values: Array
@@ -38,6 +40,7 @@ class Picture:
     transparent: bool = False
     orientation: int = 1
     extra: dict[str, Any] = field(default_factory=dict)
+    incomplete: bool = False
 
     def pages(self) -> Iterator[tuple[tuple[Any, ...], Array]]:
         """Yield each page with its index into ``values``.

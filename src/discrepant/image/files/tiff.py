@@ -42,28 +42,39 @@ LARGE = 2**32 - 2**25
 def read_tiff(path: Path) -> Picture:
     """Read the pages of a file; they must be of one size and kind.
 
-    Smaller copies of the picture, as in a pyramid, are left out.
+    Smaller copies of the picture, as in a pyramid, are left out. Of a file that is cut
+    short or damaged the pages that are whole are read, and it is said what is lost.
     """
     import tifffile
 
     with listening("tifffile") as heard, tifffile.TiffFile(path) as file:
         len(file.pages)  # looks for all of them, of which some may follow in a circle
-        _check_pages(path, heard)
-        series = _only_series(path, file)
-        page, axes, shape = series.keyframe, series.axes, series.shape
-        _check_colours(path, page)
-        if page.photometric == PALETTE:
-            axes, shape = axes + "S", (*shape, 3)
-        channel = next((axes.index(a) for a in "SC" if a in axes), None)
-        paged = tuple(k for k, a in enumerate(axes) if a not in "YX" and k != channel)
-        size, pages = math.prod(shape), math.prod(shape[k] for k in paged)
-        check_room(path, size, size // max(pages, 1), series.dtype.itemsize)
-        values = series.asarray()
+        lost = _lost_pages(heard)
+        series = _whole(path, file) if lost else _only_series(path, file)
+        try:
+            axes, paged, channel = _layout_of(path, series)
+            values = series.asarray()
+            lost = lost or _lost_pages(heard)
+        except (InputError, MemoryError):
+            raise
+        except Exception:  # readers raise anything on a broken page
+            if lost or len(file.pages) == 1:
+                raise
+            lost, series = True, _whole(path, file)
+            axes, paged, channel = _layout_of(path, series)
+            values = series.asarray()
+        page = series.keyframe
         extra = _extra(file, series)
         orientation = page.tags.get(ORIENTATION)
         colours = page.colormap
-    _check_pages(path, heard)
-    if heard:
+    if lost:
+        count = math.prod(values.shape[k] for k in paged)
+        warnings.warn(
+            f"{path.name} is cut short or damaged: {count} of its pages can be read, "
+            "and the others are lost.",
+            stacklevel=3,
+        )
+    elif heard:
         warnings.warn(
             f"{path.name}: some of its tags cannot be read, and are lost.", stacklevel=3
         )
@@ -80,7 +91,8 @@ def read_tiff(path: Path) -> Picture:
         values = _inverted(values, extra.get("bitspersample"))
     extra["axes"] = axes
     turned = 1 if orientation is None else int(orientation.value)
-    return Picture(values, paged, channel, "TIFF", transparent, turned, extra)
+    parts = (values, paged, channel, "TIFF", transparent, turned, extra)
+    return Picture(*parts, incomplete=lost)
 
 
 def write_tiff(path: Path, picture: Picture, values: Array) -> None:
@@ -117,12 +129,65 @@ def write_tiff(path: Path, picture: Picture, values: Array) -> None:
             file.write(pages[number], metadata=None, **options)
 
 
-def _check_pages(path: Path, heard: list[str]) -> None:
-    """Refuse a file that lacks pages."""
-    if any("TiffPages" in sentence for sentence in heard):
+def _lost_pages(heard: list[str]) -> bool:
+    """Whether a file lacks pages, or they follow each other in a circle."""
+    return any("TiffPages" in sentence for sentence in heard)
+
+
+def _whole(path: Path, file: Any) -> Any:
+    """Return the pages of a damaged file that can be read, of the first one's kind."""
+    import tifffile
+
+    first = file.pages[0]
+    whole: list[Any] = []
+    for page in file.pages:
+        if page.shape != first.shape or page.dtype != first.dtype:
+            continue
+        check_room(path, (len(whole) + 1) * page.size, page.size, page.dtype.itemsize)
+        try:
+            page.asarray()
+        except Exception:  # readers raise anything on a broken page
+            continue
+        whole.append(page)
+    if not whole:
         raise InputError(
-            f"{path} is cut short or damaged: pages that it declares are not there."
+            f"{path} is cut short or damaged: none of its pages can be read."
         )
+    count = max(len(whole), _behind(path, file) if whole == [first] else 0)
+    shape, axes = first.shape, first.axes
+    if count > 1:
+        shape, axes = (count, *shape), "I" + axes
+    return tifffile.TiffPageSeries(whole, shape, first.dtype, axes, kind="whole")
+
+
+def _behind(path: Path, file: Any) -> int:
+    """Return how many pages lie behind each other although the file lost their tags.
+
+    ImageJ and tifffile write all values first, and say with them how many there are.
+    """
+    first = file.pages[0]
+    declared = 0
+    if first.is_imagej:
+        declared = int((file.imagej_metadata or {}).get("images", 1))
+    elif first.is_shaped:
+        declared = math.prod(file.shaped_metadata[0]["shape"]) // max(first.size, 1)
+    if not first.is_contiguous or declared < 2:
+        return 1
+    left = path.stat().st_size - first.dataoffsets[0]
+    return min(declared, int(left // first.nbytes))
+
+
+def _layout_of(path: Path, series: Any) -> tuple[str, tuple[int, ...], int | None]:
+    """Return the axes, which of them count pages, and which channels, if all fits."""
+    page, axes, shape = series.keyframe, series.axes, series.shape
+    _check_colours(path, page)
+    if page.photometric == PALETTE:
+        axes, shape = axes + "S", (*shape, 3)
+    channel = next((axes.index(a) for a in "SC" if a in axes), None)
+    paged = tuple(k for k, a in enumerate(axes) if a not in "YX" and k != channel)
+    size, pages = math.prod(shape), math.prod(shape[k] for k in paged)
+    check_room(path, size, size // max(pages, 1), series.dtype.itemsize)
+    return axes, paged, channel
 
 
 def _only_series(path: Path, file: Any) -> Any:

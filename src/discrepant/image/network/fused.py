@@ -27,7 +27,7 @@ def norm_leak(z: Tensor, norm: nn.BatchNorm2d, slope: float, margin: int = 0) ->
     """Normalise, apply LeakyReLU (slope 1 is none), and reflect a margin of 0 or 1."""
     if z.device.type == "cpu" and len(z) == 1:
         fused: Callable[..., Tensor] = _NormLeak.apply
-        return fused(z, norm.weight, norm.bias, norm.eps, slope, margin)
+        return fused(z, norm.weight, norm.bias, norm.eps, float(slope), margin)
     z = norm(z)
     if slope != 1:
         z = functional.leaky_relu_(z, slope)

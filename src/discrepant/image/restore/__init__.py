@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discrepant.image.restore.front import Restoration, restore
+    from discrepant.image.restore.front import restore
+    from discrepant.image.restore.result import Restoration
 
 __all__ = ["Restoration", "restore"]
 

@@ -1,7 +1,6 @@
 """What the axes of a stack are: frames, channels, rows and columns, by their names."""
 
 import math
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from discrepant.errors import InputError
 from discrepant.image.arrays import array_of
 from discrepant.linalg import Array
+from discrepant.memory import array_on_file
 
 CHANNELS = "CS"
 FRAMES = "TZ"  # in this order: of a volume in time, each slice is a film
@@ -124,5 +124,4 @@ def room(shape: tuple[int, ...], dtype: Any, mapped: bool) -> Array:
     """Return an array of zeros; in a file that vanishes, where the stack is in one."""
     if not mapped:
         return np.zeros(shape, dtype)
-    with tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype, "w+", shape=shape)
+    return array_on_file(shape, dtype)

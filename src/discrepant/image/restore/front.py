@@ -8,7 +8,6 @@ Values judged clean are never touched. This is the door; the work is in `tiles`.
 
 import time
 import warnings
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,14 @@ from discrepant.image.restore.axes import Axes, room
 from discrepant.image.restore.compressed import again_if_compressed
 from discrepant.image.restore.cosmic import star_field
 from discrepant.image.restore.denoise import denoised
+from discrepant.image.restore.grids import labelled
 from discrepant.image.restore.patches import Search
+from discrepant.image.restore.result import Restoration
 from discrepant.image.restore.stack import Frames, mend_stack, stack_rounds
 from discrepant.image.restore.standing import Detector, with_outliers
 from discrepant.image.restore.tiles import Mended, mend
 from discrepant.linalg import Array
 from discrepant.progress import Progress, Report, reporting
-from discrepant.result import History
 
 # How thorough: "fast" predicts from patches twice, "best" until the image settles;
 # `python benchmarks/restore.py` compares both in decibels and seconds.
@@ -39,53 +39,7 @@ QUALITIES = {
 LITTLE_LEFT = 0.88
 
 
-@dataclass(frozen=True, eq=False)
-class Restoration:
-    """A clean image, and what was taken out of it.
-
-    Attributes
-    ----------
-    image : ndarray
-        The restored image, of the shape, dtype and range of the input. Where ``mask``
-        is False it is bit for bit the input, unless noise was to be taken off; only of
-        an image that was spoiled before it was saved as JPEG, whole blocks are
-        replaced, as the ringing is everywhere.
-    corruption : ndarray
-        Input minus restored image, zero where it was left as it was; signed.
-    mask : ndarray of bool
-        The values judged corrupted, or marked as bad.
-    probability : ndarray
-        The probability of each value being corrupted; after JPEG, which mixes them,
-        that of any channel of its pixel.
-    suggestions : ndarray of bool
-        Values under what looks like dust, a scratch, a hair or writing on the picture,
-        but may as well be a part of it: left as they are. To have them mended too, give
-        ``mask | suggestions`` as the known-bad values of another `restore`.
-    history : History
-        One row a round: ``step``, ``seconds``, ``tile`` and the share ``corrupted``.
-    complete : bool
-        Whether all was done; False if it was stopped, or ran out of time.
-    """
-
-    image: Array
-    corruption: Array
-    mask: Array
-    probability: Array
-    suggestions: Array
-    history: History
-    complete: bool = True
-
-    def shaped(self, shape: tuple[int, ...]) -> "Restoration":
-        """Return the same with all arrays of another shape."""
-        names = ("image", "corruption", "mask", "probability", "suggestions")
-        arrays = {name: getattr(self, name).reshape(shape) for name in names}
-        return replace(self, **arrays)
-
-    def __str__(self) -> str:
-        early = "" if self.complete else "; stopped early"
-        return f"{self.mask.mean():.1%} of the values were judged corrupted{early}"
-
-
+@labelled
 def restore(
     image: Any,
     *,
@@ -110,7 +64,9 @@ def restore(
     Parameters
     ----------
     image : array-like of shape (rows, columns) or (rows, columns, channels)
-        Integer, bool or float. NaN and infinite values are known to be bad. Of four
+        Integer, bool or float. A DataArray of xarray comes back as one; what its axes
+        are it says itself, if they are called time, z, channel or band, y and x, or
+        the like. NaN and infinite values are known to be bad. Of four
         channels of an integer image, if they stand last, the last is taken for
         transparency and kept; move the axis to the front if it is a channel like the
         others.
@@ -199,7 +155,7 @@ def restore(
         warnings.warn(
             "This image is no photograph, and does not repeat itself enough to tell "
             "what is corrupted: it was left as it is.",
-            stacklevel=2,
+            stacklevel=3,
         )
     # Transparency, where there is some, goes back as it came.
     given = stack.values
@@ -251,7 +207,7 @@ def _warn_if_little_left(share: float) -> None:
         warnings.warn(
             f"{share:.0%} of the values were judged corrupted; what is left does not "
             "determine a picture, and the result is a guess.",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

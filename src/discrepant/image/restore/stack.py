@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discrepant.checks import check_mapped
 from discrepant.image.restore.detect import TUNING as DETECTION
 from discrepant.image.restore.patches import Search
 from discrepant.image.restore.rounds import Rounds
@@ -169,6 +170,7 @@ class _Column:
 
     def alone(self, t: int) -> Frame:
         """Restore the tile of one frame by itself."""
+        check_mapped(self.stack.values)
         seen = self.place.seen
         y = self.tone.forward(self.stack.values[t][seen])
         known = ~(self.stack.marked(t, seen) | self.fixed[seen])
@@ -183,6 +185,7 @@ class _Column:
 
 def _put(stack: Frames, t: int, place: Window, frame: Frame, tone: Tone) -> None:
     """Write what was made of a tile of a frame."""
+    check_mapped(stack.values)
     own, within = place.own, place.within
     full = stack.full(t, own)
     wrong = frame.replace[within] & ~full

@@ -15,10 +15,11 @@ from discrepant.paper.observation import with_gaps
 from discrepant.paper.operators import Mask, Operator
 from discrepant.paper.subspace import coordinates
 from discrepant.result import Certificate, History, Status
+from discrepant.showing import ShownResult
 
 
-@dataclass(frozen=True, eq=False)
-class LinearSplit:
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearSplit(ShownResult):
     """A low-rank X as factors, and which measurements of it are wrong.
 
     It is a `discrepant.result.Result`. What takes further applications of the

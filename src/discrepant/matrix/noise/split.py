@@ -31,7 +31,7 @@ class Cells:
     flagged_from: float  # probability from which on a cell is flagged
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NoisySplit(Parts):
     """Low-rank part as U diag(s) Vᵀ, noise, and what the cells are judged by."""
 

@@ -13,6 +13,7 @@ from discrepant.matrix.observed import kernels
 from discrepant.matrix.observed.entries import Entries
 from discrepant.matrix.once import once
 from discrepant.result import Certificate, History, Status
+from discrepant.showing import ShownResult
 
 ROUNDS = 30  # of a robust regression of new rows
 
@@ -33,8 +34,8 @@ class Stored:
             object.__setattr__(self, name, value)
 
 
-@dataclass(frozen=True)
-class ObservedSplit:
+@dataclass(frozen=True, repr=False)
+class ObservedSplit(ShownResult):
     """Low-rank part as U diag(s) Vᵀ; everything else at the stored entries only."""
 
     U: Array

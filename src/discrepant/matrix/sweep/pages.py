@@ -5,12 +5,12 @@ back. Where the user has set a limit it is given back as soon as it has been rea
 """
 
 import mmap
-import tempfile
 from typing import Any
 
 import numpy as np
 
 from discrepant.linalg import Array, row_sizes
+from discrepant.memory import array_on_file
 
 STRETCH = 1 << 22  # bytes that are read of a map before they are given back
 FEW = 8  # lines, likewise, where they are scattered: the system reads around them
@@ -21,8 +21,7 @@ def room_for(shape: tuple[int, ...], dtype: Any, limit: int | None) -> Array:
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     if limit is None or size <= limit:
         return np.empty(shape, dtype)
-    with tempfile.TemporaryFile() as file:  # the map keeps it alive, unnamed
-        return np.memmap(file, dtype, "w+", shape=shape).view(np.ndarray)
+    return array_on_file(shape, dtype).view(np.ndarray)
 
 
 class Pages:

@@ -168,7 +168,7 @@ def cell_probability(
         by_second,
         histogram,
         unit,
-        unit * 0 - 1,
+        -unit / unit,  # of the unit's type: nobody's own
     )
     corrupt = tables[BINS + 1 :]
     height, width = tile.shape

@@ -120,6 +120,7 @@ class Rows:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, lock=threading.RLock(), _workers=None)
+        self._Z.flags.writeable = False  # which pickles forget
 
     # -- how the data lie ----------------------------------------------------------
 
@@ -364,7 +365,10 @@ class Rows:
         bounds: list[tuple[int, int]] | None = None,
     ) -> list[Any]:
         """Run a share of the rows on each worker."""
-        run: Callable[..., Any] = map if self._workers is None else self._workers.map
+        check_mapped(self._Z)
+        crowded = ONE_BLAS_THREAD.crowded(len(self._shares))
+        workers = None if crowded else self._workers
+        run: Callable[..., Any] = map if workers is None else workers.map
         return list(run(share, self._shares if bounds is None else bounds))
 
     def _tiles(
@@ -375,6 +379,8 @@ class Rows:
         buffer = np.empty(self._tile_rows * self.n, self.dtype)
         read = bounds[0]  # up to there pages are given back
         for start in range(*bounds, self._tile_rows):
+            if start > bounds[0]:  # a map may be cut while it is read
+                check_mapped(self._Z)
             rows = slice(start, min(start + self._tile_rows, bounds[1]))
             b, wide = rows.stop - rows.start, self.wide
             values = buffer[: b * self.n].reshape((self.n, b) if wide else (b, self.n))

@@ -28,6 +28,10 @@ class OneBlasThread:
                     _set_threads(blas, 1)
             self._users += 1
 
+    def crowded(self, threads: int) -> bool:
+        """Whether so many fits go on at once that each does best with one thread."""
+        return self._users >= threads
+
     def leave(self) -> None:
         """Count one less, and restore BLAS after the last."""
         with self._lock:

@@ -1,6 +1,7 @@
 // Files in, jobs on the page: what the server tells of each is shown as it comes.
 import { showPicture } from "/static/picture.js";
 import { showTable } from "/static/table.js";
+import { showVideo } from "/static/video.js";
 
 const $ = (id) => document.getElementById(id);
 const LIMIT = Number(document.body.dataset.limit);
@@ -97,6 +98,7 @@ function show(card, job) {
   if (job.state === "cancelled" || job.state === "failed") place.replaceChildren();
   else if (job.kind === "picture" && pictures.before) showPicture(place, job, pictures);
   else if (job.kind === "table" && job.facts) showTable(place, job);
+  else if (job.kind === "video" && (job.facts || job.looks)) showVideo(place, job);
   if (job.facts) end(place, job);
 }
 

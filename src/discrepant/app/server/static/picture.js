@@ -2,7 +2,7 @@
 import { ask, attempt, follow } from "/static/main.js";
 
 export function showPicture(place, job, pictures) {
-  const address = (name) => `/jobs/${job.key}/files/${name}?at=${job.state}${job.shown.after ?? ""}`;
+  const address = (name) => `/jobs/${job.key}/files/${name}?at=${job.state}${job.looks}`;
   if (!place.querySelector(".stage")) build(place, job);
   const part = (name) => place.querySelector(`.${name}`);
   for (const name of ["before", "after", "mask", "suggestions"]) {

@@ -1,0 +1,70 @@
+"""Draw what the benchmarks recorded: their last tables, and how their times went.
+
+`benchmarks/record.py` appends to ``benchmarks.jsonl``; `conf.py` calls `write` before
+each build, which leaves ``recorded.md`` and ``recorded.png`` for `benchmarks.md`.
+"""
+
+import json
+from itertools import groupby
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FIGURE = HERE / "recorded.png"
+
+
+def write():
+    """Write the page, and the figure where there is something to draw."""
+    lines = (HERE / "benchmarks.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    text = "\n".join(_shown(record) for record in _last(records).values())
+    if _draw(records):
+        text += "\n![Seconds of each command, by record](recorded.png)\n"
+    (HERE / "recorded.md").write_text(text, encoding="utf-8")
+
+
+def _last(records):
+    """Return the last record of each command."""
+    return {record["command"]: record for record in records}
+
+
+def _shown(record):
+    """Return a record in Markdown."""
+    parts = [
+        f"```\n{record['command']}\n```\n",
+        f"Commit {record['commit']}, {record['date']}, {record['machine']}; "
+        f"{record['seconds']} s in all.\n",
+    ]
+    for heads, rows in groupby(record["rows"], key=lambda row: tuple(row)):
+        if heads == ("",):
+            parts.append("".join(f"{row[''].lstrip('# ')}\n\n" for row in rows))
+            continue
+        parts.append(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
+        parts += [f"| {' | '.join(row.values())} |" for row in rows]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _draw(records):
+    """Draw the time of all commands that were recorded more than once on a machine."""
+    import matplotlib
+
+    from discrepant.plotting import STYLE, new_figure
+
+    times = {}
+    for record in records:
+        place = (record["command"], record["machine"])
+        times.setdefault(place, []).append((record["commit"], record["seconds"]))
+    times = {place: found for place, found in times.items() if len(found) > 1}
+    if not times:
+        return False
+    with matplotlib.rc_context(STYLE):
+        figure, axes = new_figure(size=(8, 3))
+        for (command, _), found in times.items():
+            seconds = [second for _, second in found]
+            axes.plot(seconds, marker="o", label=command.removeprefix("python "))
+        axes.set(xlabel="record", ylabel="seconds", title="How long each takes")
+        axes.set_ylim(bottom=0)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.legend(fontsize=8)
+        figure.savefig(FIGURE)
+    return True
