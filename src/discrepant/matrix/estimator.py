@@ -337,19 +337,17 @@ class RobustPCA(
         self, X: Any, rules: tuple[Residual, Steps], before: Result | None
     ) -> "RobustPCA":
         """Fit a Dask array, where it lies."""
-        from discrepant.matrix.lazy import fit_lazily
-
-        found, told = fit_lazily(self, X, rules, before)
+        found, told = self._lazy("fit_lazily", X, rules, before)
         for message, kind in told:
             warnings.warn(message, kind, stacklevel=3)
         self._keep(found, None)
         return self
 
-    def _lazy(self, what: str, X: Any) -> Any:
+    def _lazy(self, what: str, X: Any, *told: Any) -> Any:
         """Return what is asked of a Dask array, as one."""
         from discrepant.matrix import lazy
 
-        return getattr(lazy, what)(self, X)
+        return getattr(lazy, what)(self, X, *told)
 
     def _stored(self, Y: Any, rules: tuple[Residual, Steps]) -> Result:
         """Fit the stored entries of a sparse matrix."""
