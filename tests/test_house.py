@@ -24,9 +24,12 @@ ORDER = {
     "matrix": """
         sweep once log program parts spectra extend polish steps dual split integrator
         noise observed sample solve asked caveats linear whole door abroad inputs
-        fitted tracking estimator
+        fitted lazy tracking estimator
     """,
-    "matrix.sweep": "kernels robust regression workers tiles device rows opening",
+    "matrix.sweep": """
+        kernels robust regression workers tiles pages device rows blocks cluster lazy
+        opening
+    """,
     "matrix.sweep.device": "kernels robust regression rows",
     "matrix.noise": """
         kernels bins mixture edge lines model pace fit coordinates split solve
@@ -38,7 +41,7 @@ ORDER = {
     "table": """
         layout files verbatim mixed example kernels maps columns tails model wide odds
         rules bends learning judging numbers grids sheet rewrite result verdict door
-        cleaner view plot svg report
+        cleaner lazy view plot svg report
     """,
     "image": "arrays memory noise filters files restore network",
     "image.files": "logs picture pillow tiff formats",
@@ -62,8 +65,8 @@ ORDER = {
         photographs images
     """,
     "app": """
-        interrupt summary shown restore clean demo pca reproduce video server options
-        speech video_command cli
+        interrupt summary shown restore clean demo pca stored scaled reproduce video
+        server options speech video_command cli
     """,
     "app.server": "outcome pictures tables videos jobs guard site launch command",
 }

@@ -125,6 +125,8 @@ def _move(scratch: Path, directory: Path, overwrite: bool) -> None:
             before = old / target.name
             if before.exists():
                 os.replace(before, target)
+            elif target.is_dir():
+                shutil.rmtree(target)
             else:
                 target.unlink(missing_ok=True)
         raise

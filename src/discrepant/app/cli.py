@@ -3,7 +3,7 @@
 import csv
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,10 +23,12 @@ from discrepant.app.options import (
     ReadNoise,
     Saturation,
     Scale,
+    Scheduler,
     Seed,
     Solver,
     StackAxes,
     TimeLimit,
+    Workers,
 )
 from discrepant.app.server.command import serve
 from discrepant.app.speech import complain, on_terminal, run_command, say
@@ -143,7 +145,8 @@ def clean(
 @app.command()
 def pca(
     file: Annotated[
-        Path, typer.Argument(help="A table: .csv, .tsv, .npy, .npz or .parquet.")
+        Path,
+        typer.Argument(help="A table: .csv, .tsv, .npy, .npz, .parquet, .zarr, .h5."),
     ],
     output: Output,
     alpha: Annotated[
@@ -178,6 +181,8 @@ def pca(
             min=0.0,
         ),
     ] = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
 ) -> None:
@@ -187,31 +192,36 @@ def pca(
     format of the file, with its labels, and `summary.json` and `picture.png`. Ctrl-C
     writes the best so far.
 
-    Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`
+    Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`,
+    `discrepant pca big.zarr --workers 2 -o out`
     """
+    common: dict[str, Any] = {
+        "noise": _number_or("noise", noise, "auto", "column"),
+        "fdr": fdr,
+        "max_iter": max_iter,
+        "tol": tol,
+        "key": key,
+        "memory_limit": _bytes(memory),
+        "seed": seed,
+        "overwrite": overwrite,
+    }
+    if scheduler or workers or file.suffix.lower() in (".zarr", ".h5", ".hdf5"):
+        if psd or alpha != "auto" or solver != Solver.implicit:
+            raise InputError("psd, alpha and solver do not go with workers.")
+        from discrepant.app.scaled import scaled_pca
+
+        common |= {"workers": workers, "scheduler": scheduler}
+        scaled = scaled_pca(file, output, progress=on_terminal(), **common)
+        for warning in scaled.warnings:
+            complain(warning)
+        return say(str(scaled))
     from discrepant.app.interrupt import interruptible
     from discrepant.app.pca import pca as run
 
+    common |= {"header": header, "index": index, "decimal": decimal, "psd": psd}
+    common |= {"alpha": _number_or("alpha", alpha, "auto"), "solver": solver.value}
     with interruptible(on_terminal(), "Fitting", complain) as progress:
-        report = run(
-            file,
-            output,
-            alpha=_number_or("alpha", alpha, "auto"),
-            noise=_number_or("noise", noise, "auto", "column"),
-            fdr=fdr,
-            max_iter=max_iter,
-            tol=tol,
-            psd=psd,
-            solver=solver.value,
-            header=header,
-            index=index,
-            key=key,
-            decimal=decimal,
-            memory_limit=_bytes(memory),
-            seed=seed,
-            overwrite=overwrite,
-            progress=progress,
-        )
+        report = run(file, output, progress=progress, **common)
     for warning in report.warnings:
         complain(warning)
     if report.no_picture:

@@ -61,7 +61,17 @@ Decimal = Annotated[
     str | None,
     typer.Option(help="Text files: what stands before decimals, `.` or `,`."),
 ]
-Key = Annotated[str | None, typer.Option(help="NPZ: the name of the array.")]
+Key = Annotated[
+    str | None, typer.Option(help="NPZ, Zarr, HDF5: the name of the array.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="By Dask, on so many processes of this machine.", min=1),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(help="By Dask, on the cluster of this address: `tcp://host:8786`."),
+]
 Name = Enum("Name", {name: name for name in CATALOGUE}, type=str)  # type: ignore[misc]
 
 

@@ -159,7 +159,7 @@ def pca(
             missing=float(np.isnan(values).mean()),
             rank=model.rank_,
             corrupted=int(model.outliers_.sum()) / max(seen, 1),
-            noise=_plain(model.noise_),
+            noise=plain(model.noise_),
             noise_share=max(1 - float(model.explained_variance_ratio_.sum()), 0.0),
             fdr=fdr,
             alpha=model.alpha_,
@@ -178,6 +178,6 @@ def pca(
     return report
 
 
-def _plain(noise: Any) -> float | tuple[float, ...]:
+def plain(noise: Any) -> float | tuple[float, ...]:
     """Return one number, or one a column."""
     return float(noise) if np.ndim(noise) == 0 else tuple(map(float, noise))

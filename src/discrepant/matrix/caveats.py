@@ -15,10 +15,17 @@ NARROW = 10  # lines below which a cell's own noise passes for signal
 MISSED = 0.3  # share of the usual size by which an entry that is missed is missed
 
 
-def caveats(Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
-    """Yield sentences, each with the kind of warning that it is."""
+def caveats(
+    Y: Any, found: Result, seen: tuple[Array, Array] | None = None
+) -> Iterator[tuple[str, type[Warning]]]:
+    """Yield sentences, each with the kind of warning that it is.
+
+    `seen` holds the sizes of its columns and some of its entries (`linalg.some_of`),
+    where these are not to be read off Y itself.
+    """
     noisy = bool(found.noise.any())
-    sizes = row_sizes(Y.T, entries=64)
+    at = some_of(Y.shape)
+    sizes, some = seen or (row_sizes(Y.T, entries=64), place_of(Y).fetch(Y[at]))
     sizes = sizes[sizes > 0]
     if sizes.size and sizes.max() > COMPARABLE * sizes.min() and not noisy:
         yield (
@@ -27,7 +34,7 @@ def caveats(Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
             "or small ones lost beside them; bring them to one unit first.",
             UserWarning,
         )
-    missed = _missed_share(Y, found)
+    missed = _missed_share(some, found, at)
     if missed > 0.5 and found.status.converged and not noisy:
         yield (
             f"{missed:.0%} of the entries are taken for corrupt, by a good "
@@ -61,6 +68,12 @@ def caveats(Y: Array, found: Result) -> Iterator[tuple[str, type[Warning]]]:
         )
 
 
+def seen_of(found: Any) -> tuple[Array, Array] | None:
+    """Return what `caveats` looks at by way of a fit's rows, which may be on file."""
+    rows = getattr(getattr(found, "program", None), "rows", None)
+    return None if rows is None else (rows.line_sizes(1, 64), rows.sample())
+
+
 def stored_caveats(found: Any) -> Iterator[tuple[str, type[Warning]]]:
     """Yield the same of a fit of stored entries (`observed.split.ObservedSplit`)."""
     if not found.rank:
@@ -80,13 +93,11 @@ def stored_caveats(found: Any) -> Iterator[tuple[str, type[Warning]]]:
         yield f"The fit {found.status}. Raise max_iter.", ConvergenceWarning
 
 
-def _missed_share(Y: Array, found: Result) -> float:
+def _missed_share(some: Array, found: Result, at: tuple[slice, ...]) -> float:
     """Return the share of some entries that the low-rank part misses by a good part."""
-    rows, columns = some_of(Y.shape)
-    some = place_of(Y).fetch(Y[rows, columns])
     seen = ~np.isnan(some)
     usual = float(np.median(np.abs(some[seen]))) if seen.any() else 0.0
     if not usual:
         return 0.0
-    missed = np.abs(some - found.block(rows, columns))[seen]
+    missed = np.abs(some - found.block(*at))[seen]
     return float(np.mean(missed > MISSED * usual))

@@ -23,10 +23,10 @@ from discrepant.matrix.abroad import (
     placed_with,
 )
 from discrepant.matrix.asked import check_asked
-from discrepant.matrix.caveats import caveats, stored_caveats
+from discrepant.matrix.caveats import caveats, seen_of, stored_caveats
 from discrepant.matrix.door import recover
 from discrepant.matrix.fitted import FittedParts
-from discrepant.matrix.inputs import validated
+from discrepant.matrix.inputs import is_dask, validated
 from discrepant.matrix.tracking import Tracking
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.progress import reporting
@@ -90,7 +90,8 @@ class RobustPCA(
     memory_limit : int, optional
         Implicit solver: bytes that its one large working array may take in memory;
         beyond that it is kept in a temporary file, and so are the two parts. The data
-        may be a memory map.
+        may be a memory map, of which no more is then held either. Of a Dask array it
+        is what may be brought into memory, by default 256 MB.
     missing : {"nan", "unstored"}
         What marks missing entries. With "unstored" the data are a sparse matrix of
         SciPy, and only what it stores is observed; time and memory go with that, and
@@ -208,15 +209,18 @@ class RobustPCA(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The corrupted table; NaN marks missing entries. It is not changed.
+            The corrupted table; NaN marks missing entries. It is not changed. Where it
+            is a Dask array, so are the parts, in the same chunks (`docs/scale.md`).
         y : None
             Ignored.
         """
         check_asked(self)
         before = getattr(self, "_found", None) if self.warm_start else None
         self._forget()  # an interrupted fit leaves nothing behind
-        Y = validated(self, X, reset=True)
         rules = self._rules()
+        if is_dask(X):
+            return self._lazily(X, rules, before)
+        Y = validated(self, X, reset=True)
         if self.missing == "unstored":
             found = self._stored(Y, rules)
             told = stored_caveats(found)
@@ -224,7 +228,7 @@ class RobustPCA(
             descent = self.solver == "descent"
             solve = self._descended if descent else self._integrated
             found = solve(Y, rules, before)
-            told = caveats(Y, found)
+            told = caveats(Y, found, seen_of(found))
         for message, kind in told:
             warnings.warn(message, kind, stacklevel=2)
         self._keep(found, labels_of(X))
@@ -241,6 +245,8 @@ class RobustPCA(
         likely they are clean.
         """
         self._fitted()
+        if is_dask(X):
+            return self._lazy("transform", X)
         rows = validated(self, X, reset=False)
         if is_foreign(rows):
             return coordinates_of(self._fitted(), rows)
@@ -253,6 +259,8 @@ class RobustPCA(
     def inverse_transform(self, X: Any) -> Any:
         """Return the rows that have the given coordinates; a frame for a frame."""
         V = self._fitted().components
+        if is_dask(X):
+            return self._lazy("inverse_transform", X)
         C = floating(X) if is_foreign(X) else real_array(X)
         shape = tuple(C.shape)
         if len(shape) != 2 or shape[1] != self.rank_:
@@ -274,6 +282,8 @@ class RobustPCA(
         Sums are over observed entries. One is perfect; gross corruption of the rows
         themselves lowers it by its size, not by its square.
         """
+        if is_dask(X):
+            return float(self._lazy("score", X))
         C, V = self.transform(X), self._fitted().components
         rows = validated(self, X, reset=False)
         if is_foreign(rows):
@@ -300,7 +310,6 @@ class RobustPCA(
     ) -> Result:
         """Fit by the implicit integrator, and at the level of the noise if any."""
         from discrepant.matrix.noise.split import NoisySplit
-        from discrepant.matrix.solve import Settings, solve
         from discrepant.matrix.split import Split
         from discrepant.matrix.sweep import open_rows
 
@@ -308,6 +317,12 @@ class RobustPCA(
         warm = before if isinstance(before, Split | NoisySplit) else None
         if warm is not None and not warm.program.rows.lies_like(rows):
             warm = None
+        return self._solved(rows, rules, warm)
+
+    def _solved(self, rows: Any, rules: tuple[Residual, Steps], warm: Any) -> Result:
+        """Split rows, wherever they lie."""
+        from discrepant.matrix.solve import Settings, solve
+
         told = {name: getattr(self, name) for name in SETTINGS}
         settings = Settings(**told, tol=rules[0].tol, max_iter=rules[1].most)
         try:
@@ -317,6 +332,22 @@ class RobustPCA(
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
             raise
+
+    def _lazily(
+        self, X: Any, rules: tuple[Residual, Steps], before: Result | None
+    ) -> "RobustPCA":
+        """Fit a Dask array, where it lies."""
+        found, told = self._lazy("fit_lazily", X, rules, before)
+        for message, kind in told:
+            warnings.warn(message, kind, stacklevel=3)
+        self._keep(found, None)
+        return self
+
+    def _lazy(self, what: str, X: Any, *told: Any) -> Any:
+        """Return what is asked of a Dask array, as one."""
+        from discrepant.matrix import lazy
+
+        return getattr(lazy, what)(self, X, *told)
 
     def _stored(self, Y: Any, rules: tuple[Residual, Steps]) -> Result:
         """Fit the stored entries of a sparse matrix."""

@@ -28,6 +28,11 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
     reset : bool
         Whether the estimator learns from them what data look like.
     """
+    if is_dask(X):
+        raise InputTypeError(
+            "A Dask collection was passed where an array in memory is needed; pass "
+            "X.compute()."
+        )
     if is_foreign(X):
         return on_device(estimator, X, reset=reset)
     unstored = estimator.missing == "unstored"
@@ -59,3 +64,8 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
     except (ValueError, TypeError, RuntimeError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
         raise kind(reason_of(error) + ".") from None
+
+
+def is_dask(X: Any) -> bool:
+    """Whether this is an array, a table or the like of Dask; nothing is imported."""
+    return type(X).__module__.split(".")[0] == "dask"

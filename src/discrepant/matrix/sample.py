@@ -116,6 +116,7 @@ def exact_from(
                 return None
             A, B, zeta = better.A, better.B, better.zeta
         U, V, s = product(A, B)
+        del A, fits  # m×r each: on file-backed data they are most of the memory
         # A direction of a few rows is a matter of the whole: it may be errors there.
         if _on_few(U) or program.wrongly_clipped((U, V * s)):
             return None

@@ -16,6 +16,8 @@ from discrepant.matrix.program import Program, Scale
 from discrepant.matrix.sample import exact_from, rows_of, sample_of, start_from
 from discrepant.matrix.split import Split
 from discrepant.matrix.sweep import Rows
+from discrepant.matrix.sweep.cluster import ClusterError
+from discrepant.matrix.sweep.lazy import LazyRows
 from discrepant.paper.alpha import alpha_from
 from discrepant.progress import Report, part
 
@@ -53,9 +55,13 @@ def solve(
     log = _log(rows, settings, report)
     if warm is None:
         found = _by_sample(program, settings, sigma, rng, log)
+    elif isinstance(rows, LazyRows):
+        found = _from_known(program, settings, sigma, warm, rng, log)
     else:
         found = _warm(program, settings, sigma, warm, rng, log)
-    if found is None:
+    if found is None and isinstance(rows, LazyRows):
+        found = _beyond_sample(program, rows, settings, sigma, rng, log)
+    elif found is None:
         found = _whole(program, settings, sigma, warm, rng, log)
     return found
 
@@ -152,11 +158,44 @@ def _by_sample(
         )
     else:
         known = _whole(small, settings, sigma, None, rng, watch)
+    return _from_known(program, settings, sigma, known, rng, log)
+
+
+def _from_known(
+    program: Program,
+    settings: Settings,
+    sigma: Array | None,
+    known: Split | NoisySplit,
+    rng: np.random.Generator,
+    log: Log,
+) -> Split | NoisySplit | None:
+    """Extend what is known of some rows to all; None if they do not carry it."""
     if not known.status.converged:
         return None
-    if isinstance(known, Split):
-        return exact_from(program, known, rng, log) if known.polished else None
-    return _noisy_from(program, settings, known, sigma is not None, rng, log)
+    try:
+        if isinstance(known, Split):
+            return exact_from(program, known, rng, log) if known.polished else None
+        return _noisy_from(program, settings, known, sigma is not None, rng, log)
+    except ClusterError as error:
+        error.known = known  # from which another fit may go on
+        raise
+
+
+def _beyond_sample(
+    program: Program,
+    rows: LazyRows,
+    settings: Settings,
+    sigma: Array | None,
+    rng: np.random.Generator,
+    log: Log,
+) -> Split | NoisySplit:
+    """Solve what a sample does not carry: in memory, or in passes that keep nothing."""
+    untold = settings.polish and isinstance(settings.alpha, str) and not settings.psd
+    exact = sigma is not None and not sigma.any()
+    if rows.fits or exact or not untold:
+        program = replace(program, rows=rows.whole())
+        return _whole(program, settings, sigma, None, rng, log)
+    return _noisy(program, settings, sigma, rng, log)
 
 
 def _warm(

@@ -89,10 +89,12 @@ def split_of(program: Program, state: State, status: Status, history: History) -
     order = np.argsort(-s)
     floor = 10 * np.finfo(rows.dtype).eps  # in units of the bound
     order = order[s[order] > floor]
-    left, C, s = state.U[:, order], state.C[:, order], s[order]
+    every = np.array_equal(order, np.arange(len(s)))  # as a rule: then no copy is made
+    left = state.U if every else state.U[:, order]
+    C, s = state.C[:, order], s[order]
     U, V = rows.turn(left, C / s)
     return Split(
-        U=U.astype(rows.dtype),
+        U=U.astype(rows.dtype, copy=False),
         singular_values=(s / program.unit).astype(rows.dtype),
         components=np.ascontiguousarray(V.T, rows.dtype),
         status=status,

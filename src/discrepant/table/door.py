@@ -4,6 +4,7 @@ The front door: any table is taken apart (`sheet`), its columns of numbers are l
 (`learning`) and judged (`judging`), and put together again with a verdict (`verdict`).
 """
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -38,11 +39,12 @@ def clean(
 
     Parameters
     ----------
-    table : DataFrame, array, list of lists, polars DataFrame or xarray
+    table : DataFrame, array, list of lists, polars DataFrame, xarray or Dask
         Columns of numbers and booleans are judged. Text, dates, durations, categories,
         identifiers and constants are carried through untouched. Text that holds numbers
         ("12,5", "n/a") is read. NaN, None and NA are missing. The variables of a
-        Dataset are columns, and the points of the grid that they share rows.
+        Dataset are columns, and the points of the grid that they share rows. A table of
+        Dask comes back lazy, learnt from some of its rows (`docs/scale.md`).
     fdr : float
         Share of the flags that may be false, by the model's own odds. Real rows are
         never quite what a model takes them for: at 0.01, some 5 flags in 100 fell on
@@ -77,12 +79,17 @@ def clean(
     check_rate_of_flags(fdr)
     check_flag("fill", fill)
     check_seed(random_state)
+    if type(table).__module__.split(".")[0] == "dask":
+        lazy: Any = import_module("discrepant.table.lazy")  # stands below this room
+        told = {"columns": columns, "drop": drop, "random_state": random_state}
+        found: Cleaned = lazy.clean_lazily(table, fdr, fill, told, progress)
+        return found
     sheet = open_sheet(table, columns, drop)
     check_numbers(sheet)
     with reporting(progress, "Cleaning") as report:
         rules = learn_sheet(sheet, random_state, report)
-        found = judge_sheet(sheet, rules, fill, report)
-    return verdict(sheet, rules, found, cutoff(found[0].score, fdr), float(fdr))
+        judged = judge_sheet(sheet, rules, fill, report)
+    return verdict(sheet, rules, judged, cutoff(judged[0].score, fdr), float(fdr))
 
 
 def learn_sheet(sheet: Sheet, random_state: Any, report: Report | None) -> Rules:

@@ -23,11 +23,11 @@ import numpy as np
 
 from discrepant.checks import check_mapped, count_threads
 from discrepant.errors import InputError
-from discrepant.linalg import Array, row_sizes, some_of
+from discrepant.linalg import Array, some_of
 from discrepant.matrix.sweep import kernels, regression, robust
+from discrepant.matrix.sweep.pages import Pages, room_for
 from discrepant.matrix.sweep.tiles import Fits, Products, Tally, Tile
 from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, shares_of
-from discrepant.memory import array_on_file
 
 # Bytes of a tile: small enough to stay in cache between BLAS, kernel and BLAS again,
 # and large enough for BLAS to run at speed (`benchmarks/matrix.py`: 2⁻² and 2² times
@@ -54,10 +54,17 @@ class Rows:
         count from there: −1 is all of them, −2 all but one.
     memory_limit : int, optional
         Bytes that `scratch` may take in memory; beyond it goes to a temporary file.
+    long : int, optional
+        The axis that is called rows; by default the longer one.
     """
 
     def __init__(
-        self, Y: Any, *, n_jobs: int | None = None, memory_limit: int | None = None
+        self,
+        Y: Any,
+        *,
+        n_jobs: int | None = None,
+        memory_limit: int | None = None,
+        long: int | None = None,
     ) -> None:
         Z = np.asarray(Y)
         if Z.ndim != 2:
@@ -72,10 +79,13 @@ class Rows:
         self._Z = Z
         self._transposed = not along_rows  # Z against the caller's array
         self.wide = Z.shape[1] > Z.shape[0]  # the long axis is Z's second
+        if long is not None:
+            self.wide = (long == 1) is along_rows
         self.dtype = Z.dtype
         self.turned = self.wide is along_rows
-        self.m, self.n = max(Z.shape), min(Z.shape)
+        self.m, self.n = Z.shape[::-1] if self.wide else Z.shape
         self._memory_limit, self.n_jobs = memory_limit, n_jobs
+        self._pages = Pages(Z, self.wide, memory_limit)
         jobs = min(count_threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
         self._shares = shares_of(self.m, jobs)
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
@@ -117,8 +127,7 @@ class Rows:
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the caller's array."""
-        m, n = self.as_given(self._Z).shape
-        return m, n
+        return (self.n, self.m) if self.turned else (self.m, self.n)
 
     @property
     def size(self) -> int:
@@ -143,7 +152,9 @@ class Rows:
 
     def sample(self) -> Array:
         """Return evenly spread rows and columns (`linalg.some_of` of the shape)."""
-        return self.as_given(self._Z)[some_of(self.shape)]
+        rows, columns = some_of(self._Z.shape)
+        which = np.arange(len(self._Z))[rows]
+        return self.as_given(self._pages.taken(self._Z, which, 0)[:, columns])
 
     def entries(self, i: Array, j: Array) -> Array:
         """Return the entries at the given places, one for each pair (i, j)."""
@@ -152,13 +163,12 @@ class Rows:
     def lines(self, which: Array, axis: int) -> Array:
         """Return some rows (axis 0) or columns (1), of the long and the short axis."""
         along = axis == (1 if self.wide else 0)
-        found = self._Z[which] if along else self._Z[:, which].T
-        return np.asarray(found, np.float64)
+        found = self._pages.taken(self._Z, which, 0 if along else 1)
+        return np.asarray(found if along else found.T, np.float64)
 
     def line_sizes(self, axis: int, entries: int = 256) -> Array:
         """Return the usual size of each row (axis 0) or column of the caller's."""
-        given = self.as_given(self._Z)
-        return row_sizes(given.T if axis else given, entries)
+        return self._pages.sizes(self._Z, axis ^ self._transposed, entries)
 
     # -- work ----------------------------------------------------------------------
 
@@ -167,11 +177,7 @@ class Rows:
 
         Its content is arbitrary unless a number to fill it with is given.
         """
-        shape, dtype = self._Z.shape, self.dtype
-        if self._memory_limit is None or self._Z.nbytes <= self._memory_limit:
-            array = np.empty(shape, dtype)
-        else:
-            array = array_on_file(shape, dtype).view(np.ndarray)
+        array = room_for(self._Z.shape, self.dtype, self._memory_limit)
         if fill is not None:
             array[:] = fill
         return array
@@ -327,7 +333,7 @@ class Rows:
         Parameters
         ----------
         which : ndarray of int
-            The rows.
+            The rows, in rising order.
         at : ndarray of int, shape (q,)
             The columns that they are fitted at.
         basis : ndarray of shape (q, r)
@@ -339,17 +345,18 @@ class Rows:
         """
         X = np.ascontiguousarray(basis.T, np.float64)
         scale, number = np.ascontiguousarray(scale, np.float64), self.dtype.type(unit)
-        k, r = len(which), len(X)
-        found = Fits(np.empty((k, r)), np.empty(k), *np.empty((2, k), np.int64))
-        shares = shares_of(k, len(self._shares))
+        k = len(which)
+        found = Fits(np.empty((k, len(X))), np.empty(k), *np.empty((2, k), np.int64))
 
         def share(bounds: tuple[int, int]) -> None:
-            part = slice(*bounds)
-            parts = (array[part] for array in found)
-            told = (self.wide, which[part], at, X, scale, noise, number)
-            regression.fit_rows(self._Z, *told, *parts)
+            for start in range(*bounds, self._pages.stretch):
+                part = slice(start, min(start + self._pages.stretch, bounds[1]))
+                parts = (array[part] for array in found)
+                told = (self.wide, which[part], at, X, scale, noise, number)
+                regression.fit_rows(self._Z, *told, *parts)
+                self._pages.give_back(which[start], which[part.stop - 1] + 1)
 
-        self._shared(share, shares)
+        self._shared(share, shares_of(k, len(self._shares)))
         return found
 
     def _shared(
@@ -370,22 +377,20 @@ class Rows:
         """Yield tiles of U Cᵀ, one after the other in the same memory."""
         U, C = (None, None) if low_rank is None else map(self._narrow, low_rank)
         buffer = np.empty(self._tile_rows * self.n, self.dtype)
+        read = bounds[0]  # up to there pages are given back
         for start in range(*bounds, self._tile_rows):
             if start > bounds[0]:  # a map may be cut while it is read
                 check_mapped(self._Z)
             rows = slice(start, min(start + self._tile_rows, bounds[1]))
-            b = rows.stop - rows.start
-            if self.wide:
-                values = buffer[: b * self.n].reshape(self.n, b)
-                tile = Tile(rows, (0, start), values, values.T)
-                if U is not None and C is not None:
-                    np.dot(C, U[rows].T, out=values)
-            else:
-                values = buffer[: b * self.n].reshape(b, self.n)
-                tile = Tile(rows, (start, 0), values, values)
-                if U is not None and C is not None:
-                    np.dot(U[rows], C.T, out=values)
-            yield tile
+            b, wide = rows.stop - rows.start, self.wide
+            values = buffer[: b * self.n].reshape((self.n, b) if wide else (b, self.n))
+            if U is not None and C is not None:
+                np.dot(*((C, U[rows].T) if wide else (U[rows], C.T)), out=values)
+            place = (0, start) if wide else (start, 0)
+            yield Tile(rows, place, values, values.T if wide else values)
+            if rows.stop - read >= self._pages.stretch or rows.stop == bounds[1]:
+                self._pages.give_back(read, rows.stop)
+                read = rows.stop
 
     def _constants(self, scalars: tuple[float, ...]) -> tuple[Any, ...]:
         return tuple(self.dtype.type(x) for x in scalars)
