@@ -164,7 +164,7 @@ class Judge:
     def _standing_out(self, density: Array) -> Array:
         """Return which bins of a density stand out, of values that are everywhere."""
         peak = _peaks(density)
-        for number in np.nonzero(peak)[0]:
+        for number in np.nonzero(peak)[0].tolist():
             if number not in self._everywhere:
                 self._everywhere[number] = _everywhere(self._bin == number)
             peak[number] = self._everywhere[number]
