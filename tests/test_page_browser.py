@@ -184,10 +184,12 @@ def test_flags_of_a_table_are_sorted_and_rejected(page, table):
 
 
 def test_a_video_is_watched_and_played(page, tmp_path):
+    shown = []  # it may be over before one looks
+    page.on("response", lambda r: shown.append((r.url, r.status)))
     send(page, street(tmp_path / "street.mp4", 1))
-    page.locator(".now .front[src]").wait_for()
-    until(page, "document.querySelector('.now .front').naturalWidth === 64")
     done(page)
+    for name in ("frame", "ground", "front"):
+        assert any(f"{name}." in url and status == 200 for url, status in shown), shown
     assert "Something is in front" in page.locator(".state").inner_text()
     assert page.locator(".now").is_hidden()
     size = "[...document.querySelectorAll('video')].map((v) => v.videoWidth)"

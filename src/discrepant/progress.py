@@ -91,14 +91,15 @@ def reporting(progress: bool | Progress | None, description: str) -> Iterator[Wa
     from rich import progress as rich_progress
     from rich.console import Console
 
+    console = Console(stderr=True)
     with rich_progress.Progress(
         rich_progress.TextColumn("{task.description}"),
         rich_progress.BarColumn(),
         rich_progress.TextColumn("{task.percentage:>3.0f}%"),
         rich_progress.TimeElapsedColumn(),
         rich_progress.TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True),
-        transient=True,  # what is said next stands on a line of its own
+        console=console,
+        transient=console.is_terminal,  # what is said next has a line of its own
         redirect_stdout=False,
         redirect_stderr=False,
     ) as shown:
