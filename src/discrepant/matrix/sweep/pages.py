@@ -17,10 +17,13 @@ FEW = 8  # lines, likewise, where they are scattered: the system reads around th
 
 
 def room_for(shape: tuple[int, ...], dtype: Any, limit: int | None) -> Array:
-    """Return an array of any content, on file if it takes more than the limit."""
+    """Return an array of zeros, on file if it takes more than the limit.
+
+    Either costs nothing before it is written to: such pages are zero by themselves.
+    """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     if limit is None or size <= limit:
-        return np.empty(shape, dtype)
+        return np.zeros(shape, dtype)
     return array_on_file(shape, dtype).view(np.ndarray)
 
 

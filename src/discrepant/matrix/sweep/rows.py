@@ -178,7 +178,7 @@ class Rows:
         Its content is arbitrary unless a number to fill it with is given.
         """
         array = room_for(self._Z.shape, self.dtype, self._memory_limit)
-        if fill is not None:
+        if fill:  # it is zero as it is
             array[:] = fill
         return array
 
