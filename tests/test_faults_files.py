@@ -222,7 +222,8 @@ def test_pages_lost_on_the_command_line(tmp_path, discrepant):
     command = ("restore", "--fast", "-o")
     done = discrepant(*command, "out.tif", "a.tif", cwd=tmp_path)
     assert done.returncode == 1
-    assert "3 of its pages can be read" in done.stderr and done.stderr.count("\n") == 1
+    said = [line for line in done.stderr.splitlines() if "Compiling for" not in line]
+    assert len(said) == 1 and "3 of its pages can be read" in said[0]
     assert tifffile.imread(tmp_path / "out.tif").shape == (3, 20, 30)
     done = discrepant(*command, "out", "a.tif", "whole.tif", "none.tif", cwd=tmp_path)
     assert done.returncode == 1
