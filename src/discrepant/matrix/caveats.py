@@ -12,6 +12,7 @@ from discrepant.result import Result
 
 CERTIFIED = 1e-4  # gap up to which a result needs no warning
 NARROW = 10  # lines below which a cell's own noise passes for signal
+LOOKED_AT = 1 << 18  # entries, for the size of columns: 16 to 64 of each
 MISSED = 0.3  # share of the usual size by which an entry that is missed is missed
 
 
@@ -71,7 +72,10 @@ def caveats(
 def seen_of(found: Any) -> tuple[Array, Array] | None:
     """Return what `caveats` looks at by way of a fit's rows, which may be on file."""
     rows = getattr(getattr(found, "program", None), "rows", None)
-    return None if rows is None else (rows.line_sizes(1, 64), rows.sample())
+    if rows is None:
+        return None
+    entries = min(max(LOOKED_AT // rows.shape[1], 16), 64)
+    return rows.line_sizes(1, entries), rows.sample()
 
 
 def stored_caveats(found: Any) -> Iterator[tuple[str, type[Warning]]]:
