@@ -18,7 +18,7 @@ import numpy as np
 from discrepant.app.pca import plain
 from discrepant.app.stored import open_lazily, write_lazily
 from discrepant.app.summary import summary_of
-from discrepant.errors import InputError
+from discrepant.errors import InputError, needs
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.matrix.sweep.cluster import connected
 from discrepant.outputs import staged, write_json
@@ -162,6 +162,4 @@ def _available() -> Iterator[None]:
         name = (error.name or "").split(".")[0]
         if name not in ("dask", "distributed", "zarr", "h5py", "pyarrow"):
             raise
-        raise InputError(
-            f"{name} is not installed; pip install 'discrepant[dask]'."
-        ) from None
+        raise needs(f"{name} is not installed", "dask") from None

@@ -7,6 +7,7 @@ Where much is nearly certain, and crosses what is beneath, it is taken out; what
 well be the picture is only suggested.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -152,21 +153,23 @@ def _colourless(y: Array) -> bool:
 
 def _numbered(y: Array) -> Array:
     """Return the bin of each pixel's colour."""
-    bins = TUNING.bins if y.shape[2] > 1 else TUNING.greys
-    where = np.clip((y * bins).astype(np.int64), 0, bins - 1)
-    numbers: Array = np.ravel_multi_index(
-        tuple(np.moveaxis(where, 2, 0)), (bins,) * y.shape[2]
-    )
+    shape = _binned(y.shape[2])
+    where = np.clip((y * shape[0]).astype(np.int64), 0, shape[0] - 1)
+    numbers: Array = np.ravel_multi_index(tuple(np.moveaxis(where, 2, 0)), shape)
     return numbers
+
+
+def _binned(channels: int) -> tuple[int, ...]:
+    """Return how many bins of colours there are, channel by channel."""
+    return (TUNING.bins if channels > 1 else TUNING.greys,) * channels
 
 
 def _told(colours: Array, chance: Array, channels: int) -> Array:
     """Return what colours add to the logarithm of the odds."""
-    bins = TUNING.bins if channels > 1 else TUNING.greys
-    shape = (bins,) * channels
+    shape = _binned(channels)
 
     def counted(weight: Array) -> Array:
-        counts = np.bincount(colours.ravel(), weight.ravel(), bins**channels)
+        counts = np.bincount(colours.ravel(), weight.ravel(), math.prod(shape))
         smooth: Array = gaussian_filter(
             counts.reshape(shape), TUNING.spread, mode="constant"
         )

@@ -175,10 +175,10 @@ class Rows:
     def scratch(self, fill: float | None = None) -> Array:
         """Return an array laid out as the data, on file if memory is short.
 
-        Its content is arbitrary unless a number to fill it with is given.
+        It holds zeros unless another number to fill it with is given.
         """
         array = room_for(self._Z.shape, self.dtype, self._memory_limit)
-        if fill:  # it is zero as it is
+        if fill:
             array[:] = fill
         return array
 
