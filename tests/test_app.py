@@ -40,8 +40,18 @@ def test_pca_told_to_stop_writes_the_best_so_far(tmp_path):
         tmp_path / "table.npy", tmp_path / "out", progress=lambda share, note: False
     )
     assert "stopped early" in str(report)
+    assert report.certificate is None
+    assert "no certificate was computed" in str(report)
     assert np.load(tmp_path / "out" / "low_rank.npy").shape == (40, 30)
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(report.files)
+
+
+def test_pca_by_descent_counts_what_is_more_than_dust(tmp_path):
+    problem = corrupted_matrix((40, 30), 2, 0.1, missing=0.1, random_state=1)
+    np.save(tmp_path / "table.npy", problem.observed)
+    report = pca(tmp_path / "table.npy", tmp_path / "out", solver="descent")
+    truly = (problem.sparse != 0)[~np.isnan(problem.observed)].mean()
+    assert abs(report.corrupted - truly) < 0.03
 
 
 def test_pca_tells_noise_from_corruption(tmp_path):
@@ -87,6 +97,16 @@ def test_demo(tmp_path, monkeypatch, photograph):
     written = json.loads((tmp_path / "summary.json").read_text())
     assert written["rank"]["found"] == 8
     assert (written["photograph"] is None) == (photograph is None)
+
+
+def test_demo_without_matplotlib_lists_no_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr("discrepant.plotting.find_spec", lambda name: None)
+    monkeypatch.setattr("discrepant.app.demo._photograph", lambda *_: None)
+    report = demo(tmp_path)
+    assert "[plot]" in str(report)
+    assert ".png" not in str(report)
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"table.csv", "table.html", "summary.json"}
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from discrepant import InputError, RobustPCA, clean, restore
+from discrepant import Cleaner, InputError, RobustPCA, clean, restore
 from discrepant.paper.problems import corrupted_matrix
 
 Y = corrupted_matrix((60, 20), rank=2, share=0.05, random_state=0).observed
@@ -69,6 +69,11 @@ def test_a_dataset_is_a_table_of_its_variables():
     assert "flagged" in found._repr_html_()
     with pytest.raises(InputError, match="same dimensions"):
         clean(grid.assign(alone=("time", np.arange(12))))
+    cleaner = Cleaner().fit(grid)
+    assert list(cleaner.feature_names_in_) == list(grid.data_vars)
+    xr.testing.assert_identical(cleaner.transform(grid), found.table)
+    with pytest.raises(InputError, match="feature names"):
+        cleaner.transform(grid.rename(t="other"))
 
 
 def test_a_data_array_is_a_table():
@@ -81,8 +86,11 @@ def test_a_data_array_is_a_table():
     assert found.flagged[["row", "column"]].values.tolist() == [[7, "c"]]
     assert found.table.dtype == np.float32
     xr.testing.assert_identical(found.table.where(~found.mask.to_numpy(), grid), grid)
-    with pytest.raises(InputError, match="to_dataset"):
-        clean(grid.expand_dims("run"))
+    cleaned = Cleaner().fit_transform(grid.assign_attrs(units="K"))
+    xr.testing.assert_identical(cleaned, found.table.assign_attrs(units="K"))
+    for work in (clean, Cleaner().fit):
+        with pytest.raises(InputError, match="to_dataset"):
+            work(grid.expand_dims("run"))
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,23 @@ def test_a_video_is_watched_and_played(page, tmp_path):
     assert len(saved(page, "street-activity.csv").read_text().splitlines()) == 101
 
 
+def test_a_browser_without_h264_plays_a_webm(page, address, tmp_path):
+    page.add_init_script(
+        "HTMLMediaElement.prototype.canPlayType = (kind) => kind.includes('mp4') ? '' "
+        ": 'probably'"
+    )
+    page.goto(address)
+    send(page, street(tmp_path / "street.mp4", 1))
+    done(page)
+    for name, width in (("beside", 192), ("masks", 64)):
+        until(page, f"document.querySelector('.{name}').readyState >= 2")
+        found = f"document.querySelector('.{name}')"
+        assert page.evaluate(f"{found}.currentSrc").endswith(".webm")
+        assert page.evaluate(f"{found}.videoWidth") == width
+    until(page, "document.querySelector('.unplayed').hidden")
+    assert page.locator(".downloads").inner_text().count(".mp4") == 2
+
+
 def test_a_video_is_cancelled(page, tmp_path):
     send(page, street(tmp_path / "long.mp4", 40))
     page.locator(".cancel").click()

@@ -98,7 +98,7 @@ def facts_of(found: Result) -> dict[str, str]:
     if rows * columns <= MANY:
         flagged = found.outliers
         count, known = int(flagged.sum()), flagged.size  # of a sparse one: stored
-        if count < known:  # the paper's descent leaves dust on all of them
+        if known:
             facts["corrupt"] = f"{count:,} of {known:,} values ({count / known:.2%})"
     if found.rank:
         values = found.singular_values[:6]

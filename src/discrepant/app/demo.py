@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.errors import needs
+from discrepant.errors import InputError, needs
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.outputs import staged, write_json
-from discrepant.paper.problems import corrupted_matrix, corrupted_share, relative_error
-from discrepant.plotting import decomposition, pictures
+from discrepant.paper.problems import corrupted_matrix, relative_error
+from discrepant.plotting import decomposition, pictures, require_matplotlib
 from discrepant.result import Certificate
 from discrepant.table.door import clean
 from discrepant.table.example import sensor_table
@@ -60,12 +60,13 @@ class PhotographReport:
 
 @dataclass(frozen=True)
 class DemoReport:
-    """All three, and the folder with their pictures."""
+    """All three, and the folder with their pictures, or why there are none."""
 
     matrix: MatrixReport
     table: TableReport
     photograph: PhotographReport | None
     folder: Path
+    no_picture: str = ""
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class DemoReport:
             f"  relative error   {matrix.relative_error:.1e} of the true matrix\n"
             f"  certificate      {matrix.certificate}\n"
             f"  ended            {matrix.status}, in {matrix.seconds:.1f} s\n"
-            f"  picture          {self.folder / 'matrix.png'}\n"
+            f"  picture          {self.no_picture or self.folder / 'matrix.png'}\n"
             f"A table of {table.shape[0]} rows: a time, an id, a name and twelve "
             f"sensors, {table.wrong} readings wrong; told nothing.\n"
             f"  flagged          {table.flagged}, of which {table.found} are wrong, in "
@@ -112,7 +113,7 @@ class DemoReport:
             "A photograph, half of its values replaced by random ones; told nothing.\n"
             f"  from {image.before:.1f} dB to {image.after:.1f} dB in "
             f"{image.seconds:.1f} s\n"
-            f"  picture          {self.folder / 'photograph.png'}"
+            f"  picture          {self.no_picture or self.folder / 'photograph.png'}"
         )
 
 
@@ -122,38 +123,48 @@ def demo(
     """Recover a 400×300 matrix of rank 8, 20% corrupted and 10% missing.
 
     Then clean a table of sensors and, where scikit-image is installed, restore a
-    photograph of which half of the values are random. Pictures, the table's report and
-    a summary are written to the folder.
+    photograph of which half of the values are random. Pictures (by matplotlib), the
+    table's report and a summary are written to the folder.
     """
     with staged(output, OUTPUTS, overwrite=overwrite) as scratch:
+        no_picture = ""
+        try:
+            require_matplotlib()
+        except InputError as error:  # matplotlib is an extra: do without
+            no_picture = str(error)
         report = DemoReport(
-            _matrix(scratch / "matrix.png", seed, progress),
+            _matrix(None if no_picture else scratch / "matrix.png", seed, progress),
             _table(scratch, seed, progress),
-            _photograph(scratch / "photograph.png", seed, progress),
+            _photograph(
+                None if no_picture else scratch / "photograph.png", seed, progress
+            ),
             output,
+            no_picture,
         )
         write_json(scratch / "summary.json", report.summary)
     return report
 
 
-def _matrix(path: Path, seed: int, progress: bool) -> MatrixReport:
-    """Recover a matrix and draw it."""
+def _matrix(path: Path | None, seed: int, progress: bool) -> MatrixReport:
+    """Recover a matrix and draw it, if there is where to."""
     shape, rank, share, missing = (400, 300), 8, 0.2, 0.1
     problem = corrupted_matrix(shape, rank, share, missing=missing, random_state=seed)
     observed = problem.observed
     started = time.perf_counter()
     pca = RobustPCA(random_state=seed, verbose=progress).fit(observed)
     seconds = time.perf_counter() - started
-    picture = decomposition(observed, pca.low_rank_, pca.sparse_, problem.low_rank)
-    picture.savefig(path)
+    if path is not None:
+        parts = observed, pca.low_rank_, pca.sparse_, problem.low_rank
+        decomposition(*parts).savefig(path)
+    gaps = float(np.isnan(observed).mean())
     return MatrixReport(
         shape=shape,
         rank=rank,
         rank_found=pca.rank_,
         corrupted=share,
-        corrupted_found=corrupted_share(pca.sparse_, observed),
+        corrupted_found=float(pca.outliers_.mean()) / (1 - gaps),
         missing=missing,
-        missing_seen=float(np.isnan(observed).mean()),
+        missing_seen=gaps,
         relative_error=relative_error(pca.low_rank_, problem.low_rank),
         certificate=pca.certificate_,
         steps=pca.n_iter_,
@@ -180,8 +191,10 @@ def _table(folder: Path, seed: int, progress: bool) -> TableReport:
     )
 
 
-def _photograph(path: Path, seed: int, progress: bool) -> PhotographReport | None:
-    """Restore a photograph and draw it; nothing where there is none to be had."""
+def _photograph(
+    path: Path | None, seed: int, progress: bool
+) -> PhotographReport | None:
+    """Restore a photograph and draw it, if one is to be had and there is where to."""
     try:
         from skimage import data
     except ImportError:
@@ -199,7 +212,8 @@ def _photograph(path: Path, seed: int, progress: bool) -> PhotographReport | Non
     result = restore(observed, quality="fast", progress=progress)
     seconds = time.perf_counter() - started
     panels = {"observed": observed, "restored": result.image, "truth": truth}
-    pictures(panels).savefig(path)
+    if path is not None:
+        pictures(panels).savefig(path)
     before, after = (
         round(psnr(image / 255, truth / 255), 2) for image in (observed, result.image)
     )

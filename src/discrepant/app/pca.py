@@ -13,56 +13,69 @@ from discrepant.errors import InputError
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.outputs import staged, write_json
 from discrepant.plotting import decomposition
-from discrepant.progress import Progress
+from discrepant.progress import Progress, reporting
 from discrepant.result import Certificate
 from discrepant.table.files import read_table
 
 
-@dataclass(frozen=True)
-class PCAReport:
-    """What was found in a table, and where the parts were written.
+@dataclass(frozen=True, kw_only=True)
+class PartsReport:
+    """What was found in a matrix, and where its two parts were written.
 
-    ``labels`` says where the file had labels; ``missing`` is a share of the entries
-    and ``corrupted`` of those that are there. ``noise`` is the standard deviation of
-    the noise on every entry, one number or one a column, and ``noise_share`` its part
-    of the squares of the uncorrupted data. ``no_picture`` is the reason why none was
-    drawn, if so.
+    ``missing`` is a share of the entries and ``corrupted`` of those that are there.
+    ``noise`` is the standard deviation of the noise on every entry, one number or one
+    a column.
     """
 
     file: str
     shape: tuple[int, int]
-    labels: str
     missing: float
     rank: int
     corrupted: float
     noise: float | tuple[float, ...]
-    noise_share: float
     fdr: float
     alpha: float
-    certificate: Certificate
     steps: int
     status: str
     warnings: tuple[str, ...]
     seconds: float
-    solver: str
     seed: int
     folder: Path
     files: tuple[str, ...]
-    no_picture: str = ""
 
     @property
     def summary(self) -> dict[str, Any]:
         """What stands in ``summary.json``."""
         return summary_of(self)
 
-    def __str__(self) -> str:
+    def _told(self, labels: str, by: str, noise: str, end: str) -> str:
+        """Return the report in words, given what only one kind of it knows."""
         return (
-            f"{self.file}: {self.shape[0]}×{self.shape[1]} (labels: {self.labels}), "
-            f"rank {self.rank}, {self.corrupted:.1%} of the entries corrupted, "
-            f"{self.missing:.1%} missing.\n{self._noise}\n"
-            f"{self.status}; {self.certificate}.\n"
+            f"{self.file}: {self.shape[0]}×{self.shape[1]}{labels}, rank {self.rank}, "
+            f"{self.corrupted:.1%} of the entries corrupted, {self.missing:.1%} "
+            f"missing{by}.\n{noise}\n{self.status}{end}.\n"
             f"Written to {self.folder}: {', '.join(self.files)}."
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PCAReport(PartsReport):
+    """What was found in a table.
+
+    ``labels`` says where the file had labels, and ``noise_share`` is the noise's part
+    of the squares of the uncorrupted data. ``certificate`` is None where the work was
+    stopped, and ``no_picture`` the reason why none was drawn, if so.
+    """
+
+    labels: str
+    noise_share: float
+    certificate: Certificate | None
+    solver: str
+    no_picture: str = ""
+
+    def __str__(self) -> str:
+        proof = self.certificate or "no certificate was computed, as it was stopped"
+        return self._told(f" (labels: {self.labels})", "", self._noise, f"; {proof}")
 
     @property
     def _noise(self) -> str:
@@ -127,14 +140,17 @@ def pca(
         tol=tol,
         memory_limit=memory_limit,
         random_state=seed,
-        verbose=progress or False,
     )
     table = read_table(file, header=header, index=index, key=key, decimal=decimal)
     values = table.values
     parts = [f"{part}{table.suffix}" for part in ("low_rank", "sparse")]
     names = (*parts, "summary.json", "picture.png")
-    with staged(output, names, overwrite=overwrite, keep=file) as scratch:
+    with (
+        reporting(progress, "Fitting") as watch,
+        staged(output, names, overwrite=overwrite, keep=file) as scratch,
+    ):
         started = time.perf_counter()
+        model.set_params(verbose=watch)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(values)
@@ -152,22 +168,16 @@ def pca(
             picture.savefig(scratch / "picture.png")
         except InputError as error:  # matplotlib is an extra: do without
             no_picture, names = str(error), names[:-1]
+        certify = watch(1.0, "certificate")  # it takes about as long as the fit
         report = PCAReport(
             file=file.name,
             shape=values.shape,
             labels=table.labels,
             missing=float(np.isnan(values).mean()),
-            rank=model.rank_,
             corrupted=int(model.outliers_.sum()) / max(seen, 1),
-            noise=plain(model.noise_),
             noise_share=max(1 - float(model.explained_variance_ratio_.sum()), 0.0),
-            fdr=fdr,
-            alpha=model.alpha_,
-            certificate=model.certificate_,
-            steps=model.n_iter_,
-            status=str(model.status_),
-            warnings=tuple(str(warning.message) for warning in caught),
-            seconds=round(time.perf_counter() - started, 3),
+            certificate=model.certificate_ if certify else None,
+            **told_by(model, caught, started),
             solver=solver,
             seed=seed,
             folder=output,
@@ -178,6 +188,18 @@ def pca(
     return report
 
 
-def plain(noise: Any) -> float | tuple[float, ...]:
-    """Return one number, or one a column."""
-    return float(noise) if np.ndim(noise) == 0 else tuple(map(float, noise))
+def told_by(
+    model: RobustPCA, caught: list[warnings.WarningMessage], started: float
+) -> dict[str, Any]:
+    """Return what every report says of a fit that began at a time of `perf_counter`."""
+    noise: Any = model.noise_
+    return {
+        "rank": model.rank_,
+        "noise": float(noise) if np.ndim(noise) == 0 else tuple(map(float, noise)),
+        "fdr": model.fdr,
+        "alpha": model.alpha_,
+        "steps": model.n_iter_,
+        "status": str(model.status_),
+        "warnings": tuple(str(warning.message) for warning in caught),
+        "seconds": round(time.perf_counter() - started, 3),
+    }

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.app.pca import plain
+from discrepant.app.pca import PartsReport, told_by
 from discrepant.app.stored import open_lazily, write_lazily
-from discrepant.app.summary import summary_of
 from discrepant.errors import InputError, needs
 from discrepant.matrix.estimator import RobustPCA
 from discrepant.matrix.sweep.cluster import connected
@@ -25,44 +24,16 @@ from discrepant.outputs import staged, write_json
 from discrepant.progress import reporting
 
 
-@dataclass(frozen=True)
-class ScaledReport:
-    """What was found in a matrix, and where the parts were written.
+@dataclass(frozen=True, kw_only=True)
+class ScaledReport(PartsReport):
+    """What was found in a matrix, and by how many workers."""
 
-    ``missing`` is a share of the entries and ``corrupted`` of those that are there.
-    """
-
-    file: str
-    shape: tuple[int, int]
     workers: int
-    missing: float
-    rank: int
-    corrupted: float
-    noise: float | tuple[float, ...]
-    fdr: float
-    alpha: float
-    steps: int
-    status: str
-    warnings: tuple[str, ...]
-    seconds: float
-    seed: int
-    folder: Path
-    files: tuple[str, ...]
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """What stands in ``summary.json``."""
-        return summary_of(self)
 
     def __str__(self) -> str:
         sizes = np.atleast_1d(self.noise)
         noise = f"Noise of size {np.median(sizes):.3g}." if sizes.any() else "No noise."
-        return (
-            f"{self.file}: {self.shape[0]}×{self.shape[1]}, rank {self.rank}, "
-            f"{self.corrupted:.1%} of the entries corrupted, {self.missing:.1%} "
-            f"missing, by {self.workers} workers. {noise}\n{self.status}.\n"
-            f"Written to {self.folder}: {', '.join(self.files)}."
-        )
+        return self._told("", f", by {self.workers} workers", noise, "")
 
 
 def scaled_pca(
@@ -136,15 +107,8 @@ def scaled_pca(
             shape=data.shape,
             workers=len(client.nthreads()),
             missing=1 - observed / data.size,
-            rank=model.rank_,
             corrupted=wrong / max(observed, 1),
-            noise=plain(model.noise_),
-            fdr=fdr,
-            alpha=model.alpha_,
-            steps=model.n_iter_,
-            status=str(model.status_),
-            warnings=tuple(str(warning.message) for warning in caught),
-            seconds=round(time.perf_counter() - started, 3),
+            **told_by(model, caught, started),
             seed=seed,
             folder=output,
             files=names,

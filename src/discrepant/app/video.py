@@ -105,8 +105,8 @@ def video(
     look : callable, optional
         Shown each frame, its background and its mask, as they are written.
     """
-    pyav()
     source = _source(file, size, grey)
+    pyav()  # a folder is read without it, but nothing is written
     names = [
         "background.png", "mask.mp4", "side-by-side.mp4", "activity.csv",
         "activity.png", "summary.json",

@@ -59,16 +59,3 @@ def corrupted_matrix(
 def relative_error(X: Array, truth: Array) -> float:
     """Return ``‖X − truth‖ / ‖truth‖`` in the Frobenius norm."""
     return float(np.linalg.norm(X - truth) / np.linalg.norm(truth))
-
-
-def corrupted_share(sparse: Array, observed: Array) -> float:
-    """Return the share of observed entries that are off by more than rounding.
-
-    That is a hundredth of the mean magnitude: the descent leaves smaller values behind
-    where nothing is corrupted.
-    """
-    seen = ~np.isnan(observed)
-    if not seen.any():
-        return 0.0
-    usual = float(np.abs(observed[seen]).mean())
-    return float(np.mean(np.abs(sparse[seen]) > 0.01 * usual))

@@ -13,6 +13,10 @@ from discrepant.paper.subspace import coordinates
 from discrepant.result import Certificate, History, Status
 from discrepant.showing import ShownResult
 
+# Of the median size of the data. A start of 1e-4 leaves the signal 4 to 7% off, and the
+# corruption takes that up: it is zero nowhere, and small where nothing is corrupt.
+DUST = 0.05
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recovery(ShownResult):
@@ -72,12 +76,14 @@ class Recovery(ShownResult):
 
     @property
     def outliers(self) -> Array:
-        """Which values of the data are corrupt."""
-        return np.asarray(self.corruption != 0)
+        """Which values of the data are corrupt: where s is more than dust."""
+        sizes = np.abs(self.y[self.y != 0])  # zero: not observed, or nothing to go by
+        usual = np.quantile(sizes, 0.5, method="lower") if sizes.size else 0.0
+        return np.asarray(np.abs(self.corruption) > DUST * usual)
 
     @property
     def probability(self) -> Array:
-        """One where s ≠ 0: without noise there is no doubt."""
+        """One where s is more than dust: without noise there is no doubt."""
         return self.outliers.astype(self.signal.dtype)
 
     @property

@@ -15,6 +15,7 @@ from discrepant.checks import (
 )
 from discrepant.errors import InputError, InputTypeError
 from discrepant.table.door import check_numbers, learn_sheet
+from discrepant.table.grids import frame_of, is_grid
 from discrepant.table.odds import cutoff
 from discrepant.table.result import Cleaned
 from discrepant.table.sheet import Sheet, open_sheet
@@ -26,7 +27,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Each new row is judged by itself: what is flagged in it does not depend on the rows
     that come with it. A data frame may hold columns of any type, as for `clean`; an
-    array must hold numbers.
+    array must hold numbers. xarray comes back as xarray.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : DataFrame or array of shape (n_samples, n_features)
+        X : DataFrame, xarray or array of shape (n_samples, n_features)
             NaN is missing. Wrong cells may be among them.
         y : None
             Ignored.
@@ -116,16 +117,19 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return verdict(sheet, self._rules, judged, self.cutoff_, float(self.fdr))
 
     def _sheet(self, X: Any, reset: bool) -> Sheet:
-        framed = hasattr(X, "columns") and hasattr(X, "dtypes")
+        grid = is_grid(X)
+        table = frame_of(X) if grid else unmasked(X)
+        framed = grid or (hasattr(X, "columns") and hasattr(X, "dtypes"))
         options: dict[str, Any] = {"skip_check_array": True}
         if not framed:
             options = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
             options["ensure_min_samples"] = 2 if reset else 1
         try:
-            checked = validate_data(self, unmasked(X), reset=reset, **options)
+            checked = validate_data(self, table, reset=reset, **options)
         except (ValueError, TypeError, RuntimeError) as error:
             kind = InputTypeError if isinstance(error, TypeError) else InputError
             raise kind(reason_of(error) + ".") from None
+        checked = X if grid else checked
         if reset:
             return open_sheet(checked, self.columns, self.drop)
         return open_sheet(checked, fields=self._fields)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -28,6 +29,17 @@ RATE = 25.0  # frames a second where nothing says how many
 # colours of 1080×1920; smaller frames than half a million pixels take up to 1.4 GB.
 BYTES_PER_PIXEL = 1100
 PLAYLISTS = ("concat", "dash", "hls", "imf")
+# What a video is coded by, after the ending of its file: the first that PyAV brings.
+CODECS: dict[str, dict[str, dict[str, str]]] = {
+    ".mp4": {
+        "libx264": {"crf": "20", "preset": "veryfast"},
+        "mpeg4": {"b": "4000000"},
+    },
+    ".webm": {
+        "libvpx-vp9": {"crf": "32", "b": "0", "deadline": "realtime", "cpu-used": "8"},
+        "libvpx": {"crf": "12", "b": "4000000", "deadline": "realtime"},
+    },
+}
 CAMERAS = {"linux": "v4l2", "darwin": "avfoundation", "win32": "dshow"}
 
 
@@ -43,6 +55,8 @@ class VideoFile:
     """The frames of a video file or a camera, decoded as they are asked for."""
 
     def __init__(self, path: Path | int) -> None:
+        if isinstance(path, Path) and not path.exists():
+            raise InputError(f"There is no file {path}.")
         av = pyav()
         self.name = f"camera {path}" if isinstance(path, int) else path.name
         self.notes: list[str] = []
@@ -62,8 +76,6 @@ class VideoFile:
         if isinstance(self.path, int):
             kind = CAMERAS.get(sys.platform)
             name = f"/dev/video{self.path}" if kind == "v4l2" else str(self.path)
-        elif not self.path.exists():
-            raise InputError(f"There is no file {self.path}.")
         room = available_memory()
         options = {} if kind else {"protocol_whitelist": "file"}
         if room is not None:  # frames may also grow later on
@@ -257,23 +269,23 @@ class RawFrames:
 
 
 class VideoWriter:
-    """A video file that is written frame by frame, and is whole when closed."""
+    """A video file, MP4 or WebM, that is written frame by frame, whole when closed."""
 
     def __init__(self, path: Path, rate: float, shape: tuple[int, int]) -> None:
         av = pyav()
         self._av = av
         self._shape = shape
         height, width = (side + side % 2 for side in shape)
+        known = CODECS[path.suffix]
+        codec = next((name for name in known if name in av.codecs_available), None)
+        if codec is None:
+            raise InputError(f"This PyAV cannot write {path.suffix} videos.")
         self._container = av.open(str(path), "w")
-        codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
         exact = Fraction(rate).limit_denominator(1001)
         self._stream = self._container.add_stream(codec, rate=exact)
         self._stream.width, self._stream.height = width, height
         self._stream.pix_fmt = "yuv420p"
-        if codec == "libx264":
-            self._stream.options = {"crf": "20", "preset": "veryfast"}
-        else:
-            self._stream.bit_rate = 4_000_000
+        self._stream.options = known[codec]
 
     def write(self, frame: Array) -> None:
         """Add a frame: uint8, grey or RGB."""
@@ -308,3 +320,16 @@ class VideoWriter:
             return
         with suppress(OSError, self._av.error.FFmpegError):  # the first error counts
             self.close()
+
+
+def rewrite(source: Path, target: Path) -> None:
+    """Write a video once more, coded as the ending of the target says."""
+    video = VideoFile(source)
+    frames = iter(video)
+    first = next(frames)
+    try:
+        with VideoWriter(target, video.rate, first.shape[:2]) as writer:
+            for frame in chain([first], frames):
+                writer.write(frame)
+    except (OSError, pyav().error.FFmpegError) as error:
+        raise InputError(f"{target.name} cannot be written: {error}.") from None

@@ -1,9 +1,10 @@
-"""A picture healed for the page: at once roughly, then as well as can be."""
+"""A picture healed for the page: a glance at it first, then the whole."""
 
 import shlex
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from discrepant.app.shown import displayed, kind_of_values
 from discrepant.errors import InputError
 from discrepant.image.files.formats import read, write
 from discrepant.image.files.picture import Picture, upright
+from discrepant.image.restore.front import restore
 from discrepant.linalg import Array
+from discrepant.plotting import thinned
 from discrepant.progress import Report, part
 
-ROUGH = 0.2  # share of the bar that the first, quick look takes
+GLANCE = 0.1  # share of the bar that the first look takes
+SIDE = 256  # rows and columns of it, at most: a second or two, whatever the picture
 RED = (214, 40, 72)  # what was judged wrong
 GOLD = (230, 160, 30)  # what looks foreign and was left alone
 
@@ -45,30 +49,23 @@ def heal_picture(
     show : callable
         Told of pictures to look at meanwhile.
     fast : bool
-        Whether the first, quick result is enough.
+        Whether seconds matter more than the last decibel.
     marks : Path, optional
         A PNG of the picture as it is seen, opaque where it was painted as bad.
     """
     started = time.perf_counter()
     picture = read(upload.path)
     bad = None if marks is None else _painted(marks, picture)
-    files = {"before.png": folder / "before.png"}
+    files = {name: folder / name for name in ("before.png", "after.png")}
     _write_seen(files["before.png"], picture, [picture.values], 0)
     show({"before": "before.png"})
+    if _glanced(files["after.png"], picture, marks, part(report, 0, GLANCE)):
+        show({"after": "after.png"})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        share = 1.0 if fast else ROUGH
-        found = restore_picture(
-            picture, Options("fast", bad), part(report, 0, share), started
-        )
-        files["after.png"] = folder / "after.png"
-        _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
-        if not fast and found.complete:
-            show({"after": "after.png"})
-            found = restore_picture(
-                picture, Options("best", bad), part(report, ROUGH, 1.0), started
-            )
-            _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
+        options = Options("fast" if fast else "best", bad)
+        found = restore_picture(picture, options, part(report, GLANCE, 1), started)
+    _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
     layers = {"mask.png": (found.mask, RED)}
     if found.suggestions.any():
         layers["suggestions.png"] = (found.suggestions, GOLD)
@@ -116,17 +113,44 @@ def _size(picture: Picture) -> list[int]:
     return [rows, columns] if turned else [columns, rows]
 
 
+def _glanced(path: Path, picture: Picture, marks: Path | None, report: Report) -> bool:
+    """Write what every k-th row and column of a large picture is restored to, quickly.
+
+    Returns whether it did: a small picture is done before one could look.
+    """
+    seen = displayed(picture, [picture.values])[0]
+    few = thinned(seen, SIDE)
+    if few.shape == seen.shape:
+        return False
+    bad = None if marks is None else thinned(_opaque(marks), SIDE)
+    with warnings.catch_warnings(), suppress(InputError):  # said of the whole, if so
+        warnings.simplefilter("ignore")
+        axis = 2 if few.ndim == 3 else None
+        found = restore(
+            few, quality="fast", mask=bad, channel_axis=axis, progress=report
+        )
+        replace_shown(path, found.image)
+        return True
+    return False
+
+
+def _opaque(marks: Path) -> Array:
+    """Return where something was painted, as the picture is seen."""
+    drawn = read(marks).values
+    opaque: Array = (drawn[..., -1] if drawn.ndim == 3 else drawn) > 127
+    return opaque
+
+
 def _painted(marks: Path, picture: Picture) -> Picture:
     """Return what was painted on the upright picture as marks on the stored one."""
-    drawn = read(marks)
-    opaque = drawn.values[..., -1] if drawn.values.ndim == 3 else drawn.values
+    opaque = _opaque(marks)
     rows, columns = (picture.values.shape[axis] for axis in picture.plane)
     places = np.arange(rows * columns).reshape(rows, columns)
     places = upright(places, picture.orientation, (0, 1))
     if places.shape != opaque.shape:
         raise InputError("What was painted is not of the size of the picture.")
     flat = np.zeros(rows * columns, np.uint8)
-    flat[places.ravel()] = np.where(opaque.ravel() > 127, 255, 0)
+    flat[places.ravel()] = np.where(opaque.ravel(), 255, 0)
     return Picture(flat.reshape(rows, columns), (), None, "NPY")
 
 

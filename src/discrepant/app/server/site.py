@@ -26,7 +26,7 @@ from discrepant.app.server.jobs import Job, Jobs, Task
 from discrepant.app.server.outcome import Upload
 from discrepant.app.server.pictures import heal_picture
 from discrepant.app.server.tables import heal_table, reject
-from discrepant.app.server.videos import heal_video
+from discrepant.app.server.videos import as_webm, heal_video
 from discrepant.errors import InputError
 from discrepant.image.files.formats import FORMATS as PICTURES
 from discrepant.table.mixed import FORMATS as TABLES
@@ -79,9 +79,14 @@ def build(limit: int = LIMIT) -> Starlette:
             Route("/jobs/{key}/cancel", site.cancel, methods=["POST"]),
             Route("/jobs/{key}/again", site.again, methods=["POST"]),
             Route("/jobs/{key}/choices", site.choices, methods=["POST"]),
+            Route("/jobs/{key}/webm/{name}", site.webm, methods=["POST"]),
             Route("/jobs/{key}/files/{name}", site.file),
         ],
-        exception_handlers={RefusedError: _refusal, InputError: _refusal},
+        exception_handlers={
+            RefusedError: _refusal,
+            InputError: _refusal,
+            FileNotFoundError: _removed,
+        },
         lifespan=lifespan,
     )
     app.state.jobs = jobs
@@ -188,14 +193,26 @@ class Site:
         await anyio.to_thread.run_sync(partial(reject, job.outcome, rejected))
         return JSONResponse({"rejected": len(rejected)})
 
+    async def webm(self, request: Request) -> Response:
+        """Make a WebM of a video, for a browser that does not play MP4."""
+        job, name = self._job(request), request.path_params["name"]
+        made = job.outcome.files if job.kind == "video" and job.outcome else {}
+        if job.outcome is None or not name.endswith(".mp4") or name not in made:
+            raise RefusedError(404, "There is no such video.")
+        file = await anyio.to_thread.run_sync(partial(as_webm, job.outcome, name))
+        return JSONResponse({"file": file})
+
     async def file(self, request: Request) -> Response:
         """Send a file that a job made; which ones there are it knows itself."""
         job = self._job(request)
         path = job.file(request.path_params["name"])
-        if path is None or not path.exists():
+        if path is None:
             raise RefusedError(404, "There is no such file.")
-        answer = FileResponse(path, filename=request.query_params.get("as"))
-        if job.kind == "video" and job.ended:
+        # A job may be removed at any moment, and its files with it.
+        answer = FileResponse(
+            path, filename=request.query_params.get("as"), stat_result=path.stat()
+        )
+        if job.kind == "video" and job.state == "done":
             return answer  # it will not change, and players ask for parts of it
         # What may be replaced while it is sent is read at once.
         content = await anyio.to_thread.run_sync(path.read_bytes)
@@ -285,3 +302,7 @@ def _asset(name: str) -> Any:
 async def _refusal(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, RefusedError) else 400
     return JSONResponse({"reason": str(error)}, status)
+
+
+async def _removed(request: Request, error: Exception) -> Response:
+    return JSONResponse({"reason": _GONE}, 404)

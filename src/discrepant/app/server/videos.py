@@ -1,6 +1,7 @@
 """A video told apart for the page: what is in front, and what stands behind it."""
 
 import shlex
+import threading
 import time
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from discrepant.app.server.pictures import replace_shown
 from discrepant.app.video import video
 from discrepant.errors import InputError
 from discrepant.linalg import Array
-from discrepant.progress import Report
-from discrepant.video.files import VideoFile
+from discrepant.progress import Report, StoppedError
+from discrepant.video.files import VideoFile, rewrite
 
 FRAMES = 30_000  # of a video, at most: 20 minutes; a tiny file may declare any number
 PAUSE = 0.4  # seconds between pictures that are shown meanwhile
@@ -38,10 +39,15 @@ def heal_video(upload: Upload, folder: Path, report: Report, show: Show) -> Outc
     result = folder / "result"
     if (VideoFile(upload.path).count or 0) > FRAMES:
         raise _too_long(upload.name)
-    report(0, "looking at the first frames")
-    found = video(
-        str(upload.path), result, progress=report, look=_Look(folder, show, upload.name)
-    )
+
+    def going(share: float, note: str) -> bool:
+        if not report(share, note):  # nobody will look at what is done so far
+            raise StoppedError("cancelled")
+        return True
+
+    going(0, "looking at the first frames")
+    look = _Look(folder, show, upload.name)
+    found = video(str(upload.path), result, progress=going, look=look)
     activity = np.loadtxt(
         result / "activity.csv", delimiter=",", skiprows=1, usecols=(1, 2), ndmin=2
     )
@@ -63,7 +69,28 @@ def heal_video(upload: Upload, folder: Path, report: Report, show: Show) -> Outc
             "python": f"found = discrepant.separate({upload.name!r})",
         },
         files={name: result / name for name in found.files},
+        kept=threading.Lock(),  # one rewrites at a time
     )
+
+
+def as_webm(outcome: Outcome, name: str) -> str:
+    """Write a video again for browsers that do not play MP4; returns its file's name.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        Of `heal_video`; what is made is added to its files.
+    name : str
+        Which of its videos.
+    """
+    path = outcome.files[name]
+    made = path.with_suffix(".webm")
+    with outcome.kept:
+        if made.name not in outcome.files:
+            fresh = path.with_name(f"fresh-{made.name}")
+            rewrite(path, fresh)
+            outcome.files[made.name] = fresh.replace(made)
+    return made.name
 
 
 class _Look:

@@ -1,4 +1,7 @@
 // A video on its way frame by frame, then side by side with its background, and how much moved when.
+import { ask } from "/static/main.js";
+
+const MP4 = 'video/mp4; codecs="avc1.64001f"';
 const SVG = "http://www.w3.org/2000/svg";
 const WIDE = 600;
 const HIGH = 90;
@@ -15,16 +18,42 @@ export function showVideo(place, job) {
   part("told").hidden = false;
   const player = part("beside");
   const masks = part("masks");
-  player.onerror = () => { part("unplayed").hidden = false; };
   player.onplay = () => masks.play();
   player.onpause = () => masks.pause();
   player.onseeked = () => { masks.currentTime = player.currentTime; };
   player.onratechange = () => { masks.playbackRate = player.playbackRate; };
-  player.src = address("side-by-side.mp4");
-  masks.src = address("mask.mp4");
+  load(job.key, [[player, "side-by-side.mp4"], [masks, "mask.mp4"]], part("unplayed"));
   part("behind").src = address("background.png");
   if (job.facts.size[0] < 320) part("told").classList.add("small");
   drawActivity(part("activity"), job.facts, player);
+}
+
+// Give the players their videos. Where the browser does not play H.264, the server is
+// asked to make a WebM of each.
+function load(key, players, notice) {
+  const say = (sentence) => {
+    notice.textContent = sentence;
+    notice.hidden = !sentence;
+  };
+  const other = async () => {
+    say("This browser does not play MP4: a WebM is being made for it.");
+    try {
+      for (const [player, name] of players) {
+        const { file } = await ask(`/jobs/${key}/webm/${name}`, { method: "POST" });
+        player.onerror = () => say("This browser cannot play the videos; they can be downloaded.");
+        player.src = `/jobs/${key}/files/${file}`;
+      }
+      say("");
+    } catch (error) {
+      say(`This browser cannot play the videos; they can be downloaded. (${error.message})`);
+    }
+  };
+  if (!players[0][0].canPlayType(MP4)) {
+    other();
+    return;
+  }
+  players[0][0].onerror = other;
+  for (const [player, name] of players) player.src = `/jobs/${key}/files/${name}`;
 }
 
 // The share of the picture that is in front, over time; a click goes there.
