@@ -27,8 +27,8 @@ ORDER = {
         fitted lazy tracking estimator
     """,
     "matrix.sweep": """
-        kernels robust regression workers tiles pages device rows blocks cluster lazy
-        opening
+        held kernels robust regression workers tiles pages device rows blocks cluster
+        lazy opening
     """,
     "matrix.sweep.device": "kernels robust regression rows",
     "matrix.noise": """

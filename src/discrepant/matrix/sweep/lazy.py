@@ -7,10 +7,8 @@ the way back. The array itself is never brought together.
 """
 
 import itertools
-import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +16,7 @@ from discrepant.errors import InputError
 from discrepant.linalg import Array, some_of
 from discrepant.matrix.sweep.blocks import Place, Recipe, run
 from discrepant.matrix.sweep.cluster import computed
+from discrepant.matrix.sweep.held import Held
 from discrepant.matrix.sweep.rows import Rows
 from discrepant.matrix.sweep.tiles import Fits, Tally
 
@@ -43,6 +42,7 @@ class LazyRows(Rows):
     """
 
     def __init__(self, Y: Any, *, memory_limit: int | None = None) -> None:
+        Held.__init__(self)
         self._given = Y
         self.turned = Y.shape[1] > Y.shape[0]
         self.wide = False
@@ -52,27 +52,9 @@ class LazyRows(Rows):
         self.most = WHOLE if memory_limit is None else memory_limit
         self._blocks, self._cuts = _blocks_of(Y.T if self.turned else Y, self.dtype)
         self._looked: tuple[Array, Array, Array] | None = None
-        self.lock = threading.RLock()
 
-    def __enter__(self) -> Self:
-        """Nothing is held here: BLAS is told where the blocks are."""
-        self.lock.acquire()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Nothing is to be given back."""
-        self.lock.release()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, lock=threading.RLock())
+    # Nothing but the lock is held here: BLAS is told where the blocks are.
+    __enter__, __exit__, __setstate__ = Held.__enter__, Held.__exit__, Held.__setstate__
 
     # -- how the data lie ----------------------------------------------------------
 

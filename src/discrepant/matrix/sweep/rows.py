@@ -13,7 +13,6 @@ The m indices of the long axis are called rows here and the n of the short one c
 whichever way the caller's array is turned; `turned` says whether they were swapped.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -25,6 +24,7 @@ from discrepant.checks import check_mapped, count_threads
 from discrepant.errors import InputError
 from discrepant.linalg import Array, some_of
 from discrepant.matrix.sweep import kernels, regression, robust
+from discrepant.matrix.sweep.held import Held
 from discrepant.matrix.sweep.pages import Pages, room_for
 from discrepant.matrix.sweep.tiles import Fits, Products, Tally, Tile
 from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD, shares_of
@@ -38,7 +38,7 @@ TILE_BYTES = 1 << 20
 WORTH_A_THREAD = 1 << 15
 
 
-class Rows:
+class Rows(Held):
     """An m×n array of float64 or float32, seen as blocks along its long axis.
 
     A context manager, for one thread at a time: inside it, there is one worker per core
@@ -58,6 +58,8 @@ class Rows:
         The axis that is called rows; by default the longer one.
     """
 
+    apart = ("_workers",)
+
     def __init__(
         self,
         Y: Any,
@@ -66,6 +68,7 @@ class Rows:
         memory_limit: int | None = None,
         long: int | None = None,
     ) -> None:
+        super().__init__()
         Z = np.asarray(Y)
         if Z.ndim != 2:
             raise InputError(f"A matrix (2-D) is needed, got {Z.ndim}-D data.")
@@ -91,12 +94,11 @@ class Rows:
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
         self._tile_rows = min(fitting, max(-(-self.m // jobs), 1))
         self._workers: ThreadPoolExecutor | None = None
-        self.lock = threading.RLock()  # held while open
 
     def __enter__(self) -> Self:
         """Start the workers and hold BLAS at one thread."""
         check_mapped(self._Z)
-        self.lock.acquire()
+        super().__enter__()
         ONE_BLAS_THREAD.enter()
         jobs = len(self._shares)
         self._workers = ThreadPoolExecutor(jobs) if jobs > 1 else None
@@ -113,13 +115,10 @@ class Rows:
         if workers is not None:
             workers.shutdown(cancel_futures=True)
         ONE_BLAS_THREAD.leave()
-        self.lock.release()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k not in ("lock", "_workers")}
+        super().__exit__(kind, error, trace)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, lock=threading.RLock(), _workers=None)
+        super().__setstate__({**state, "_workers": None})
         self._Z.flags.writeable = False  # which pickles forget
 
     # -- how the data lie ----------------------------------------------------------

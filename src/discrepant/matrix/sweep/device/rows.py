@@ -10,11 +10,9 @@ new blocks in the place of old ones. So it serves libraries whose arrays cannot 
 changed, too.
 """
 
-import threading
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +21,7 @@ from discrepant.foreign import parts_of, place_of
 from discrepant.linalg import Array, row_sizes, some_of
 from discrepant.matrix.sweep.device import kernels, regression, robust
 from discrepant.matrix.sweep.device.kernels import Cells
+from discrepant.matrix.sweep.held import Held
 from discrepant.matrix.sweep.tiles import Fits, Tally
 
 # Bytes of a block. A processor works within its cache; on an accelerator the dozen
@@ -38,7 +37,7 @@ class Blocks:
     parts: list[Any]
 
 
-class DeviceRows:
+class DeviceRows(Held):
     """An m×n array on a device, seen as blocks along its long axis.
 
     Parameters
@@ -51,11 +50,13 @@ class DeviceRows:
         Bytes that `scratch` may take; there is no file to put it in.
     """
 
+    apart = ("place", "_cells")
     wide = False  # blocks are turned so that rows come first
 
     def __init__(
         self, Y: Any, *, n_jobs: int | None = None, memory_limit: int | None = None
     ) -> None:
+        super().__init__()
         if len(Y.shape) != 2:
             raise InputError(f"A matrix (2-D) is needed, got {len(Y.shape)}-D data.")
         self._Y, self.place, self.n_jobs = Y, place_of(Y), n_jobs
@@ -75,29 +76,9 @@ class DeviceRows:
         wanted = HOST_BYTES if self.place.on_host else DEVICE_BYTES
         height = max(wanted // max(self.n * self.dtype.itemsize, 1), LEAST_ROWS)
         self._parts = parts_of(self.m, height)
-        self.lock = threading.RLock()  # held while open
-
-    def __enter__(self) -> Self:
-        """Hold the rows for one thread."""
-        self.lock.acquire()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Let the rows go."""
-        self.lock.release()
-
-    def __getstate__(self) -> dict[str, Any]:
-        left = ("lock", "place", "_cells")
-        state = {k: v for k, v in vars(self).items() if k not in left}
-        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, lock=threading.RLock(), place=place_of(state["_Y"]))
+        super().__setstate__({**state, "place": place_of(state["_Y"])})
 
     # -- how the data lie ----------------------------------------------------------
 
