@@ -212,6 +212,19 @@ def test_a_job_that_is_removed_leaves_nothing(page, app):
     assert (answer.status_code, "no longer" in answer.text) == (404, True)
 
 
+def test_a_file_that_goes_while_it_is_asked_for_is_said_to_be_gone(page, monkeypatch):
+    job = page.post("/jobs?name=t.csv", content=table()).json()
+    link = f"/jobs/{job['key']}/files/{ended(page, job)['facts']['cleaned']}"
+
+    def gone(path):
+        raise FileNotFoundError(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pathlib.Path.read_bytes", gone)
+        answer = page.get(link)
+    assert (answer.status_code, "no longer" in answer.json()["reason"]) == (404, True)
+
+
 def test_only_so_many_jobs_are_kept(page, app):
     for _ in range(KEPT + 2):
         ended(page, page.post("/jobs?name=t.csv", content=b"a,b\nx,y\n").json())

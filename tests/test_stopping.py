@@ -5,9 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from discrepant import (
-    InputError,
-)
+from discrepant import InputError
 from discrepant import recover as recover_by_any
 from discrepant.paper.stopping import Residual, Seconds, Steps
 from problems import paper_problem
