@@ -177,12 +177,15 @@ def _blocks(plane: Array) -> Array:
 def _step(sizes: Array) -> float | None:
     """Return the step of which the sizes of coefficients are multiples, if any."""
     best, found = TUNING.surprise, None
+    sizes = np.sort(sizes)
+    firsts = np.searchsorted(sizes, np.arange(TUNING.largest) / 2, "right")
     for step in range(2, TUNING.largest):
-        beyond = sizes[sizes > step / 2]
+        beyond = sizes[firsts[step] :]
         if len(beyond) < TUNING.fewest:
             break
-        # The mean of n cosines of even angles has variance 1/2n.
-        surprise = np.sqrt(2 * len(beyond)) * np.cos(beyond * (2 * np.pi / step)).mean()
+        # The sum of n cosines of even angles has variance n/2.
+        total = np.cos(beyond * (2 * np.pi / step)).sum()
+        surprise = total / np.sqrt(len(beyond) / 2)
         if surprise > best:
             best, found = float(surprise), float(step)
     return found

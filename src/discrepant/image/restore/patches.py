@@ -162,16 +162,15 @@ def predict(
 
 def _holding(tops: Array, lefts: Array, size: int, where: Array | None) -> Array:
     """Return the corners (2, n) of patches that hold a value of interest, by rows."""
-    corners = np.stack([a.ravel() for a in np.meshgrid(tops, lefts, indexing="ij")])
     if where is None:
-        return corners
-    count = np.pad(where.any(axis=2), ((1, 0), (1, 0))).astype(np.int64)
-    count = count.cumsum(0).cumsum(1)
-    top, left = corners
-    inside = count[top + size, left + size] - count[top, left + size]
-    inside += count[top, left] - count[top + size, left]
-    holding: Array = corners[:, inside > 0]
-    return holding
+        top, left = (a.ravel() for a in np.meshgrid(tops, lefts, indexing="ij"))
+        return np.stack([top, left])
+    count = np.pad(where.any(axis=2), ((1, 0), (1, 0))).astype(np.int32)
+    count = count.cumsum(0, dtype=np.int32).cumsum(1, dtype=np.int32)
+    along = count[:, lefts + size] - count[:, lefts]
+    inside = along[tops + size] - along[tops]
+    i, j = np.nonzero(inside)
+    return np.stack([tops[i], lefts[j]])
 
 
 def _corners(last: int, stride: int) -> Array:
