@@ -192,7 +192,8 @@ def blurred(
         for j in range(width):
             line[j] = window[0] * row[j]
         for n in range(1, reach + 1):
-            above, below, share = x[_mirrored(i - n, rows)], x[_mirrored(i + n, rows)], window[n]
+            above, below = x[_mirrored(i - n, rows)], x[_mirrored(i + n, rows)]
+            share = window[n]
             for j in range(width):
                 line[j] += share * (above[j] + below[j])
         for n in range(1, reach + 1):
@@ -207,8 +208,8 @@ def blurred(
         for j in range(width):
             to[j] = window[0] * line[j]
         for n in range(1, reach + 1):
-            share = window[n]
-            before, after = wide[(reach - n) * channels :], wide[(reach + n) * channels :]
+            before = wide[(reach - n) * channels :]
+            after, share = wide[(reach + n) * channels :], window[n]
             for j in range(width):
                 to[j] += share * (before[j] + after[j])
 

@@ -193,7 +193,9 @@ def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
 
 
 @njit(inline="always")
-def _subtract(row: np.ndarray, s: float, p: np.ndarray, t: float, q: np.ndarray) -> None:
+def _subtract(
+    row: np.ndarray, s: float, p: np.ndarray, t: float, q: np.ndarray
+) -> None:
     """Take ``s p + t q`` off a row."""
     if len(row) == NARROW:
         for j in range(NARROW):
