@@ -57,7 +57,7 @@ def _add_squares(here: np.ndarray, there: np.ndarray, line: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _smallest(bits: np.ndarray, n: int, k: int) -> int:
+def _smallest(bits: np.ndarray, n: int, k: int) -> np.int32:
     """Return the k-th smallest of the first n floats, none of them negative, in bits.
 
     As whole numbers such floats have the same order. Their range is halved until one is
