@@ -160,7 +160,7 @@ def test_blocks_are_found_where_they_went():
 
 def test_large_files_of_frames_stay_on_file(tmp_path, monkeypatch):
     tifffile = pytest.importorskip("tifffile")
-    stack = spoiled(burst(40), 0.03)[0][:, :40, :44].astype(">u2") * 256
+    stack = spoiled(burst(6), 0.03)[0][:, :32, :36].astype(">u2") * 256
     np.save(tmp_path / "a.npy", stack)
     options = {"compression": "zlib", "byteorder": ">"}
     tifffile.imwrite(tmp_path / "b.tif", stack, photometric="minisblack", **options)
