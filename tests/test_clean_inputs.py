@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 from discrepant import InputError, clean
-from discrepant.table.numbers import Writing, parse, read
+from discrepant.table.numbers import Writing, are_names, parse, read
 from sheets import correlated, spoilt
 
 
@@ -291,6 +291,43 @@ class TestText:
     def test_writing(self):
         assert Writing(",", 2).write(-1.005) in ("-1,00", "-1,01")
         assert Writing().write(2.7) == "3"
+        money = Writing(".", 2, "$", group=",", booked=True)
+        assert money.write(-1234.5) == "($1,234.50)"
+        assert money.read("($1,234.50)") == -1234.5
+        assert Writing(",", 1, after=" kg", group=".").write(1234.56) == "1.234,6 kg"
+        assert Writing(".", 1, after="%").write(-0.01) == "0.0%"
+
+    @pytest.mark.parametrize(
+        "shape", ["${:,.2f}", "{:.1f} kg", "{:.1f}%", "EUR {:.0f}"]
+    )
+    def test_numbers_with_a_unit_are_judged_and_written_with_it(self, shape):
+        frame = frame_of(DATA)
+        texts = [shape.format(1000 + 100 * value) for value in frame["a"]]
+        texts[4] = shape.format(98765)
+        numbers = read(np.array(texts, object), np.zeros(len(texts), bool))
+        plain = clean(frame.assign(a=numbers.values))
+        found = clean(frame.assign(a=texts))
+        assert found.mask.equals(plain.mask)
+        assert found.mask.loc[4, "a"]
+        expected = numbers.writing.write(plain.expected.loc[4, "a"])
+        assert found.table.loc[4, "a"] == expected
+        assert len(expected) < len(texts[4])
+
+    @pytest.mark.parametrize(
+        "shape", ["A{}", "Room {}", "INV-{}", "+49 30 {}", "12:{}", "{}/24", "v1.{}"]
+    )
+    def test_names_with_digits_are_not_numbers(self, shape):
+        texts = np.array([shape.format(k) for k in range(1010, 1060)], object)
+        assert not read(texts, np.zeros(50, bool)).numeric
+
+    def test_two_units_in_one_column_are_left_alone(self):
+        texts = [f"{k} {'kg' if k % 5 else 'lb'}" for k in range(50, 100)]
+        assert not read(np.array(texts, object), np.zeros(50, bool)).numeric
+
+    def test_digits_of_one_length_of_which_some_begin_with_zero_are_names(self):
+        assert are_names({"00501", "12345", "99999"})
+        assert not are_names({"05", "12", "23"})
+        assert not are_names({"0123", "12345", "7"})
 
 
 def bad_tables():

@@ -39,8 +39,8 @@ ORDER = {
         measuring tangent squares log pursuit flow dual certify noise split solve
     """,
     "table": """
-        layout files verbatim mixed example kernels maps columns tails model wide odds
-        rules bends learning judging numbers grids sheet rewrite result verdict door
+        numbers layout files verbatim mixed example kernels maps columns tails model
+        wide odds rules bends learning judging grids sheet rewrite result verdict door
         cleaner lazy view plot svg report
     """,
     "image": "arrays memory noise filters files restore network",

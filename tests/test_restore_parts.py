@@ -95,3 +95,18 @@ def test_a_judge_begins_from_what_another_learned():
     assert second.belief is learned
     second.weigh(y[:1] - 0.1, np.full((1, 20, 3), 0.01, np.float32))
     assert first.belief is learned
+
+
+def test_hot_pixels_stand_out_in_a_picture_with_white_parts():
+    rng = np.random.default_rng(0)
+    y = rng.uniform(0.2, 0.8, (256, 256, 1)).astype(np.float32)
+    y[:, :32] = 1  # a white sky
+    for share in (0.0005, 0.005):
+        hot = rng.random(y.shape) < share
+        given = np.where(hot, np.float32(1), y)
+        judge = Judge(given, np.ones(y.shape, bool))
+        odds = judge.learned(1 - hot.astype(np.float32)).odds
+        assert odds[-1] > 3 * np.median(odds)
+        # The sky taken for corruption too is no hint of it.
+        odds = judge.learned((given < 1).astype(np.float32)).odds
+        assert odds[-1] < 3 * np.median(odds)

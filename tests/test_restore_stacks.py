@@ -5,7 +5,9 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from discrepant import restore
+from discrepant.app.restore import Options, plan, restore_file
 from discrepant.errors import InputError
+from discrepant.image.files import formats, tiff
 from discrepant.image.restore.axes import Axes
 from discrepant.image.restore.motion import TUNING, motion, moved
 
@@ -154,3 +156,27 @@ def test_blocks_are_found_where_they_went():
     assert TUNING.block * moves.shape[0] >= 64
     assert not motion(here, here).any()
     assert weights.max() == 1
+
+
+def test_large_files_of_frames_stay_on_file(tmp_path, monkeypatch):
+    tifffile = pytest.importorskip("tifffile")
+    stack = spoiled(burst(6), 0.03)[0][:, :32, :36].astype(">u2") * 256
+    np.save(tmp_path / "a.npy", stack)
+    options = {"compression": "zlib", "byteorder": ">"}
+    tifffile.imwrite(tmp_path / "b.tif", stack, photometric="minisblack", **options)
+    made = {}
+    for most in (10**9, 0):
+        for module in (formats, tiff):
+            monkeypatch.setattr(module, "SMALL", most)
+        for name in ("a.npy", "b.tif"):
+            picture = formats.read(tmp_path / name, mapped=True)
+            assert isinstance(picture.values, np.memmap) == (most == 0)
+            assert np.array_equal(picture.values, stack)
+            job = plan([tmp_path / name], tmp_path / f"{most}-{name}")[0]
+            restore_file(job, Options("fast", axes="TYX", mask=True))
+            paths = job.target, job.mask(".tif")
+            made[most, name] = [formats.read(path).values for path in paths]
+    for name in ("a.npy", "b.tif"):
+        for read, mapped in zip(made[10**9, name], made[0, name], strict=True):
+            assert np.array_equal(read, mapped)
+        assert made[0, name][1].any()

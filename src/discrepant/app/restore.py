@@ -14,7 +14,8 @@ import numpy as np
 from discrepant.app.shown import kind_of_values, write_beside
 from discrepant.errors import InputError
 from discrepant.image.files.formats import FORMATS, check_fits, is_image, read, write
-from discrepant.image.files.picture import Picture
+from discrepant.image.files.picture import Picture, frames_said
+from discrepant.image.restore.axes import room
 from discrepant.image.restore.front import restore
 from discrepant.image.restore.standing import Detector
 from discrepant.linalg import Array
@@ -209,7 +210,7 @@ def restore_file(
 ) -> FileReport:
     """Restore one file; says what was found."""
     started = time.perf_counter()
-    picture = read(job.source)
+    picture = read(job.source, mapped=options.axes is not None)
     check_fits(job.target, picture)
     ending = _mask_ending(picture)
     mask, suggestions = job.mask(ending), job.suggestions(ending)
@@ -332,9 +333,8 @@ def _check_names(jobs: Sequence[Job], options: Options) -> None:
 def _said_axes(picture: Picture) -> str | None:
     """Return the axes that a file gives, if they say what its pages are."""
     axes: str = picture.extra.get("axes", "")
-    said = picture.extra.get("kind") in ("ome", "imagej")
-    paged = any(axes[k] in "TZ" for k in picture.page_axes) if axes else False
-    return axes if said and paged else None
+    kind = picture.extra.get("kind", "")
+    return axes if frames_said(kind, axes, picture.page_axes) else None
 
 
 def _marks(bad: Picture | None, picture: Picture) -> list[Array | None]:
@@ -374,7 +374,9 @@ def _mask_ending(picture: Picture) -> str:
 
 
 def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
-    marks = mask[picture.colours].astype(np.uint8) * np.uint8(255)
+    shown = mask[picture.colours]
+    marks = room(shown.shape, np.uint8, isinstance(picture.values, np.memmap))
+    np.multiply(shown, 255, out=marks, casting="unsafe")
     axes, turned = (picture.page_axes, picture.channel_axis), picture.orientation
     write(path, Picture(marks, *axes, "NPY", orientation=turned), marks)
 

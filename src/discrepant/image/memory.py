@@ -14,6 +14,7 @@ BYTES_PER_VALUE = 10
 # 1088×1088×3 with overlap: `python benchmarks/restore.py --large` prints the peak.
 TILE_BYTES_PER_VALUE = 250
 TILE_BYTES = 800_000_000
+SMALL = 64_000_000  # bytes of a file that is not worth a map of it
 
 
 def memory_needed(values: int, page: int, itemsize: int) -> int:

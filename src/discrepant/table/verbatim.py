@@ -10,6 +10,7 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.table.layout import Layout, split
+from discrepant.table.numbers import are_names
 
 LOOKED_AT = 5000  # rows from which the way of writing a column is learned
 DECIMALS = 10  # beyond so many, a number was written by a machine, in full
@@ -101,13 +102,9 @@ def _changed(
 
 
 def coded_columns(source: Path, laid: Layout) -> list[int]:
-    """Return the columns whose digits are names: most begin with a zero (007)."""
+    """Return the columns whose digits are names (00123)."""
     cells = _seen(source, laid, range(laid.width))
-    return [
-        column
-        for column, texts in cells.items()
-        if 2 * sum(bool(re.fullmatch(r"0\d+", text)) for text in texts) > len(texts)
-    ]
+    return [column for column, texts in cells.items() if are_names(texts)]
 
 
 def _styles(source: Path, laid: Layout, columns: set[int]) -> dict[int, str]:

@@ -12,8 +12,9 @@ from discrepant.image.arrays import MOST_CHANNELS, has_transparency
 from discrepant.image.files.picture import Picture, upright
 from discrepant.image.files.pillow import is_deep, read_pillow, write_pillow
 from discrepant.image.files.tiff import read_tiff, write_tiff
-from discrepant.image.memory import check_room
+from discrepant.image.memory import SMALL, check_room
 from discrepant.linalg import Array
+from discrepant.memory import array_on_file
 
 FORMATS = {
     ".png": "PNG",
@@ -37,16 +38,20 @@ def is_image(path: Path) -> bool:
     return path.suffix.lower() in FORMATS
 
 
-def read(path: Path) -> Picture:
-    """Read an image file; if that fails, one sentence says why."""
+def read(path: Path, *, mapped: bool = False) -> Picture:
+    """Read an image file; if that fails, one sentence says why.
+
+    With ``mapped``, the values of a large NPY or TIFF file stay in a file, as do those
+    of a TIFF that says itself that its pages are frames.
+    """
     kind = _format(path)
     if not path.is_file():
         raise InputError(f"{path} is not a file.")
     try:
         if kind == "NPY":
-            picture = _read_npy(path)
+            picture = _read_npy(path, mapped)
         elif kind == "TIFF":
-            picture = read_tiff(path)
+            picture = read_tiff(path, mapped)
         else:
             picture = read_pillow(path, kind)
     except InputError:
@@ -61,10 +66,19 @@ def read(path: Path) -> Picture:
         raise InputError(
             f"{path} cannot be read as {kind}: {reason_of(error)}."
         ) from None
-    native = picture.values.dtype.newbyteorder("=")
     turned = picture.orientation if picture.orientation in range(1, 9) else 1
-    values = picture.values.astype(native, copy=False)
-    return replace(picture, values=values, orientation=turned)
+    return replace(picture, values=_native(picture.values), orientation=turned)
+
+
+def _native(values: Array) -> Array:
+    """Return values in the machine's order of bytes; on file if they are so."""
+    native = values.dtype.newbyteorder("=")
+    if values.dtype == native or not isinstance(values, np.memmap):
+        return values.astype(native, copy=False)
+    out = array_on_file(values.shape, native)
+    for page, to in zip(values, out, strict=True):
+        to[...] = page
+    return out
 
 
 def check_fits(path: Path, picture: Picture) -> None:
@@ -129,15 +143,18 @@ def _check_installed(kind: str, picture: Picture) -> None:
         raise needs(_NEEDED, "restore")
 
 
-def _read_npy(path: Path) -> Picture:
+def _read_npy(path: Path, mapped: bool) -> Picture:
     there = np.load(path, mmap_mode="r", allow_pickle=False)
     if there.ndim not in (2, 3):
         raise InputError(f"{path} holds an array of shape {there.shape}, no image.")
     axis = _channel_axis(there.shape)
     pages = (0,) if there.ndim == 3 and axis is None else ()
     page = there.size // (len(there) or 1) if pages else there.size
-    check_room(path, there.size, page, there.dtype.itemsize)
-    values = np.array(there)
+    if mapped and there.nbytes > SMALL:
+        values: Array = there
+    else:
+        check_room(path, there.size, page, there.dtype.itemsize)
+        values = np.array(there)
     return Picture(values, pages, axis, "NPY", has_transparency(values, axis))
 
 

@@ -92,6 +92,11 @@ class Picture:
         return rows, columns
 
 
+def frames_said(kind: str, axes: str, page_axes: tuple[int, ...]) -> bool:
+    """Return whether a file of this kind says that its pages are frames or slices."""
+    return kind in ("ome", "imagej") and any(axes[k] in "TZ" for k in page_axes)
+
+
 def upright(values: Array, orientation: int, plane: tuple[int, int]) -> Array:
     """Return values turned to be seen upright; ``plane`` is rows and columns."""
     rows, columns = plane

@@ -10,9 +10,10 @@ import numpy as np
 
 from discrepant.errors import InputError
 from discrepant.image.files.logs import listening
-from discrepant.image.files.picture import Picture
-from discrepant.image.memory import check_room
+from discrepant.image.files.picture import Picture, frames_said
+from discrepant.image.memory import SMALL, check_room
 from discrepant.linalg import Array
+from discrepant.memory import array_on_file
 
 # Numbers of the TIFF standard.
 WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR = 0, 1, 2, 3, 6
@@ -39,11 +40,12 @@ OPTIONS += ["bitspersample"]
 LARGE = 2**32 - 2**25
 
 
-def read_tiff(path: Path) -> Picture:
+def read_tiff(path: Path, mapped: bool = False) -> Picture:
     """Read the pages of a file; they must be of one size and kind.
 
     Smaller copies of the picture, as in a pyramid, are left out. Of a file that is cut
     short or damaged the pages that are whole are read, and it is said what is lost.
+    With ``mapped``, see `formats.read`, pages go to a file one by one.
     """
     import tifffile
 
@@ -53,7 +55,7 @@ def read_tiff(path: Path) -> Picture:
         series = _whole(path, file) if lost else _only_series(path, file)
         try:
             axes, paged, channel = _layout_of(path, series)
-            values = series.asarray()
+            values = _values(path, series, axes, paged, mapped)
             lost = lost or _lost_pages(heard)
         except (InputError, MemoryError):
             raise
@@ -62,7 +64,7 @@ def read_tiff(path: Path) -> Picture:
                 raise
             lost, series = True, _whole(path, file)
             axes, paged, channel = _layout_of(path, series)
-            values = series.asarray()
+            values = _values(path, series, axes, paged, mapped)
         page = series.keyframe
         extra = _extra(file, series)
         orientation = page.tags.get(ORIENTATION)
@@ -179,15 +181,32 @@ def _behind(path: Path, file: Any) -> int:
 
 def _layout_of(path: Path, series: Any) -> tuple[str, tuple[int, ...], int | None]:
     """Return the axes, which of them count pages, and which channels, if all fits."""
-    page, axes, shape = series.keyframe, series.axes, series.shape
+    page, axes = series.keyframe, series.axes
     _check_colours(path, page)
     if page.photometric == PALETTE:
-        axes, shape = axes + "S", (*shape, 3)
+        axes += "S"
     channel = next((axes.index(a) for a in "SC" if a in axes), None)
     paged = tuple(k for k, a in enumerate(axes) if a not in "YX" and k != channel)
-    size, pages = math.prod(shape), math.prod(shape[k] for k in paged)
-    check_room(path, size, size // max(pages, 1), series.dtype.itemsize)
     return axes, paged, channel
+
+
+def _values(
+    path: Path, series: Any, axes: str, paged: tuple[int, ...], mapped: bool
+) -> Array:
+    """Return the values of all pages, on file if they are frames and many."""
+    page, size = series.keyframe, math.prod(series.shape)
+    as_stored = page.photometric not in (PALETTE, WHITE_IS_ZERO)
+    frames = mapped or frames_said(series.kind, axes, paged)
+    large = size * series.dtype.itemsize > SMALL
+    if paged and frames and as_stored and large:
+        out = array_on_file(series.shape, series.dtype)
+        series.asarray(out=out)
+        return out
+    size *= 3 if page.photometric == PALETTE else 1
+    pages = math.prod(series.shape[k] for k in paged)
+    check_room(path, size, size // max(pages, 1), series.dtype.itemsize)
+    found: Array = series.asarray()
+    return found
 
 
 def _only_series(path: Path, file: Any) -> Any:

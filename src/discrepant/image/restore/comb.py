@@ -15,6 +15,7 @@ from discrepant.image.restore.planes import TO_PLANES, unclipped
 from discrepant.linalg import Array
 
 BLOCK = 8
+STRIP = 64 * BLOCK  # rows of an image that are transformed at a time
 # The steps that the standard suggests for brightness (ITU T.81, table K.1); encoders
 # multiply them by one factor, their "quality".
 STANDARD = np.array(
@@ -102,21 +103,27 @@ def luma(values: Array) -> Array:
 
 def impulsive(values: Array) -> Array | None:
     """Return the pixels of the blocks that hold impulses; None if most hold none."""
-    plane = luma(values)
-    square = dctn(_blocks(plane), axes=(1, 2), norm="ortho") ** 2
-    order = np.add.outer(np.arange(BLOCK), np.arange(BLOCK))
-    fine = square[:, order >= TUNING.finest].mean(axis=1)
-    slow = square[:, (order > 0) & (order <= TUNING.slow)].mean(axis=1)
+    parts = [_energies(values[k : k + STRIP]) for k in range(0, len(values), STRIP)]
+    fine, slow = np.concatenate(parts, axis=1)
     hold = (fine > TUNING.least_energy) & (fine > TUNING.least_ratio * slow)
     if not len(hold) or hold.mean() < TUNING.impulsive_share:
         return None
     if np.median(fine / (slow + 1)) < TUNING.impulsive_ratio:
         return None
-    rows, columns = (n // BLOCK for n in plane.shape)
-    out = np.zeros((*plane.shape, 1), bool)
+    rows, columns = (n // BLOCK for n in values.shape[:2])
+    out = np.zeros((*values.shape[:2], 1), bool)
     pixels = hold.reshape(rows, columns).repeat(BLOCK, 0).repeat(BLOCK, 1)
     out[: rows * BLOCK, : columns * BLOCK, 0] = pixels
     return out
+
+
+def _energies(values: Array) -> Array:
+    """Return the mean squares of each block's finest and of its slow coefficients."""
+    square = dctn(_blocks(luma(values)), axes=(1, 2), norm="ortho") ** 2
+    order = np.add.outer(np.arange(BLOCK), np.arange(BLOCK))
+    fine = square[:, order >= TUNING.finest].mean(axis=1)
+    slow = square[:, (order > 0) & (order <= TUNING.slow)].mean(axis=1)
+    return np.stack([fine, slow])
 
 
 def rounding(values: Array, mask: Array) -> float | None:
@@ -177,12 +184,15 @@ def _blocks(plane: Array) -> Array:
 def _step(sizes: Array) -> float | None:
     """Return the step of which the sizes of coefficients are multiples, if any."""
     best, found = TUNING.surprise, None
+    sizes = np.sort(sizes)
+    firsts = np.searchsorted(sizes, np.arange(TUNING.largest) / 2, "right")
     for step in range(2, TUNING.largest):
-        beyond = sizes[sizes > step / 2]
+        beyond = sizes[firsts[step] :]
         if len(beyond) < TUNING.fewest:
             break
-        # The mean of n cosines of even angles has variance 1/2n.
-        surprise = np.sqrt(2 * len(beyond)) * np.cos(beyond * (2 * np.pi / step)).mean()
+        # The sum of n cosines of even angles has variance n/2.
+        total = np.cos(beyond * (2 * np.pi / step)).sum()
+        surprise = total / np.sqrt(len(beyond) / 2)
         if surprise > best:
             best, found = float(surprise), float(step)
     return found

@@ -177,13 +177,15 @@ class _Noise:
     @classmethod
     def of(cls, light: Array, ground: Array, detector: Detector) -> "_Noise | None":
         """Return the noise; None if most of the image is no ground."""
-        low = light[light < np.median(light)]
-        middle = float(np.median(light))
-        spread = float(np.median(np.abs(low - middle))) / 0.6745
         level = max(float(np.median(ground)), 0.0)
         if detector.gain is not None:
             dark = (detector.read_noise / detector.gain) ** 2 + level / detector.gain
             return cls(dark, 1 / float(detector.gain))
+        middle = float(np.median(light))
+        low = light[light < middle]
+        if not low.size:  # a flat ground
+            return None
+        spread = float(np.median(np.abs(low - middle))) / 0.6745
         if spread <= 0 or np.mean(light < middle + 3 * spread) < TUNING.ground:
             return None
         return cls(spread**2, spread**2 / max(level, spread))

@@ -157,12 +157,13 @@ def restore(
             "what is corrupted: it was left as it is.",
             stacklevel=3,
         )
-    # Transparency, where there is some, goes back as it came.
     given = stack.values
-    out, chance = given.copy(), np.zeros(given.shape, np.float32)
-    replaced = np.zeros(given.shape, bool)
-    out[colours], replaced[colours] = found.values, found.mask
-    chance[colours] = found.probability
+    out, chance, replaced = found.values, found.probability, found.mask
+    if out.shape != given.shape:  # transparency goes back as it came
+        out, chance = given.copy(), np.zeros(given.shape, np.float32)
+        replaced = np.zeros(given.shape, bool)
+        out[colours], replaced[colours] = found.values, found.mask
+        chance[colours] = found.probability
     suggested = np.zeros(given.shape, bool)
     suggested[colours] = found.suggestions[..., None] & ~found.mask
     taken = np.zeros(given.shape, _signed(given.dtype))

@@ -23,6 +23,7 @@ from discrepant.image.restore.contexts import (
     everywhere,
     spikes,
 )
+from discrepant.image.restore.numbering import numbered
 from discrepant.linalg import Array
 
 
@@ -181,6 +182,17 @@ def _unrelated(codes: Array, where: Array, values: int) -> bool:
     )
 
 
+def _coded(y: Array, known: Array) -> tuple[Array, Array]:
+    """Return the values in their order, and the number of each; unknown ones are NaN.
+
+    As whole numbers, floats that are not negative have the same order.
+    """
+    whole = np.where(known, y + np.float32(0), np.float32(np.nan))  # −0 becomes 0
+    keys, codes = numbered(whole.view(np.int32).astype(np.int64))
+    values: Array = keys.astype(np.int32).view(np.float32)
+    return values, codes.reshape(y.shape).astype(np.int64)
+
+
 def look(y: Array, known: Array, levels: float) -> Graphic | None:
     """Return what the contexts of a graphic say, or None for a photograph.
 
@@ -193,8 +205,7 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
     """
     if y.shape[0] * y.shape[1] < TUNING.tiny:
         return None
-    values, codes = np.unique(np.where(known, y, np.nan), return_inverse=True)
-    codes = codes.reshape(y.shape).astype(np.int64)
+    values, codes = _coded(y, known)
     if not is_graphic(codes, len(values), known):
         return None
     mended, there = codes, known.ravel()

@@ -54,10 +54,11 @@ class Tuning:
         A peak stands above ``peak_ratio`` times the usual plus ``peak_offset``.
     peak_share : float
         And it holds this share of all values, about its even share of 1/256.
-    block : int
-        Rows and columns of the blocks in which a value that stands out is counted:
+    block, enough : int
+        Rows and columns of the blocks in which a value that stands out is counted;
+        larger, so that this many of those that stand out fall into one:
     everywhere : float
-        its share in a block of the poorest quarter over its share of the image, at
+        its share in a block of the poorest quarter over the share that stands out, at
         least. Corruption falls everywhere; a black ground is black in its own place.
     rounds : int
         How often odds and probabilities follow from one another before the next
@@ -76,6 +77,7 @@ class Tuning:
     peak_offset: float = 1.0
     peak_share: float = 0.004
     block: int = 32
+    enough: int = 16
     everywhere: float = 0.3
     rounds: int = 3
 
@@ -143,8 +145,8 @@ class Judge:
         self._bin = _binned(y)
         self._counts = np.bincount(self._bin.ravel(), counted.ravel(), BINS)
         common = self._counts * BINS / max(self._counts.sum(), 1)
-        self._everywhere: dict[int, bool] = {}
-        peak = self._standing_out(common)
+        self._poor: dict[tuple[int, int], float] = {}
+        peak = self._standing_out(common, self._counts)
         self._few = common[~peak].sum() < TUNING.few_share * common.sum()
         if belief is None:
             suspect = np.minimum(common, TUNING.sharpest)
@@ -161,13 +163,18 @@ class Judge:
             found.append(without_border(constant) | random)
         return found
 
-    def _standing_out(self, density: Array) -> Array:
-        """Return which bins of a density stand out, of values that are everywhere."""
+    def _standing_out(self, density: Array, counts: Array) -> Array:
+        """Return which bins of a density stand out, of values that are everywhere.
+
+        ``counts`` are how many make up the density.
+        """
         peak = _peaks(density)
         for number in np.nonzero(peak)[0].tolist():
-            if number not in self._everywhere:
-                self._everywhere[number] = _everywhere(self._bin == number)
-            peak[number] = self._everywhere[number]
+            share = float(counts[number]) / self._bin.size
+            side = _side(share * self._bin.shape[2])
+            if (number, side) not in self._poor:
+                self._poor[number, side] = _poor(self._bin == number, side)
+            peak[number] = self._poor[number, side] >= TUNING.everywhere * share
         return peak
 
     def clean_odds(self) -> Array:
@@ -254,7 +261,7 @@ class Judge:
         share = counts.sum() / total
         share = float(np.clip(share, TUNING.least_share, TUNING.most_share))
         among_wrong = counts * BINS / max(float(counts.sum()), 1e-9)
-        peak = self._standing_out(among_wrong) & ~self._few
+        peak = self._standing_out(among_wrong, counts) & ~self._few
         flat = max(float(among_wrong[~peak].sum()) / BINS, TUNING.flattest)
         # A value that is common among clean ones too is no hint of corruption.
         seen = self._counts + TUNING.pseudo_counts
@@ -269,15 +276,22 @@ def _binned(y: Array) -> Array:
     return bins
 
 
-def _everywhere(where: Array) -> bool:
-    """Return whether what is in some places is in all parts of the image."""
-    n = TUNING.block
-    rows, columns = (m // n * n for m in where.shape[:2])
+def _side(share: float) -> int:
+    """Return the side of blocks of which each holds enough, at so many a pixel."""
+    side = TUNING.block
+    while side**2 * share < TUNING.enough:
+        side *= 2
+    return side
+
+
+def _poor(where: Array, side: int) -> float:
+    """Return the share of what is in some places in blocks that have little of it."""
+    rows, columns = (m // side for m in where.shape[:2])
     if not rows or not columns:
-        return True
-    inner = where[:rows, :columns].reshape(rows // n, n, columns // n, -1)
-    shares = inner.mean(axis=(1, 3))
-    return bool(np.quantile(shares, 0.25) >= TUNING.everywhere * where.mean())
+        return 1.0
+    inner = where[: rows * side, : columns * side]
+    shares = inner.reshape(rows, side, columns, -1).mean(axis=(1, 3))
+    return float(np.quantile(shares, 0.25))
 
 
 def _peaks(density: Array) -> Array:

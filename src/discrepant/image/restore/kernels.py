@@ -74,14 +74,21 @@ def bend(x: np.ndarray, tension: Any, out: np.ndarray) -> None:
     width, c = columns * channels, channels
     v, w = x.reshape(rows, width), out.reshape(rows, width)
     here, beside = f4(20) + 4 * tension, f4(8) + tension
+    inner = width - 4 * c
     for i in range(2, rows - 2):
-        a, b, m, d, e = v[i - 2], v[i - 1], v[i], v[i + 1], v[i + 2]
-        to = w[i]
-        for k in range(2 * c, width - 2 * c):
-            far = a[k] + e[k] + m[k - 2 * c] + m[k + 2 * c]
-            near = b[k] + d[k] + m[k - c] + m[k + c]
-            corner = b[k - c] + b[k + c] + d[k - c] + d[k + c]
-            to[k] = here * m[k] - beside * near + 2 * corner + far
+        # Slices for each shift: of an index like k − c it is not known to be positive,
+        # and a loop that has to ask is not vectorised.
+        m, to = v[i], w[i, 2 * c :]
+        up, down = v[i - 2, 2 * c :], v[i + 2, 2 * c :]
+        b, d = v[i - 1], v[i + 1]
+        b0, b1, b2 = b[c:], b[2 * c :], b[3 * c :]
+        d0, d1, d2 = d[c:], d[2 * c :], d[3 * c :]
+        m1, m2, m3, m4 = m[c:], m[2 * c :], m[3 * c :], m[4 * c :]
+        for k in range(inner):
+            far = up[k] + down[k] + m[k] + m4[k]
+            near = b1[k] + d1[k] + m1[k] + m3[k]
+            corner = b0[k] + b2[k] + d0[k] + d2[k]
+            to[k] = here * m2[k] - beside * near + 2 * corner + far
     # Two lines at each border depend on no more than five.
     strip = np.empty((5, columns, channels), x.dtype)
     for first, start in ((0, 0), (rows - 5, 3)):
@@ -163,6 +170,58 @@ def mix(x: np.ndarray, P: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def blurred(
+    x: np.ndarray,
+    channels: int,
+    window: np.ndarray,
+    first: int,
+    last: int,
+    out: np.ndarray,
+) -> None:
+    """Write rows first to last of x, (rows, columns · channels), under a window.
+
+    ``window`` holds half of a symmetric one, from its middle on; beyond the border the
+    image is mirrored, the outermost values twice.
+    """
+    rows, width = x.shape
+    columns, reach = width // channels, len(window) - 1
+    wide = np.empty(width + 2 * reach * channels, x.dtype)
+    line = wide[reach * channels :]
+    for i in range(first, last):
+        row = x[i]
+        for j in range(width):
+            line[j] = window[0] * row[j]
+        for n in range(1, reach + 1):
+            above, below = x[_mirrored(i - n, rows)], x[_mirrored(i + n, rows)]
+            share = window[n]
+            for j in range(width):
+                line[j] += share * (above[j] + below[j])
+        for n in range(1, reach + 1):
+            for c in range(channels):
+                wide[(reach - n) * channels + c] = line[
+                    _mirrored(-n, columns) * channels + c
+                ]
+                wide[(reach + columns + n - 1) * channels + c] = line[
+                    _mirrored(columns + n - 1, columns) * channels + c
+                ]
+        to = out[i]
+        for j in range(width):
+            to[j] = window[0] * line[j]
+        for n in range(1, reach + 1):
+            before = wide[(reach - n) * channels :]
+            after, share = wide[(reach + n) * channels :], window[n]
+            for j in range(width):
+                to[j] += share * (before[j] + after[j])
+
+
+@njit(cache=True)
+def _mirrored(i: int, n: int) -> int:
+    """Return where index i lies in n values that are mirrored at both ends."""
+    i %= 2 * n
+    return i if i < n else 2 * n - 1 - i
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def ring_median(x: np.ndarray, out: np.ndarray) -> None:
     """Write the median of the eight neighbours of each value, the border mirrored."""
     rows, columns, channels = x.shape
@@ -186,6 +245,30 @@ def ring_median(x: np.ndarray, out: np.ndarray) -> None:
                         near[m] = max(near[n], near[m])
                         near[n] = low
                 out[i, j, c] = (near[3] + near[4]) / 2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def median_of_nine(x: np.ndarray, out: np.ndarray) -> None:
+    """Write the median of each value and its eight neighbours; x is wider by a border.
+
+    Whole rows at a time, so that no comparison is a branch: each column is put in
+    order, and of the lowest the highest, of the middle ones the middle, of the highest
+    the lowest are left, the median of which is that of all nine.
+    """
+    rows, columns = out.shape
+    low, middle, high = np.empty((3, columns + 2), x.dtype)
+    for i in range(rows):
+        a, b, c, to = x[i], x[i + 1], x[i + 2], out[i]
+        for j in range(columns + 2):
+            least, most = min(a[j], b[j]), max(a[j], b[j])
+            low[j], high[j] = min(least, c[j]), max(most, c[j])
+            middle[j] = max(least, min(most, c[j]))
+        for j in range(columns):
+            lows = max(max(low[j], low[j + 1]), low[j + 2])
+            highs = min(min(high[j], high[j + 1]), high[j + 2])
+            p, q, r = middle[j], middle[j + 1], middle[j + 2]
+            middles = max(min(p, q), min(max(p, q), r))
+            to[j] = max(min(lows, middles), min(max(lows, middles), highs))
 
 
 @njit(cache=True, nogil=True)

@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
 
 from discrepant.linalg import Array
 
@@ -13,7 +12,8 @@ WINDOW = 3.0  # pixels, of the Gaussian over which a local scale is averaged
 # much, so that a place without clean values has a small scale, and not 0/0.
 LEAST_WEIGHT = 0.02
 
-LITTLE = 100_000  # values for which threads are not worth their start
+REACH = 3.0  # deviations, after which a window ends
+LITTLE = 1_000_000  # values for which threads are not worth their start
 
 
 def density(error: Array, scale: Array | np.float32) -> Array:
@@ -41,19 +41,22 @@ def local_mean(square: Array, weight: Array) -> Array:
 
 def blur(x: Array, window: float) -> Array:
     """Return x under a Gaussian window, channel by channel."""
-    out = np.array(x)
-    for axis in (0, 1):
-        # Lines do not know of one another: each core takes a part of them.
-        parts = np.array_split(out, joblib.cpu_count(), axis=1 - axis)
-        if out.size < LITTLE:
-            parts = [out]
+    from discrepant.image.restore.kernels import blurred
 
-        def run(part: Array, axis: int = axis) -> None:
-            gaussian_filter1d(part, window, axis, output=part, truncate=3.0)
+    flat = np.ascontiguousarray(x, np.float32).reshape(len(x), -1)
+    half = np.exp(-(np.arange(int(REACH * window + 0.5) + 1) ** 2) / (2 * window**2))
+    half = (half / (2 * half.sum() - half[0])).astype(np.float32)
+    out = np.empty_like(flat)
+    # Rows do not know of one another: each core takes a part of them.
+    parts = joblib.cpu_count() if x.size > LITTLE else 1
+    cuts = np.linspace(0, len(x), parts + 1).astype(int)
 
-        if len(parts) > 1:
-            with ThreadPoolExecutor(len(parts)) as pool:
-                list(pool.map(run, parts))
-        else:
-            run(out)
-    return out
+    def run(first: int, last: int) -> None:
+        blurred(flat, x.shape[2], half, first, last, out)
+
+    if parts > 1:
+        with ThreadPoolExecutor(parts) as pool:
+            list(pool.map(run, cuts[:-1], cuts[1:]))
+    else:
+        run(*cuts)
+    return out.reshape(x.shape)

@@ -1,26 +1,31 @@
-"""How likely each pixel of a picture lies under a mark, as a small network sees it.
+"""How likely each pixel of a picture lies under a mark, as two small networks see it.
 
-Three levels of resolution, from half of the picture's own to an eighth: what a stroke
-looks like is seen in the first, what it crosses and where it ends in the others. Its
-weights were learned from photographs with marks drawn on them, and with writing, wires
-and impulses that are none (``benchmarks/train_marks.py``).
+Both have levels of resolution, from half of the picture's own on, each half as fine as
+the one above: what a stroke looks like is seen in the first, what it crosses and where
+it goes on in the others. The first looks at every picture. The second is larger, and
+is also told what the first saw, and which colours it saw together: it looks again
+where there seem to be marks. Their weights were learned from photographs with marks
+drawn on them, and with writing, wires and impulses that are none
+(``benchmarks/train_marks.py``).
 """
 
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
+from itertools import count, takewhile
 
 import numpy as np
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
 from discrepant.linalg import Array
 
-COARSEST = 8  # pixels of the picture to one of the coarsest level
 THIN = 7  # pixels; what is thinner stands out
+STRONG = 4.0  # odds are looked at as parts of so much, in logarithms
 Layer = tuple[Array, Array]  # weights of shape (3 or 1, 3 or 1 × inputs, outputs), bias
+Layers = dict[str, Layer]
 
 
-def log_odds(y: Array) -> Array:
+def first_look(y: Array) -> Array:
     """Return the logarithm of the odds that a pixel lies under a mark.
 
     Parameters
@@ -28,23 +33,26 @@ def log_odds(y: Array) -> Array:
     y : ndarray of shape (rows, columns, 3) or (rows, columns, 1)
         The picture on [0, 1], in single precision.
     """
-    rows, columns, channels = y.shape
-    edges = ((0, -rows % COARSEST), (0, -columns % COARSEST), (0, 0))
-    layers = _layers()
-    first = layers["fine in"] if channels == 3 else _grey(layers["fine in"])
-    fine = _lit(_blocks(np.pad(seen(y), edges, mode="edge")), first)
-    fine = _lit(fine, layers["fine"])
-    middle = _lit(fine, layers["middle in"], step=2)
-    middle += _lit(middle, layers["middle"])
-    coarse = _lit(middle, layers["coarse in"], step=2)
-    for name in ("coarse", "coarse again"):
-        coarse += _lit(coarse, layers[name])
-    middle += _finer(_convolved(coarse, layers["coarse out"]))
-    middle += _lit(np.maximum(middle, 0), layers["middle again"])
-    fine += _finer(_convolved(middle, layers["middle out"]))
-    fine += _lit(np.maximum(fine, 0), layers["fine again"])
-    whole = _pixels(_convolved(fine, layers["fine out"]))
-    return whole[:rows, :columns]
+    layers = _layers("first")
+    if y.shape[2] == 1:
+        layers = layers | {"0 in": _grey(layers["0 in"])}
+    return _run(seen(y), layers)
+
+
+def second_look(y: Array, odds: Array, colour: Array, told: Array) -> Array:
+    """Return the odds again, where more is known.
+
+    Parameters
+    ----------
+    y : ndarray of shape (rows, columns, 3) or (rows, columns, 1)
+        The picture.
+    odds : ndarray of shape (rows, columns)
+        What the first look said.
+    colour, told : ndarray of shape (rows, columns)
+        What the colour of a pixel adds to it, and those of the pixels around it.
+    """
+    more = _run(seen_again(y, odds, colour, told), _layers("second"))
+    return np.asarray(odds + told + more)
 
 
 def seen(y: Array) -> Array:
@@ -57,15 +65,22 @@ def seen(y: Array) -> Array:
     return seen
 
 
+def seen_again(y: Array, odds: Array, colour: Array, told: Array) -> Array:
+    """Return what is seen with what is known already, always with three colours."""
+    known = np.stack([odds / STRONG, colour, told], axis=2, dtype=np.float32)
+    picture = np.broadcast_to(y, (*y.shape[:2], 3))
+    return np.concatenate([seen(picture), known], axis=2)
+
+
 def _extreme(y: Array, along: Callable[..., Array]) -> Array:
     """Return the least or the largest values around."""
     return along(along(y, THIN, axis=0), THIN, axis=1)
 
 
 @cache
-def _layers() -> dict[str, Layer]:
-    """Return the weights by the names of layers."""
-    file = resources.files("discrepant.image.restore") / "mark_weights.npz"
+def _layers(look: str) -> Layers:
+    """Return the weights of a network by the names of its layers."""
+    file = resources.files("discrepant.image.restore") / f"{look}_look.npz"
     with file.open("rb") as stream, np.load(stream) as stored:
         names = [name for name in stored.files if not name.endswith(" bias")]
         return {
@@ -83,6 +98,36 @@ def _grey(layer: Layer) -> Layer:
     rows, inputs, outputs = weights.shape
     apart = weights.reshape(rows, inputs // 12, 3, 4, outputs)  # colours, 2×2 pixels
     return apart.sum(axis=2).reshape(rows, inputs // 3, outputs), bias
+
+
+def _run(x: Array, layers: Layers) -> Array:
+    """Return what a network says of each pixel."""
+    rows, columns = x.shape[:2]
+    coarsest = 2 ** sum(name.endswith(" in") for name in layers)
+    edges = ((0, -rows % coarsest), (0, -columns % coarsest), (0, 0))
+    fine = _level(_blocks(np.pad(x, edges, mode="edge")), layers, 0)
+    return _pixels(_convolved(fine, layers["out"]))[:rows, :columns]
+
+
+def _level(x: Array, layers: Layers, level: int) -> Array:
+    """Return what one level makes of the one above, and of those below itself."""
+    x = _lit(x, layers[f"{level} in"], step=2 if level else 1)
+    if level == 0:
+        x = _lit(x, layers["0 on"])
+    for layer in _named(layers, f"{level} down"):
+        x += _lit(x, layer)
+    if f"{level} up" in layers:
+        below = _level(x, layers, level + 1)
+        x += _finer(_convolved(below, layers[f"{level} up"]))
+    for layer in _named(layers, f"{level} again"):
+        x += _lit(np.maximum(x, 0), layer)
+    return x
+
+
+def _named(layers: Layers, name: str) -> list[Layer]:
+    """Return the layers of a name, which are numbered."""
+    numbered = (f"{name} {k}" for k in count())
+    return [layers[each] for each in takewhile(layers.__contains__, numbered)]
 
 
 def _lit(x: Array, layer: Layer, step: int = 1) -> Array:

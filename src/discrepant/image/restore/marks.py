@@ -3,18 +3,21 @@
 A small network says how likely each pixel lies under one, by what is around it
 (`mark_network`). What it cannot see is that marks share their colours all over the
 picture: these are learned from the picture itself, in turn with what lies under marks.
+If there seem to be any, a larger network looks again, with all that is known by then.
 Where much is nearly certain, and crosses what is beneath, it is taken out; what may as
 well be the picture is only suggested.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, maximum_filter
 from scipy.special import expit
 
-from discrepant.image.restore.mark_network import log_odds
+from discrepant.image.restore.mark_network import first_look, second_look
 from discrepant.image.restore.smooth import filled
 from discrepant.linalg import Array
 
@@ -47,14 +50,17 @@ class Tuning:
         other the evidence of their colours: at its edge they are mixtures.
     rounds : int
         How often colours and odds follow from one another.
+    striking, some : float
+        The probability at first sight of pixels that are counted to decide whether to
+        look again, and the share of the picture that they must have.
     likely, possible, doubtful : float
         The probability of a pixel that is taken out, of one that is suggested where
         something is taken out, and of one that is suggested elsewhere.
-    sure : float
+    sure, enough : float
         The probability of pixels that are counted to decide whether there are marks,
-    enough, some : float
         and the share of the picture that they must have; with less, marks are only
-        suggested, with less than some, none are.
+        suggested. Of 280 clean photographs, with noise and without, none had more than
+        0.0046, but one of a page of writing.
     rough : float
         How far the picture beneath them is from a smooth one, at least. Writing on an
         unevenly lit page, or a mast before the sky, does not cross anything.
@@ -74,12 +80,13 @@ class Tuning:
     most: float = 4.0
     reach: float = 1.0
     rounds: int = 3
-    likely: float = 0.88
+    striking: float = 0.95
+    some: float = 0.001
+    likely: float = 0.72
     possible: float = 0.1
     doubtful: float = 0.5
-    sure: float = 0.95
-    enough: float = 0.008
-    some: float = 0.001
+    sure: float = 0.85
+    enough: float = 0.005
     rough: float = 0.045
     smooth: float = 32.0
 
@@ -112,12 +119,17 @@ def find_marks(y: Array, known: Array) -> Marks:
     ):
         return Marks(certain, perhaps)
     y = filled(y, known)
-    chance = expit(mark_odds(y)) * seen
+    if colourless(y):
+        y = y.mean(axis=2, keepdims=True)
+    glance = expit(first_odds(y)) * seen
+    if np.mean(glance > TUNING.striking) <= TUNING.some:
+        return Marks(certain, perhaps)
+    chance = expit(second_odds(y)) * seen
     sure = chance > TUNING.sure
     if sure.mean() > TUNING.enough and _crossing(y, chance, sure):
         certain = chance > TUNING.likely
         perhaps = chance > TUNING.possible
-    elif sure.mean() > TUNING.some:
+    else:
         perhaps = chance > TUNING.doubtful
     return Marks(certain, perhaps & ~certain)
 
@@ -131,21 +143,41 @@ def _crossing(y: Array, chance: Array, sure: Array) -> bool:
     return float(np.sqrt(np.mean(relief**2))) > TUNING.rough
 
 
-def mark_odds(y: Array) -> Array:
-    """Return the logarithm of the odds that pixels lie under marks."""
-    y = y.mean(axis=2, keepdims=True) if _colourless(y) else y
-    alone = log_odds(y)
+def first_odds(y: Array) -> Array:
+    """Return the logarithm of the odds that pixels lie under marks, at a glance."""
+    alone = first_look(y)
+    return np.asarray(alone + told_by_colours(y, alone)[1])
+
+
+def second_odds(y: Array) -> Array:
+    """Return them as well as they can be told."""
+    alone = _mirrored(first_look, y)
+    return _mirrored(second_look, y, alone, *told_by_colours(y, alone))
+
+
+def _mirrored(look: Callable[..., Array], *layers: Array) -> Array:
+    """Return the mean of what a network says of a picture and of its mirror images."""
+    said = np.zeros(layers[0].shape[:2], np.float32)
+    for rows, columns in product((1, -1), repeat=2):
+        seen = look(*(layer[::rows, ::columns] for layer in layers))
+        said += seen[::rows, ::columns] / 4
+    return said
+
+
+def told_by_colours(y: Array, alone: Array) -> tuple[Array, Array]:
+    """Return what colours add to the logarithm of the odds: one's own, those around."""
     colours = _numbered(y)
     own = expit(alone) ** 2 + 1e-4
     around = gaussian_filter(own, TUNING.reach)
-    odds = alone
+    told = np.zeros_like(alone)
     for _ in range(TUNING.rounds):
-        told = _told(colours, expit(odds) ** TUNING.surer, y.shape[2])
-        odds = alone + gaussian_filter(own * told, TUNING.reach) / around
-    return odds
+        chance = expit(alone + told) ** TUNING.surer
+        colour = _told(colours, chance, y.shape[2])
+        told = gaussian_filter(own * colour, TUNING.reach) / around
+    return colour, told
 
 
-def _colourless(y: Array) -> bool:
+def colourless(y: Array) -> bool:
     """Return whether all channels of an image say the same."""
     apart = np.abs(y - y.mean(axis=2, keepdims=True)).mean()
     return float(apart) < TUNING.colourless

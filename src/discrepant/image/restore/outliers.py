@@ -10,7 +10,7 @@ rate. Which of the two an image is, its own values say.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import convolve, median_filter, uniform_filter
+from scipy.ndimage import convolve, uniform_filter
 from scipy.stats import norm
 
 from discrepant.linalg import Array
@@ -114,7 +114,7 @@ def outliers(
     # Each look leaves out of the means what the one before found.
     flagged = _gross(y)
     for _ in range(2):
-        guess = _around(np.where(flagged, np.nan_to_num(_filled(y, flagged)), y))
+        guess = _around(_filled(y, flagged))
         error = y - guess
         if gain is None:
             noise = _measured(guess, np.where(flagged, np.nan, error))
@@ -159,23 +159,30 @@ def _gross(y: Array) -> Array:
 
     In the means around it each would raise some thirty others into the tail.
     """
-    stray = y - median_filter(y, 3, mode="mirror")
-    usual = float(np.median(np.abs(stray))) / 0.6745
-    far = np.abs(stray) > TUNING.gross * max(usual, 1e-300)
+    from discrepant.image.restore.kernels import median_of_nine
+
+    around = np.empty(y.shape)
+    median_of_nine(np.pad(y, 1, mode="reflect"), around)
+    stray = np.abs(y - around)
+    usual = float(np.median(stray)) / 0.6745
+    far = stray > TUNING.gross * max(usual, 1e-300)
     found: Array = far & (uniform_filter(far.astype(np.float32), 3) < 1.5 / 9)
     return found
 
 
 def _filled(y: Array, flagged: Array) -> Array:
     """Return values with the flagged ones replaced by the mean of those around."""
-    if not flagged.any():
-        return y
-    window = np.abs(KERNEL)
-    kept = (~flagged).astype(float)
-    total = convolve(y * kept, window, mode="mirror")
-    count = convolve(kept, window, mode="mirror")
-    found: Array = np.where(flagged, total / np.maximum(count, 1e-9), y)
-    return found
+    out = y.copy()
+    at = np.nonzero(flagged)
+    wide, kept = (np.pad(a, REACH, mode="reflect") for a in (y, ~flagged))
+    total, count = np.zeros((2, len(at[0])))
+    for (i, j), weight in np.ndenumerate(np.abs(KERNEL)):
+        near = at[0] + i, at[1] + j
+        share = weight * kept[near]
+        total += share * wide[near]
+        count += share
+    out[at] = total / np.maximum(count, 1e-9)
+    return out
 
 
 def _measured(guess: Array, error: Array) -> Array | None:

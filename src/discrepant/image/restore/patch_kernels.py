@@ -8,11 +8,74 @@ f4 = np.float32
 # Floats that compiled loops take at once. Arrays are padded to multiples of it, since
 # the remainder of a loop is worked off one by one: of 21 values that would be all.
 LANES = 32
+# Widths of the two commonest systems, of patches of one and of three channels. Loops of
+# a length that is known when they are compiled are unrolled.
+NARROW, WIDE = 40, 64
+
+
+def planes_of(x: np.ndarray, reach: int) -> np.ndarray:
+    """Return an image with its channels in front, padded to the right by a line."""
+    rows, columns, channels = x.shape
+    planes = np.zeros((channels, rows, columns + _padded(2 * reach + 1)), f4)
+    planes[..., :columns] = np.moveaxis(x, 2, 0)
+    return planes
 
 
 @njit(cache=True)
 def _padded(n: int) -> int:
     return -(-n // LANES) * LANES
+
+
+@njit(inline="always")
+def _add_squares(here: np.ndarray, there: np.ndarray, line: np.ndarray) -> None:
+    """Add to ``line`` how far a row of a patch is from those that begin side by side.
+
+    Several values at a time, since each time ``line`` is read and written; and from
+    slices, since of an index like ``v + j`` it is not known that it is not negative.
+    """
+    size, v = len(here), 0
+    while v + 3 < size:
+        h0, h1, h2, h3 = here[v], here[v + 1], here[v + 2], here[v + 3]
+        t = there[v:]
+        for j in range(LANES):
+            d0, d1, d2, d3 = h0 - t[j], h1 - t[j + 1], h2 - t[j + 2], h3 - t[j + 3]
+            line[j] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+        v += 4
+    while v + 1 < size:
+        h0, h1 = here[v], here[v + 1]
+        t = there[v:]
+        for j in range(LANES):
+            d0, d1 = h0 - t[j], h1 - t[j + 1]
+            line[j] += d0 * d0 + d1 * d1
+        v += 2
+    if v < size:
+        h0 = here[v]
+        t = there[v:]
+        for j in range(LANES):
+            d0 = h0 - t[j]
+            line[j] += d0 * d0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _smallest(bits: np.ndarray, n: int, k: int) -> np.int32:
+    """Return the k-th smallest of the first n floats, none of them negative, in bits.
+
+    As whole numbers such floats have the same order. Their range is halved until one is
+    left: each time all are compared, but without a branch that cannot be foreseen.
+    """
+    low, high = np.int32(0), np.int32(0x7F800000)  # 0 and infinity
+    for m in range(n, len(bits)):
+        bits[m] = high
+    while low < high:
+        middle = low + (high - low) // np.int32(2)
+        below = np.int32(0)
+        for m in range(len(bits)):
+            below += bits[m] <= middle
+        if below >= k:
+            high = middle
+        else:
+            low = middle + np.int32(1)
+    return low
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
@@ -41,38 +104,29 @@ def _similar(
     width = stop - start
     n = 0
     for i in range(first, last + 1):
-        for j in range(len(line)):
-            line[j] = 0
-        for c in range(channels):
-            for u in range(size):
-                here = planes[c, top + u, left : left + size]
-                there = planes[c, i + u, start:]
-                v = 0
-                while v + 3 < size:
-                    h0, h1, h2, h3 = here[v], here[v + 1], here[v + 2], here[v + 3]
-                    for j in range(len(line)):
-                        d0, d1 = h0 - there[v + j], h1 - there[v + 1 + j]
-                        d2, d3 = h2 - there[v + 2 + j], h3 - there[v + 3 + j]
-                        line[j] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
-                    v += 4
-                while v < size:
-                    h0 = here[v]
-                    for j in range(len(line)):
-                        d0 = h0 - there[v + j]
-                        line[j] += d0 * d0
-                    v += 1
+        for b in range(0, len(line), LANES):
+            part = line[b : b + LANES]
+            for j in range(LANES):
+                part[j] = 0
+            for c in range(channels):
+                for u in range(size):
+                    here = planes[c, top + u, left : left + size]
+                    _add_squares(here, planes[c, i + u, start + b :], part)
         for j in range(width):
             distance[n + j] = line[j]
         n += width
     k = min(count, n)
-    limit = np.partition(distance[:n], k - 1)[k - 1]
-    q = 0
-    for m in range(n):  # without a branch: which are near cannot be foreseen
-        nearest[q] = (first + m // width) * padded + start + m % width
-        q += distance[m] < limit
+    bits = distance.view(np.int32)
+    limit = _smallest(bits, n, k)
+    q = m = 0
+    for i in range(first, last + 1):
+        for j in range(width):  # without a branch: which are near cannot be foreseen
+            nearest[q] = i * padded + start + j
+            q += bits[m] < limit
+            m += 1
     m = 0
     while q < k:  # of those at the limit, the first
-        if distance[m] == limit:
+        if bits[m] == limit:
             nearest[q] = (first + m // width) * padded + start + m % width
             q += 1
         m += 1
@@ -138,6 +192,22 @@ def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
             S[m + 1, r + 1] = S[r + 1, m + 1] = s11 * share
 
 
+@njit(inline="always")
+def _subtract(
+    row: np.ndarray, s: float, p: np.ndarray, t: float, q: np.ndarray
+) -> None:
+    """Take ``s p + t q`` off a row."""
+    if len(row) == NARROW:
+        for j in range(NARROW):
+            row[j] -= s * p[j] + t * q[j]
+    elif len(row) == WIDE:
+        for j in range(WIDE):
+            row[j] -= s * p[j] + t * q[j]
+    else:
+        for j in range(len(row)):
+            row[j] -= s * p[j] + t * q[j]
+
+
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _swept(K: np.ndarray, k: int, m: int, p: np.ndarray, q: np.ndarray) -> None:
     """Sweep rows and columns k and m of the square part of ``K`` out of it, in place.
@@ -146,36 +216,37 @@ def _swept(K: np.ndarray, k: int, m: int, p: np.ndarray, q: np.ndarray) -> None:
     K_BB − K_BA K_AA⁻¹ K_AB. Two at a time, each row is read and written half as often.
     ``p`` and ``q`` are scratch of a row's length.
     """
-    inverse = 1 / max(K[k, k], f4(1e-12))
+    row = K[k]
+    inverse = 1 / max(row[k], f4(1e-12))
     for j in range(len(p)):
-        p[j] = K[k, j] * inverse
-    p[k] = inverse
-    t = K[m, k]
-    K[m, k] = 0
+        p[j] = row[j] * inverse
     row = K[m]
+    t = row[k]
     for j in range(len(p)):
         q[j] = row[j] - t * p[j]
+    p[k], q[k] = inverse, -t * inverse
     inverse = 1 / max(q[m], f4(1e-12))
     for j in range(len(q)):
         q[j] *= inverse
-    q[m] = inverse
-    t = p[m]
-    p[m] = 0
+    t, q[m] = p[m], inverse
     for j in range(len(p)):
         p[j] -= t * q[j]
+    p[m] = -t * inverse
+    # Single values are written after whole rows: the other way round, reading a row
+    # would wait for them.
+    pk, qk, pm, qm = p[k], q[k], p[m], q[m]
     for i in range(len(K)):
-        s, t = K[i, k], K[i, m]
-        K[i, k], K[i, m] = 0, 0
         row = K[i]
-        for j in range(len(p)):
-            row[j] -= s * p[j] + t * q[j]
+        s, t = row[k], row[m]
+        _subtract(row, s, p, t, q)
+        row[k], row[m] = -(s * pk + t * qk), -(s * pm + t * qm)
     for j in range(len(p)):
         K[k, j], K[m, j] = p[j], q[j]
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def leave_one_out(
-    x: np.ndarray,
+    planes: np.ndarray,
     y: np.ndarray,
     noise: np.ndarray,
     tops: np.ndarray,
@@ -192,8 +263,8 @@ def leave_one_out(
 ) -> None:
     """Predict every value of patches, given their corners, from the others of each.
 
-    For each patch, the patches most like it in the estimate ``x`` give a mean μ and a
-    covariance Σ. Under that Gaussian, with ``y`` observed with variance ``noise``
+    For each patch, the patches most like it in the estimate, `planes_of`, give a mean μ
+    and a covariance Σ. Under that Gaussian, with ``y`` observed with variance ``noise``
     (negative where there is nothing to trust), the prediction of a value from all
     others of the patch and its variance are read off the inverse of
     ``K = Σ + diag(noise)``:
@@ -205,20 +276,18 @@ def leave_one_out(
     ``precision`` and ``times`` gather prediction/variance, 1/variance and the number of
     patches, from image row ``first`` on.
     """
-    rows, columns, channels = x.shape
+    channels = len(planes)
     d = size * size * channels
     even = d + d % 2
     group = np.zeros((even, _padded(count)), f4)
     line = np.empty(_padded(2 * reach + 1), f4)
-    distance = np.empty((2 * reach + 1) ** 2, f4)
+    distance = np.empty(_padded((2 * reach + 1) ** 2), f4)
     nearest = np.empty(count + 1, np.int64)
-    planes = np.zeros((channels, rows, columns + len(line)), f4)
-    for c in range(channels):
-        planes[c, :, :columns] = x[:, :, c]
     mean = np.empty(d, f4)
     # Σ, with the noise where there is trust; one value more, apart from the others, to
     # make their number even; and in column d + 1 the misfits y − μ.
-    K = np.zeros((d + 1, _padded(d + 2)), f4)
+    wide = NARROW if d + 2 <= NARROW else _padded(d + 2)
+    K = np.zeros((d + 1, wide), f4)
     p, q = np.empty(K.shape[1], f4), np.empty(K.shape[1], f4)
     seen = np.empty(d + 1, np.int64)
     variance = np.empty(d, f4)

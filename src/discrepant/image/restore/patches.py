@@ -21,7 +21,7 @@ from discrepant.image.restore.judge import Judge
 from discrepant.image.restore.likelihood import local_mean
 from discrepant.linalg import Array
 
-BAND = 32  # rows of patches a task; fixed, so that results do not depend on threads
+TASK = 1000  # patches a task; fixed, so that results do not depend on threads
 # Channels → rows and columns of a patch: 36 to 64 values each, since the work grows
 # with the third power of their number. More channels than these are taken in groups.
 SIZES = MappingProxyType({1: 6, 2: 5, 3: 4, 4: 4})
@@ -126,24 +126,25 @@ def predict(
             np.concatenate(part, axis=2) for part in zip(*parts, strict=True)
         )
         return mean, variance
-    from discrepant.image.restore.patch_kernels import leave_one_out
+    from discrepant.image.restore.patch_kernels import leave_one_out, planes_of
 
-    x, y, noise = (np.ascontiguousarray(a, np.float32) for a in (x, y, noise))
+    planes = planes_of(x, search.reach)
+    y, noise = (np.ascontiguousarray(a, np.float32) for a in (y, noise))
     rows, columns, _ = x.shape
     size = min(SIZES[channels], rows, columns)
     stride = min(search.stride, size)
     down, across = _corners(rows - size, stride), _corners(columns - size, stride)
     corners = _holding(down, across, size, where)
-    cuts = np.searchsorted(corners[0], down[BAND::BAND])
-    bands = [band for band in np.split(corners, cuts, axis=1) if band.size]
+    cuts = range(TASK, corners.shape[1], TASK)
+    tasks = [task for task in np.split(corners, cuts, axis=1) if task.size]
 
-    def run(band: Array) -> tuple[int, Array]:
-        first = int(band[0, 0])
-        shape = (3, int(band[0, -1]) + size - first, columns, channels)
+    def run(task: Array) -> tuple[int, Array]:
+        tops, lefts = np.ascontiguousarray(task)
+        first = int(tops[0])
+        shape = (3, int(tops[-1]) + size - first, columns, channels)
         sums = np.zeros(shape, np.float32)
-        tops, lefts = np.ascontiguousarray(band)
         leave_one_out(
-            *(x, y, noise),
+            *(planes, y, noise),
             *(tops, lefts, first),
             *(size, search.reach, search.count),
             *(TUNING.ridge, TUNING.least),
@@ -153,7 +154,7 @@ def predict(
 
     total, precision, times = sums = np.zeros((3, *x.shape), np.float32)
     with ThreadPoolExecutor(joblib.cpu_count()) as pool:
-        for first, part in pool.map(run, bands):
+        for first, part in pool.map(run, tasks):
             sums[:, first : first + part.shape[1]] += part
     with np.errstate(invalid="ignore"):
         return total / precision, times / precision
@@ -161,16 +162,15 @@ def predict(
 
 def _holding(tops: Array, lefts: Array, size: int, where: Array | None) -> Array:
     """Return the corners (2, n) of patches that hold a value of interest, by rows."""
-    corners = np.stack([a.ravel() for a in np.meshgrid(tops, lefts, indexing="ij")])
     if where is None:
-        return corners
-    count = np.pad(where.any(axis=2), ((1, 0), (1, 0))).astype(np.int64)
-    count = count.cumsum(0).cumsum(1)
-    top, left = corners
-    inside = count[top + size, left + size] - count[top, left + size]
-    inside += count[top, left] - count[top + size, left]
-    holding: Array = corners[:, inside > 0]
-    return holding
+        top, left = (a.ravel() for a in np.meshgrid(tops, lefts, indexing="ij"))
+        return np.stack([top, left])
+    count = np.pad(where.any(axis=2), ((1, 0), (1, 0))).astype(np.int32)
+    count = count.cumsum(0, dtype=np.int32).cumsum(1, dtype=np.int32)
+    along = count[:, lefts + size] - count[:, lefts]
+    inside = along[tops + size] - along[tops]
+    i, j = np.nonzero(inside)
+    return np.stack([tops[i], lefts[j]])
 
 
 def _corners(last: int, stride: int) -> Array:

@@ -23,23 +23,37 @@ def halved(a: Array) -> Array:
 def doubled(a: Array) -> Array:
     """Double rows and columns as decoders do: 3/4 of the nearer, 1/4 of the next."""
     for axis in (0, 1):
-        padded = np.pad(a, [(1, 1) if k == axis else (0, 0) for k in range(3)], "edge")
-        before, after = (
-            np.delete(padded, (-1, -2), axis),
-            np.delete(padded, (0, 1), axis),
-        )
-        pair = np.stack([0.75 * a + 0.25 * before, 0.75 * a + 0.25 * after], axis + 1)
+        own = 0.75 * a
+        before, after = (0.25 * side for side in _beside(a, axis))
         shape = [2 * n if k == axis else n for k, n in enumerate(a.shape)]
-        a = pair.reshape(shape)
+        a = np.empty(shape, a.dtype)
+        even, odd = (a[::2], a[1::2]) if axis == 0 else (a[:, ::2], a[:, 1::2])
+        np.add(own, before, out=even)
+        np.add(own, after, out=odd)
     return a
 
 
 def sampled(a: Array) -> Array:
     """Return what `doubled` made ``a`` of, nearly: its error fed back three times."""
-    found = halved(a)
+    means = halved(a)
+    found = means
     for _ in range(3):
-        found = found + halved(a - doubled(found))
+        found = found + means - _halved_again(found)
     return found
+
+
+def _halved_again(a: Array) -> Array:
+    """Return ``halved(doubled(a))``: 3/4 of each value, 1/8 of those on either side."""
+    for axis in (0, 1):
+        before, after = _beside(a, axis)
+        a = 0.75 * a + 0.125 * (before + after)
+    return a
+
+
+def _beside(a: Array, axis: int) -> tuple[Array, Array]:
+    """Return the values before and after each; beyond the border, those at it."""
+    wide = np.pad(a, [(1, 1) if k == axis else (0, 0) for k in range(a.ndim)], "edge")
+    return (wide[:-2], wide[2:]) if axis == 0 else (wide[:, :-2], wide[:, 2:])
 
 
 def unclipped(y: Array) -> Array:
@@ -48,11 +62,22 @@ def unclipped(y: Array) -> Array:
     A decoder adds colour, known at half size, to brightness and cuts what is beyond.
     Of a cut value the other channels and the pixels around tell what it was.
     """
-    low, high, out = y <= 0, y >= 1, y
+    low, high = y <= 0, y >= 1
+    where = np.nonzero((low | high).any(axis=2))
+    if not where[0].size:
+        return y
+    out, given, low, high = y.copy(), y[where], low[where], high[where]
+    to_tint, to_colours = (
+        m.T.astype(np.float32) for m in (TO_PLANES[1:], TO_COLOURS[:, 1:])
+    )
+    tint = y @ to_tint
+    cut = given
     for _ in range(CUT_ROUNDS):
-        planes = out @ TO_PLANES.T
-        planes[..., 1:] = doubled(sampled(planes[..., 1:]))
-        step = np.float32(CUT_STEP) * ((planes @ TO_COLOURS.T) - out)
-        out = np.where(low, np.minimum(out + step, 0), y)
-        out = np.where(high, np.maximum(out + step, 1), out).astype(np.float32)
+        # Only what is cut moves: brightness stays, colour becomes that of half size.
+        moved = (doubled(sampled(tint))[where] - tint[where]) @ to_colours
+        moved = cut + np.float32(CUT_STEP) * moved
+        cut = np.where(low, np.minimum(moved, 0), given)
+        cut = np.where(high, np.maximum(moved, 1), cut)
+        tint[where] = cut @ to_tint
+    out[where] = cut
     return out

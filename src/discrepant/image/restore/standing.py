@@ -78,8 +78,7 @@ def with_outliers(
     touched = found.mask | (found.values != values)  # after JPEG, blocks are
     if kind not in "uif" or not found.complete or touched.mean() > MUCH:
         return found
-    out, mask = found.values.copy(), found.mask.copy()
-    probability = found.probability.copy()
+    out, mask, probability = found.values, found.mask, found.probability
     for c in range(values.shape[2]):
         more = outliers(
             found.values[..., c],
@@ -91,6 +90,8 @@ def with_outliers(
         )
         if more is None:
             continue
+        if out is found.values:  # only now, since most images are no smooth ground
+            out, mask, probability = out.copy(), mask.copy(), probability.copy()
         low, high = values[..., c].min(), values[..., c].max()
         guess = np.clip(more.guess, low, high)
         whole = kind in "ui"

@@ -9,6 +9,7 @@ values that can be believed (`detect`). Then patches that look alike predict one
 """
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from discrepant.image.restore.patches import TUNING as PATCHES
 from discrepant.image.restore.patches import Search, refine
 from discrepant.image.restore.rounds import Rounds
 from discrepant.image.restore.screen import screen
-from discrepant.linalg import Array
+from discrepant.linalg import Array, blas_threads
 
 Place = tuple[slice, slice]  # rows and columns
 
@@ -84,10 +85,15 @@ def _photograph(y: Array, known: Array, search: Search, rounds: Rounds) -> Tile:
     inside = (rows, columns)
     shown = np.zeros_like(known)
     shown[inside] = known[inside]
-    marks = find_marks(y, shown)
-    known = known & ~marks.certain[..., None]
+    with ThreadPoolExecutor(1) as pool, blas_threads(0):
+        # Most pictures have no marks: meanwhile, restore it as if there were none.
+        trial = _Trial(rounds, pool.submit(find_marks, y, shown))
+        picture, belief = _restore_picture(y[inside], known[inside], search, trial)
+        marks = trial.marks.result()
+    if marks.certain.any():
+        known = known & ~marks.certain[..., None]
+        picture, belief = _restore_picture(y[inside], known[inside], search, rounds)
     guess, weight, wrong = y.copy(), np.zeros_like(y), np.zeros(y.shape, bool)
-    picture, belief = _restore_picture(y[inside], known[inside], search, rounds)
     guess[inside], weight[inside] = picture.guess, picture.weight
     wrong[inside] = picture.replace
     for line in _outside(y.shape, rows, columns):
@@ -126,11 +132,28 @@ def _graphic(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """The rounds of a restoration that is given up if marks turn out to be there."""
+
+    rounds: Rounds
+    marks: Future[Marks]
+
+    @property
+    def going(self) -> bool:
+        over = self.marks.done() and self.marks.result().certain.any()
+        return self.rounds.going and not over
+
+    def proceed(self, weight: Array) -> bool:
+        self.rounds.proceed(weight)
+        return self.going
+
+
 def _restore_picture(
     y: Array,
     known: Array,
     search: Search,
-    rounds: Rounds,
+    rounds: Rounds | _Trial,
     sure: Array | None = None,
 ) -> tuple[Tile, Belief]:
     """Restore what belongs together; returns what was learned of the corruption too.

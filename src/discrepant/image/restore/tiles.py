@@ -28,7 +28,10 @@ class Tuning:
     Attributes
     ----------
     side : int
-        Rows and columns of a tile's own part, at most.
+        Rows and columns up to which an image is not cut.
+    part : int
+        Rows and columns of a tile's own part where it is: smaller, since a large image
+        takes memory itself, and two cores work on a tile at once.
     values : int
         Values of it, at most: many channels make smaller tiles. See `memory`.
     overlap : int
@@ -38,6 +41,7 @@ class Tuning:
     """
 
     side: int = 1024
+    part: int = 512
     values: int = 4_000_000
     overlap: int = 32
 
@@ -89,14 +93,15 @@ class Mended:
 def windows(rows: int, columns: int, channels: int) -> Iterator[Window]:
     """Yield where the tiles of an image lie, row by row."""
     most = math.isqrt(TUNING.values // channels)
-    side = min(TUNING.side, max(4 * TUNING.overlap, most))
-    for down in _cuts(rows, side):
-        for across in _cuts(columns, side):
+    whole = min(TUNING.side, max(4 * TUNING.overlap, most))
+    for down in _cuts(rows, whole):
+        for across in _cuts(columns, whole):
             yield Window(*zip(down, across, strict=True))
 
 
-def _cuts(length: int, side: int) -> list[tuple[slice, slice, slice]]:
+def _cuts(length: int, whole: int) -> list[tuple[slice, slice, slice]]:
     """Cut an axis evenly; returns own, seen and within of each part."""
+    side = whole if length <= whole else min(TUNING.part, whole)
     edges = np.linspace(0, length, -(-length // side) + 1).astype(int)
     parts = []
     for start, stop in pairwise(edges):
