@@ -65,12 +65,13 @@ class Tuning:
     blink: float = 1 / 50  # share of a frame in the rate of flips
     unrest: float = 0.2  # flips a frame, from which on a pixel sways
     stand: float = 2.0  # a thing that stopped is background after twice the plate's age
+    clear: float = 1.3
+    outline: float = 4.0  # power of how much clearer its outline is in the plate
+    soonest: float = 8.0  # most that this makes what stands there count
     most: float = 150.0  # frames of age that count
 
 
 TUNING = Tuning()
-DIMMEST = 0.05  # light that is reckoned with: less shows no plate to learn from
-DARK = 8  # grey levels below which a ratio says nothing
 
 
 class Light:
@@ -91,9 +92,9 @@ class Light:
         both = self.down[:, None, rows] * self._across[None][:, :, columns]
         return np.asarray(both.reshape(-1, len(rows))[1:])
 
-    def rows(self, gain: float, field: Array | None) -> Array:
+    def rows(self, gain: float, field: Array) -> Array:
         """Return, for each row of the image, the coefficients of `across`."""
-        if field is None:
+        if not len(field):
             return np.full((self.down.shape[1], 1), gain, np.float32)
         table = np.concatenate([[gain], field]).reshape(self.shape)
         return np.ascontiguousarray((self.down.T @ table).astype(np.float32))
@@ -136,7 +137,7 @@ class Background:
         self.places = np.sort(rng.choice(height * width, count, replace=False))
         self.light = Light(first.shape[1:], tuning.light_modes)
         at = self.light.at(*np.divmod(self.places, width))
-        self._modes = np.repeat(at, channels, axis=1)  # of the flattened samples
+        self._modes = np.repeat(at, channels, axis=1).astype(np.float32)  # of samples
         plate, self.variance = _first_plate(first, self.places, bands, tuning)
         self.U = plate[None]
         self.support = np.full((height, width), min(age, tuning.most), np.float32)
@@ -181,47 +182,12 @@ class Background:
 
     def locate(self, frame: Array) -> Place:
         """Return where a frame lies: coordinates, light, and residuals of samples."""
-        from discrepant.video.kernels import coordinates
+        from discrepant.video.coordinates import locate
 
-        U = self._sampled(self.U)
-        noise = self._spread(self.variance.reshape(2, -1)[:, self.places])
-        scale = np.repeat(noise, U.shape[1] // len(noise)).astype(np.float64)
-        values = self._sampled(frame)
-        bright = U[0] > DARK
-        start = np.zeros(self.rank)
-        start[0] = np.median(values[bright] / U[0, bright]) if bright.any() else 1.0
-        ridge = np.zeros(self.rank)
-        ridge[0] = 0.0 if bright.any() else 1.0  # in the dark nothing tells the light
-        c = coordinates(U, values, scale, ridge, start)
-        c[0] = max(c[0], DIMMEST)
-        away = (values - c @ U) / scale
-        waves = self._modes * (U[0] / scale)
-        square = np.maximum((waves**2).sum(axis=1), 1e-9)
-        power = (waves @ np.clip(away, -3, 3)) ** 2 / square
-        # A mode that is there stands out from what the noise alone would give; things
-        # in front, of a few pixels in a hundred, do not.
-        if power.max() < 40 + 0.01 * len(away):
-            return Place(c, self.light.rows(c[0], None), away)
-        modes = len(self._modes)
-        basis = np.concatenate([U[:1], self._modes * U[0], U[1:]])
-        near = np.concatenate([c[:1], np.zeros(modes), c[1:]])
-        weak = np.zeros(len(basis))
-        weak[1 : modes + 1] = self.tuning.stiff * square
-        found = coordinates(basis, values, scale, weak, near)
-        c = np.concatenate([found[:1], found[modes + 1 :]])
-        c[0] = max(c[0], DIMMEST)
-        return Place(
-            c,
-            self.light.rows(c[0], found[1 : modes + 1]),
-            (values - found @ basis) / scale,
+        c, field, away = locate(
+            self.U, frame, self.variance, self.places, self._modes, self.tuning.stiff
         )
-
-    def _sampled(self, images: Array) -> Array:
-        """Return the samples of an image, or of several, as one row each."""
-        channels = images.shape[-1]
-        lead = images.shape[:-3]
-        taken = images.reshape(*lead, -1, channels)[..., self.places, :]
-        return np.asarray(taken.reshape(*lead, -1), np.float64)
+        return Place(c, self.light.rows(c[0], field), away)
 
     def expect(self, place: Place, out: Array, band: Band) -> None:
         """Fill rows of what the background should look like."""
@@ -237,6 +203,7 @@ class Background:
         expected: Array,
         covered: Array,
         raw: Array,
+        haste: Array,
         place: Place,
         gain: Array,
         band: Band,
@@ -245,7 +212,7 @@ class Background:
         from discrepant.video import kernels
 
         kernels.learn(
-            frame, expected, covered, raw, self.was, self.U,
+            frame, expected, covered, raw, haste, self.was, self.U,
             place.c.astype(np.float32), gain, self.variance, self.restless,
             self.support, self.other, self.rival, *band,
             self._turn % self.turns, self.turns, self._learning,
@@ -253,13 +220,13 @@ class Background:
 
     def gain_of(self, c: Array) -> Array:
         """Return how far each pattern moves per unit of residual (recursive LS)."""
+        from discrepant.video.coordinates import gain
+
         self._turn += 1
-        forget = 1 - self.tuning.memory
-        self._inertia = forget * self._inertia + np.outer(c, c)
+        memory = self.tuning.memory
         if self.rank > 1:
-            self._energy += self.tuning.memory * (c[1:] ** 2 - self._energy)
-        ridge = 1e-6 * np.trace(self._inertia) * np.eye(self.rank)
-        return np.linalg.solve(self._inertia + ridge, c).astype(np.float32)
+            self._energy += memory * (c[1:] ** 2 - self._energy)
+        return np.asarray(gain(self._inertia, c, 1 - memory))
 
     def extend(self, recent: list[tuple[Array, Array | None]]) -> None:
         """Look in some frames, each with its mask, for patterns of change.
@@ -331,6 +298,7 @@ def _first_plate(
     from scipy.ndimage import uniform_filter
 
     from discrepant.video import kernels
+    from discrepant.video.coordinates import DARK, DIMMEST
 
     times, height, width, channels = first.shape
     some = first.reshape(times, -1, channels)[:, places].reshape(times, -1)
