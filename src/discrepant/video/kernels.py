@@ -147,8 +147,8 @@ def learn(
         for x in range(width):
             if mask[y, x]:
                 _hidden(
-                    y, x, frame, expected, bright[x], hue[x], haste[y, x], U, c, variance, restless,
-                    support, other, rival, tuning,
+                    y, x, frame, expected, bright[x], hue[x], haste[y, x], U, c,
+                    variance, restless, support, other, rival, tuning,
                 )  # fmt: skip
 
 

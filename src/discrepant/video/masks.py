@@ -235,13 +235,15 @@ def tidy(odds, mask, least, evidence, thick, hole, starts, ends, rows, parent, s
 
 
 @njit(**FAST)
-def outlined(frame, expected, mask, clear, power, most, starts, ends, rows, parent, sums, out):
+def outlined(
+    frame, expected, mask, clear, power, most, starts, ends, rows, parent, sums, out
+):
     """Fill how much sooner what a mask shows may become background.
 
     A thing has its outline in the frame. What left its place before it was ever seen
     empty has it in the background: the clearer it is there, the sooner.
     """
-    height, width = mask.shape
+    height = len(mask)
     count = label_runs(mask, True, 1, starts, ends, rows, parent)
     sums[:count] = 1e-3
     for i in range(count):
@@ -259,7 +261,7 @@ def outlined(frame, expected, mask, clear, power, most, starts, ends, rows, pare
         out[rows[i], starts[i] : ends[i]] = speed
 
 
-@njit(**FAST, forceinline=True)
+@njit(**FAST)
 def _step(frame, expected, y, x, down, right, sums):
     """Add the steps across a border to those of a piece: in frame and background."""
     height, width, channels = frame.shape

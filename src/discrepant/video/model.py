@@ -65,13 +65,15 @@ class Tuning:
     blink: float = 1 / 50  # share of a frame in the rate of flips
     unrest: float = 0.2  # flips a frame, from which on a pixel sways
     stand: float = 2.0  # a thing that stopped is background after twice the plate's age
-    clear: float = 1.3
-    outline: float = 4.0  # power of how much clearer its outline is in the plate
-    soonest: float = 8.0  # most that this makes what stands there count
+    clear: float = 1.3  # times as clear an outline: it is in the plate, not the frame
+    outline: float = 4.0  # power of what is above, and so much sooner
+    soonest: float = 8.0  # at most, it is background
     most: float = 150.0  # frames of age that count
 
 
 TUNING = Tuning()
+DIMMEST = 0.05  # light that is reckoned with: less shows no plate to learn from
+DARK = 8  # grey levels below which a ratio says nothing
 
 
 class Light:
@@ -92,9 +94,9 @@ class Light:
         both = self.down[:, None, rows] * self._across[None][:, :, columns]
         return np.asarray(both.reshape(-1, len(rows))[1:])
 
-    def rows(self, gain: float, field: Array) -> Array:
+    def rows(self, gain: float, field: Array | None) -> Array:
         """Return, for each row of the image, the coefficients of `across`."""
-        if not len(field):
+        if field is None:
             return np.full((self.down.shape[1], 1), gain, np.float32)
         table = np.concatenate([[gain], field]).reshape(self.shape)
         return np.ascontiguousarray((self.down.T @ table).astype(np.float32))
@@ -182,12 +184,30 @@ class Background:
 
     def locate(self, frame: Array) -> Place:
         """Return where a frame lies: coordinates, light, and residuals of samples."""
-        from discrepant.video.coordinates import locate
+        from discrepant.video.coordinates import coordinates, sampled, shown
 
-        c, field, away = locate(
-            self.U, frame, self.variance, self.places, self._modes, self.tuning.stiff
-        )
-        return Place(c, self.light.rows(c[0], field), away)
+        rank, (modes, count) = self.rank, self._modes.shape
+        noise = self._spread(self.variance.reshape(2, -1)[:, self.places])
+        noise = np.repeat(noise, self.U.shape[-1])
+        basis, (values,) = (np.empty((n, count), np.float32) for n in (rank + modes, 1))
+        sampled(self.U, self.places, noise, basis)
+        sampled(frame[None], self.places, noise, values[None])
+        bright = basis[0] * noise > DARK
+        lit = bright.any()
+        c, ridge = np.zeros((2, rank + modes))
+        c[0] = np.median(values[bright] / basis[0, bright]) if lit else 1.0
+        ridge[0] = 0.0 if lit else 1.0  # in the dark nothing tells the light
+        away = coordinates(basis[:rank], values, ridge[:rank], c[:rank])
+        power, square = shown(self._modes, basis[0], away, basis[rank:])
+        # A mode that is there stands out from what the noise alone would give; things
+        # in front, of a few pixels in a hundred, do not.
+        uneven = power >= 40 + 0.01 * count
+        if uneven:
+            ridge[0], ridge[rank:] = 0.0, self.tuning.stiff * square
+            away = coordinates(basis, values, ridge, c)
+        c[0] = max(c[0], DIMMEST)
+        field = c[rank:] if uneven else None
+        return Place(c[:rank], self.light.rows(c[0], field), away)
 
     def expect(self, place: Place, out: Array, band: Band) -> None:
         """Fill rows of what the background should look like."""
@@ -220,13 +240,13 @@ class Background:
 
     def gain_of(self, c: Array) -> Array:
         """Return how far each pattern moves per unit of residual (recursive LS)."""
-        from discrepant.video.coordinates import gain
-
         self._turn += 1
-        memory = self.tuning.memory
+        forget = 1 - self.tuning.memory
+        self._inertia = forget * self._inertia + np.outer(c, c)
         if self.rank > 1:
-            self._energy += memory * (c[1:] ** 2 - self._energy)
-        return np.asarray(gain(self._inertia, c, 1 - memory))
+            self._energy += self.tuning.memory * (c[1:] ** 2 - self._energy)
+        ridge = 1e-6 * np.trace(self._inertia) * np.eye(self.rank)
+        return np.linalg.solve(self._inertia + ridge, c).astype(np.float32)
 
     def extend(self, recent: list[tuple[Array, Array | None]]) -> None:
         """Look in some frames, each with its mask, for patterns of change.
@@ -265,6 +285,10 @@ class Background:
         )
         self._energy = np.concatenate([self._energy, np.full(found, 1 / len(recent))])
 
+    def discount(self, frames: int) -> None:
+        """Count as not seen what was counted twice: in the first plate, and judged."""
+        np.maximum(self.support - frames, 1, out=self.support)
+
     def drop(self) -> None:
         """Forget patterns that no longer show."""
         if self.rank == 1:
@@ -298,7 +322,6 @@ def _first_plate(
     from scipy.ndimage import uniform_filter
 
     from discrepant.video import kernels
-    from discrepant.video.coordinates import DARK, DIMMEST
 
     times, height, width, channels = first.shape
     some = first.reshape(times, -1, channels)[:, places].reshape(times, -1)

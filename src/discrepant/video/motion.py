@@ -54,9 +54,7 @@ class Steadiness:
         shrunk(frame, self.step, small)
         return small, np.fft.rfft2((small - small.mean()) * self._window)
 
-    def _shift(
-        self, before: tuple[Array, Array], now: tuple[Array, Array]
-    ) -> float:
+    def _shift(self, before: tuple[Array, Array], now: tuple[Array, Array]) -> float:
         """Return how far the second picture is from the first; zero if in doubt.
 
         A shift counts if undoing it brings most of the picture closer.
