@@ -285,10 +285,6 @@ class Background:
         )
         self._energy = np.concatenate([self._energy, np.full(found, 1 / len(recent))])
 
-    def discount(self, frames: int) -> None:
-        """Count as not seen what was counted twice: in the first plate, and judged."""
-        np.maximum(self.support - frames, 1, out=self.support)
-
     def drop(self) -> None:
         """Forget patterns that no longer show."""
         if self.rank == 1:

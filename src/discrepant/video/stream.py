@@ -126,9 +126,8 @@ class Stream:
         spread = [frame for frame in spread if frame.shape == self.levels.shape]
         if len(spread) > len(first):
             grey = [self.levels.grey(frame, 0) for frame in spread]
-        known = min(source.count or len(first), tuning.look_ahead)
-        age = known if len(spread) > len(first) else len(first)
-        self._twice = 0 if len(spread) > len(first) else len(first)
+        age = min(source.count or len(first), tuning.look_ahead)
+        age = age if len(spread) > len(first) else len(first)
         ONE_BLAS_THREAD.enter()  # its products are small, and its threads in the way
         try:
             self.work = Separator(np.stack(grey), age, tuning)
@@ -169,8 +168,6 @@ class Stream:
                     self._steady.look(grey)
                     yield number, frame, self.work.judge(grey)
                     number += 1
-                if self._first:
-                    self.work.scene.discount(self._twice)
                 self._first = []
         finally:
             ONE_BLAS_THREAD.leave()
