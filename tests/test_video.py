@@ -69,6 +69,18 @@ def test_a_stream_says_the_same_as_the_whole():
     assert flow.rank == 1 and flow.noise.shape == truth.shape[1:]
 
 
+def test_a_ghost_goes_and_a_thing_that_stops_stays():
+    rng = np.random.default_rng(5)
+    frames = rng.uniform(80, 120, (60, 80)) + 2 * rng.standard_normal((75, 60, 80))
+    frames[:20, 10:30, 10:22] -= 70  # was there from the start, and goes
+    frames[40:, 30:50, 50:62] -= 70  # comes, and stands
+    flow = separate(iter(np.clip(frames, 0, 255).astype(np.uint8)))
+    masks = np.stack([frame.foreground for frame in flow])
+    assert masks[20, 10:30, 10:22].mean() > 0.9
+    assert not masks[35:, 10:30, 10:22].any()
+    assert masks[40:, 30:50, 50:62].mean() > 0.9
+
+
 def test_same_frames_same_bytes(made):
     frames = made[0][:30]
     one, two = separate(frames), separate(frames)

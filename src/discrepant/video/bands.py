@@ -8,7 +8,7 @@ import numpy as np
 from joblib import cpu_count
 
 Band = tuple[int, int]  # its first row, and the one after its last
-LEAST = 30_000  # values that are worth waking a thread
+LEAST = 15_000  # values that are worth waking a thread
 EACH = 2  # bands a thread: who is done first takes the next
 
 

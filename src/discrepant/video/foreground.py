@@ -19,6 +19,7 @@ class Foreground:
         self.belief, self._before = np.zeros((2, *shape), np.float32)
         self.odds = np.zeros(shape, np.float32)
         self.said = np.zeros(shape, np.uint8)  # the belief, in eight bits
+        self.haste = np.ones(shape, np.float32)
         self.raw, self.covered, self.mask = np.zeros((3, *shape), bool)
         runs = shape[0] * (shape[1] // 2 + 1)
         self._runs = np.empty((4, runs), np.int32)
@@ -44,7 +45,7 @@ class Foreground:
             self.odds, self.belief, self.said, self.covered, *band, self._judging,
         )  # fmt: skip
 
-    def tidy(self) -> None:
+    def tidy(self, frame: Array, expected: Array) -> None:
         """Make whole things of what is believed, and keep the belief for the next."""
         from discrepant.video import masks
 
@@ -52,6 +53,10 @@ class Foreground:
         hole = max(t.least_hole, t.hole * self.mask.size)
         limits = (t.least, t.evidence, t.thick, hole)
         masks.tidy(self.odds, self.covered, *limits, *self._runs, self._sums)
+        masks.outlined(
+            frame, expected, self.covered, t.clear, t.outline, t.soonest, *self._runs,
+            self._sums, self.haste,
+        )  # fmt: skip
         self.belief, self._before = self._before, self.belief
 
     def trim(self, frame: Array, expected: Array, band: Band) -> None:

@@ -55,6 +55,25 @@ def rounded(values, out):
 
 
 @njit(**FAST)
+def shrunk(frame, step, out):
+    """Fill a small picture: means of blocks and channels."""
+    channels = frame.shape[2]
+    row = np.empty(frame.shape[1] * channels, np.float32)
+    for y in range(out.shape[0]):
+        row[:] = ZERO
+        for v in range(y * step, (y + 1) * step):
+            seen = frame[v].reshape(-1)
+            for n in range(len(row)):
+                row[n] += seen[n]
+        count = step * channels
+        for x in range(out.shape[1]):
+            total = ZERO
+            for n in range(x * count, (x + 1) * count):
+                total += row[n]
+            out[y, x] = total / np.float32(step * count)
+
+
+@njit(**FAST)
 def _summed(values, channels, out):
     """Fill the sums over the channels of a row."""
     if channels == 3:  # steps of a known length become vector instructions
@@ -95,7 +114,7 @@ def apart(frame, expected, off, square, bright, hue):
 
 @njit(**FAST)
 def learn(
-    frame, expected, mask, raw, was, U, c, gain, variance, restless, support,
+    frame, expected, mask, raw, haste, was, U, c, gain, variance, restless, support,
     other, rival, top, bottom, turn, turns, tuning,
 ):  # fmt: skip
     """Let a band of the background follow a frame, where it is seen.
@@ -128,8 +147,8 @@ def learn(
         for x in range(width):
             if mask[y, x]:
                 _hidden(
-                    y, x, frame, expected, bright[x], hue[x], U, c, variance, restless,
-                    support, other, rival, tuning,
+                    y, x, frame, expected, bright[x], hue[x], haste[y, x], U, c,
+                    variance, restless, support, other, rival, tuning,
                 )  # fmt: skip
 
 
@@ -188,7 +207,7 @@ def _follow(y, U, off, mask, pull, limit, c, gain):
 
 @njit(**FAST)
 def _hidden(
-    y, x, frame, expected, bright, hue, U, c, variance, restless, support, other,
+    y, x, frame, expected, bright, hue, haste, U, c, variance, restless, support, other,
     rival, tuning,
 ):  # fmt: skip
     """Let what hides the background at a pixel gather support.
@@ -209,7 +228,7 @@ def _hidden(
         off -= other[y, x, k] - U[0, y, x, k] * c[0]
         away += off * off
     near = away < 9.0 * channels * noise
-    rival[y, x] += 1.0 if near else -1.0
+    rival[y, x] += haste if near else -1.0
     afresh = rival[y, x] < 0.0
     if afresh:
         rival[y, x] = 1.0
@@ -248,78 +267,68 @@ def gather(frame, expected, mask, variance, parts, new, weight, top, bottom):
                 weight[j, y, x] += ZERO if mask[y, x] else part * part
 
 
-@njit(**EXACT)
+@njit(**FAST)
 def first_look(frames, scale, plate, spread, top, bottom):
     """Fill medians over time: the plate, and how far pixels step from frame to frame.
 
     Frames are scaled to one light. Steps are those of brightness, and of hue.
     """
     times, _, width, channels = frames.shape
-    values = np.empty((channels, times), np.float32)
-    steps = np.empty((channels, times - 1), np.float32)
-    bright = np.empty(times - 1, np.float32)
+    values = np.empty((times, width * channels), np.float32)
+    steps = np.empty((times - 1, width * channels), np.float32)
+    bright = np.empty((times - 1, width), np.float32)
+    share = np.float32(1 / channels)
     for y in range(top, bottom):
+        for t in range(times):
+            row, seen = values[t], frames[t, y].reshape(-1)
+            for n in range(width * channels):
+                row[n] = seen[n] * scale[t]
+        for t in range(times - 1):
+            row, total = steps[t], bright[t]
+            for n in range(width * channels):
+                row[n] = values[t + 1, n] - values[t, n]
+            _summed(row, channels, total)
+            for k in range(channels):
+                for x in range(width):
+                    n = x * channels + k
+                    row[n] = abs(row[n] - share * total[x])
+            for x in range(width):
+                total[x] = share * abs(total[x])
+        plate[y] = _middle(values).reshape(width, channels)
+        spread[0, y] = _middle(bright)
+        if channels == 1:  # grey has no hue
+            spread[1, y] = ZERO
+            continue
+        _summed(_middle(steps), channels, spread[1, y])
         for x in range(width):
-            bright[:] = ZERO
-            for k in range(channels):
-                for t in range(times):
-                    values[k, t] = frames[t, y, x, k] * scale[t]
-                for t in range(times - 1):
-                    steps[k, t] = values[k, t + 1] - values[k, t]
-                    bright[t] += steps[k, t] / channels
-                plate[y, x, k] = _middle(values[k])
-            hue = 0.0
-            for k in range(channels):
-                for t in range(times - 1):
-                    steps[k, t] = abs(steps[k, t] - bright[t])
-                hue += _middle(steps[k])
-            for t in range(times - 1):
-                bright[t] = abs(bright[t])
-            spread[0, y, x] = _middle(bright)
-            spread[1, y, x] = hue / channels
-
-
-@njit(**EXACT)
-def _middle(values):
-    """Return the median of a few values, which are sorted."""
-    count = len(values)
-    for t in range(1, count):
-        new, k = values[t], t
-        while k > 0 and values[k - 1] > new:
-            values[k] = values[k - 1]
-            k -= 1
-        values[k] = new
-    return (values[(count - 1) // 2] + values[count // 2]) / 2
+            spread[1, y, x] *= share
 
 
 @njit(**FAST)
-def coordinates(basis, values, scale, ridge, start):
-    """Return the robust coordinates of values in a basis, one row a vector.
+def _middle(values):
+    """Return the medians of columns, which are sorted.
 
-    Absolute errors first, which any start survives, then errors that count less the
-    farther out they lie: what is in front does not move the background.
+    Batcher's network compares the same rows whatever they hold: whole rows at once.
     """
-    ranks, count = basis.shape
-    c = start.copy()
-    weighed = np.empty_like(basis)
-    weight = np.empty(count)
-    for turn in range(9):
-        fit = np.dot(c, basis)
-        for i in range(count):
-            away = (values[i] - fit[i]) / scale[i]
-            if turn < 5:
-                weight[i] = 1.0 / max(abs(away), 1.0)
-            else:
-                near = 1.0 / (1.0 + away * away / 9.0)
-                weight[i] = near * near
-            weight[i] /= scale[i] * scale[i]
-        for j in range(ranks):
-            for i in range(count):
-                weighed[j, i] = weight[i] * basis[j, i]
-        G = np.dot(weighed, basis.T)
-        g = np.dot(weighed, values)
-        for j in range(ranks):
-            G[j, j] += ridge[j] + 1e-9
-            g[j] += ridge[j] * start[j]
-        c = np.linalg.solve(G, g)
-    return c
+    count = len(values)
+    top = 1
+    while 2 * top < count:
+        top *= 2
+    p = top
+    while p > 0:
+        q, r, d = top, 0, p
+        while d > 0:
+            for i in range(count - d):
+                if i & p == r:
+                    _order(values[i], values[i + d])
+            q, r, d = q // 2, p, q - p
+        p //= 2
+    half = np.float32(0.5)
+    return half * (values[(count - 1) // 2] + values[count // 2])
+
+
+@njit(**FAST)
+def _order(low, high):
+    for n in range(len(low)):
+        a, b = low[n], high[n]
+        low[n], high[n] = np.minimum(a, b), np.maximum(a, b)

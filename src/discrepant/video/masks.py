@@ -15,6 +15,7 @@ from discrepant.compiled import njit
 from discrepant.video.kernels import EXACT, FAST, ONE, ZERO, apart, rows_for
 
 STRIP = 32  # rows that are judged together: their work stays in the cache
+REACH = 2  # pixels from a border to where its sides are compared: edges are soft
 HALO = 4  # rows beside a band that its own rows hear of: one a round, one for shadows
 
 
@@ -231,6 +232,46 @@ def tidy(odds, mask, least, evidence, thick, hole, starts, ends, rows, parent, s
     for i in range(count):
         if sums[parent[i], 0] < hole:
             mask[rows[i], starts[i] : ends[i]] = True
+
+
+@njit(**FAST)
+def outlined(
+    frame, expected, mask, clear, power, most, starts, ends, rows, parent, sums, out
+):
+    """Fill how much sooner what a mask shows may become background.
+
+    A thing has its outline in the frame. What left its place before it was ever seen
+    empty has it in the background: the clearer it is there, the sooner.
+    """
+    height = len(mask)
+    count = label_runs(mask, True, 1, starts, ends, rows, parent)
+    sums[:count] = 1e-3
+    for i in range(count):
+        here, y = sums[parent[i]], rows[i]
+        _step(frame, expected, y, starts[i], 0, -1, here)
+        _step(frame, expected, y, ends[i] - 1, 0, 1, here)
+        for x in range(starts[i], ends[i]):
+            if y > 0 and not mask[y - 1, x]:
+                _step(frame, expected, y, x, -1, 0, here)
+            if y < height - 1 and not mask[y + 1, x]:
+                _step(frame, expected, y, x, 1, 0, here)
+    for i in range(count):
+        seen, ground = sums[parent[i]][:2]
+        speed = min(max(ground / (clear * seen), 1.0) ** power, most)
+        out[rows[i], starts[i] : ends[i]] = speed
+
+
+@njit(**FAST)
+def _step(frame, expected, y, x, down, right, sums):
+    """Add the steps across a border to those of a piece: in frame and background."""
+    height, width, channels = frame.shape
+    v, u = y + REACH * down, x + REACH * right  # outside
+    y -= (REACH - 1) * down
+    x -= (REACH - 1) * right
+    if 0 <= min(y, x, v, u) and max(y, v) < height and max(x, u) < width:
+        for k in range(channels):
+            sums[0] += abs(np.float32(frame[y, x, k]) - np.float32(frame[v, u, k]))
+            sums[1] += abs(expected[y, x, k] - expected[v, u, k])
 
 
 @njit(**FAST)

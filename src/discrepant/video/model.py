@@ -65,6 +65,9 @@ class Tuning:
     blink: float = 1 / 50  # share of a frame in the rate of flips
     unrest: float = 0.2  # flips a frame, from which on a pixel sways
     stand: float = 2.0  # a thing that stopped is background after twice the plate's age
+    clear: float = 1.3  # times as clear an outline: it is in the plate, not the frame
+    outline: float = 4.0  # power of what is above, and so much sooner
+    soonest: float = 8.0  # at most, it is background
     most: float = 150.0  # frames of age that count
 
 
@@ -136,7 +139,7 @@ class Background:
         self.places = np.sort(rng.choice(height * width, count, replace=False))
         self.light = Light(first.shape[1:], tuning.light_modes)
         at = self.light.at(*np.divmod(self.places, width))
-        self._modes = np.repeat(at, channels, axis=1)  # of the flattened samples
+        self._modes = np.repeat(at, channels, axis=1).astype(np.float32)  # of samples
         plate, self.variance = _first_plate(first, self.places, bands, tuning)
         self.U = plate[None]
         self.support = np.full((height, width), min(age, tuning.most), np.float32)
@@ -181,47 +184,30 @@ class Background:
 
     def locate(self, frame: Array) -> Place:
         """Return where a frame lies: coordinates, light, and residuals of samples."""
-        from discrepant.video.kernels import coordinates
+        from discrepant.video.coordinates import coordinates, sampled, shown
 
-        U = self._sampled(self.U)
+        rank, (modes, count) = self.rank, self._modes.shape
         noise = self._spread(self.variance.reshape(2, -1)[:, self.places])
-        scale = np.repeat(noise, U.shape[1] // len(noise)).astype(np.float64)
-        values = self._sampled(frame)
-        bright = U[0] > DARK
-        start = np.zeros(self.rank)
-        start[0] = np.median(values[bright] / U[0, bright]) if bright.any() else 1.0
-        ridge = np.zeros(self.rank)
-        ridge[0] = 0.0 if bright.any() else 1.0  # in the dark nothing tells the light
-        c = coordinates(U, values, scale, ridge, start)
-        c[0] = max(c[0], DIMMEST)
-        away = (values - c @ U) / scale
-        waves = self._modes * (U[0] / scale)
-        square = np.maximum((waves**2).sum(axis=1), 1e-9)
-        power = (waves @ np.clip(away, -3, 3)) ** 2 / square
+        noise = np.repeat(noise, self.U.shape[-1])
+        basis, (values,) = (np.empty((n, count), np.float32) for n in (rank + modes, 1))
+        sampled(self.U, self.places, noise, basis)
+        sampled(frame[None], self.places, noise, values[None])
+        bright = basis[0] * noise > DARK
+        lit = bright.any()
+        c, ridge = np.zeros((2, rank + modes))
+        c[0] = np.median(values[bright] / basis[0, bright]) if lit else 1.0
+        ridge[0] = 0.0 if lit else 1.0  # in the dark nothing tells the light
+        away = coordinates(basis[:rank], values, ridge[:rank], c[:rank])
+        power, square = shown(self._modes, basis[0], away, basis[rank:])
         # A mode that is there stands out from what the noise alone would give; things
         # in front, of a few pixels in a hundred, do not.
-        if power.max() < 40 + 0.01 * len(away):
-            return Place(c, self.light.rows(c[0], None), away)
-        modes = len(self._modes)
-        basis = np.concatenate([U[:1], self._modes * U[0], U[1:]])
-        near = np.concatenate([c[:1], np.zeros(modes), c[1:]])
-        weak = np.zeros(len(basis))
-        weak[1 : modes + 1] = self.tuning.stiff * square
-        found = coordinates(basis, values, scale, weak, near)
-        c = np.concatenate([found[:1], found[modes + 1 :]])
+        uneven = power >= 40 + 0.01 * count
+        if uneven:
+            ridge[0], ridge[rank:] = 0.0, self.tuning.stiff * square
+            away = coordinates(basis, values, ridge, c)
         c[0] = max(c[0], DIMMEST)
-        return Place(
-            c,
-            self.light.rows(c[0], found[1 : modes + 1]),
-            (values - found @ basis) / scale,
-        )
-
-    def _sampled(self, images: Array) -> Array:
-        """Return the samples of an image, or of several, as one row each."""
-        channels = images.shape[-1]
-        lead = images.shape[:-3]
-        taken = images.reshape(*lead, -1, channels)[..., self.places, :]
-        return np.asarray(taken.reshape(*lead, -1), np.float64)
+        field = c[rank:] if uneven else None
+        return Place(c[:rank], self.light.rows(c[0], field), away)
 
     def expect(self, place: Place, out: Array, band: Band) -> None:
         """Fill rows of what the background should look like."""
@@ -237,6 +223,7 @@ class Background:
         expected: Array,
         covered: Array,
         raw: Array,
+        haste: Array,
         place: Place,
         gain: Array,
         band: Band,
@@ -245,7 +232,7 @@ class Background:
         from discrepant.video import kernels
 
         kernels.learn(
-            frame, expected, covered, raw, self.was, self.U,
+            frame, expected, covered, raw, haste, self.was, self.U,
             place.c.astype(np.float32), gain, self.variance, self.restless,
             self.support, self.other, self.rival, *band,
             self._turn % self.turns, self.turns, self._learning,

@@ -19,7 +19,7 @@ class Steadiness:
         self.rows, self.columns = (side // self.step for side in shape[:2])
         window = np.hanning(self.rows)[:, None] * np.hanning(self.columns)
         self._window = window.astype(np.float32)
-        self._before: Array | None = None
+        self._before: tuple[Array, Array] | None = None
         self._seen = 0
         self.shifts: list[float] = []  # in pixels of the frame
 
@@ -28,11 +28,11 @@ class Steadiness:
         self._seen += 1
         if self._seen % EVERY != 1:
             return
-        small = self._small(frame)
+        now = self._small(frame)
         if self._before is not None:
-            self.shifts.append(self._shift(self._before, small) * self.step)
+            self.shifts.append(self._shift(self._before, now) * self.step)
             self.shifts = self.shifts[-2000:]
-        self._before = small
+        self._before = now
 
     def note(self) -> str | None:
         """Say so if the camera moves, and how it was noticed."""
@@ -46,21 +46,21 @@ class Steadiness:
             "told apart for a fixed camera only; stabilise the video first."
         )
 
-    def _small(self, frame: Array) -> Array:
-        cut = frame[: self.rows * self.step, : self.columns * self.step]
-        kind = np.uint32 if frame.dtype == np.uint8 else np.float32
-        rows = cut.reshape(self.rows, self.step, -1).sum(axis=1, dtype=kind)
-        blocks = rows.reshape(self.rows, self.columns, -1)
-        small = blocks.mean(axis=-1, dtype=np.float32)
-        return np.asarray(small / np.float32(self.step))
+    def _small(self, frame: Array) -> tuple[Array, Array]:
+        """Return a small picture of a frame, and its spectrum."""
+        from discrepant.video.kernels import shrunk
 
-    def _shift(self, one: Array, two: Array) -> float:
+        small = np.empty((self.rows, self.columns), np.float32)
+        shrunk(frame, self.step, small)
+        return small, np.fft.rfft2((small - small.mean()) * self._window)
+
+    def _shift(self, before: tuple[Array, Array], now: tuple[Array, Array]) -> float:
         """Return how far the second picture is from the first; zero if in doubt.
 
         A shift counts if undoing it brings most of the picture closer.
         """
-        spectra = [np.fft.rfft2((a - a.mean()) * self._window) for a in (one, two)]
-        cross = spectra[0] * np.conj(spectra[1])
+        (one, first), (two, second) = before, now
+        cross = first * np.conj(second)
         size = np.abs(cross)
         if not size.max() > 0:
             return 0.0
@@ -74,5 +74,5 @@ class Steadiness:
             return 0.0
         back = np.roll(two, (down, right), axis=(0, 1))
         inner = np.s_[abs(down) : -abs(down) or None, abs(right) : -abs(right) or None]
-        before, after = (np.median(np.abs(a - one)[inner]) for a in (two, back))
-        return float(np.hypot(down, right)) if after < CLOSER * before else 0.0
+        still, undone = (np.median(np.abs(a - one)[inner]) for a in (two, back))
+        return float(np.hypot(down, right)) if undone < CLOSER * still else 0.0

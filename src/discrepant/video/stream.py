@@ -45,14 +45,13 @@ class Separator:
         self._bands.each(lambda band: scene.expect(place, self.expected, band))
         # Judging a band looks at the rows beside it: all must be there.
         self._bands.each(lambda band: front.judge(frame, self.expected, scene, band))
-        front.tidy()
+        front.tidy(frame, self.expected)
         gain = scene.gain_of(place.c)
 
         def learn(band: Band) -> None:
             front.trim(frame, self.expected, band)
-            scene.learn(
-                frame, self.expected, front.covered, front.raw, place, gain, band
-            )
+            hidden = front.covered, front.raw, front.haste
+            scene.learn(frame, self.expected, *hidden, place, gain, band)
 
         self._bands.each(learn)
         self._recent.append((frame, front.covered.copy()))
@@ -129,7 +128,11 @@ class Stream:
             grey = [self.levels.grey(frame, 0) for frame in spread]
         age = min(source.count or len(first), tuning.look_ahead)
         age = age if len(spread) > len(first) else len(first)
-        self.work = Separator(np.stack(grey), age, tuning)
+        ONE_BLAS_THREAD.enter()  # its products are small, and its threads in the way
+        try:
+            self.work = Separator(np.stack(grey), age, tuning)
+        finally:
+            ONE_BLAS_THREAD.leave()
         self._steady = Steadiness(self.levels.shape)
         self._notes = list[str]()
         if max(frame.max() for frame in grey) == min(frame.min() for frame in grey):
@@ -157,7 +160,7 @@ class Stream:
     def judged(self) -> Iterator[tuple[int, Array, Place]]:
         """Yield the number of a frame, the frame and its place, as `work` holds it."""
         number, grey = 0, None
-        ONE_BLAS_THREAD.enter()  # its products are small, and its threads in the way
+        ONE_BLAS_THREAD.enter()
         try:
             for frames in (self._first, self._frames):
                 for frame in frames:
