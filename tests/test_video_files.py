@@ -105,7 +105,7 @@ def test_ctrl_c_leaves_whole_files(tmp_path):
 
 
 def test_a_truncated_file_is_used_as_far_as_it_goes(frames, tmp_path):
-    whole, part = tmp_path / "whole.avi", tmp_path / "part.avi"
+    whole, part = tmp_path / "whole.webm", tmp_path / "part.webm"
     with VideoWriter(whole, 20, frames.shape[1:3]) as writer:
         for frame in frames:
             writer.write(frame)
