@@ -10,10 +10,12 @@ drawn on them, and with writing, wires and impulses that are none
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import resources
-from itertools import count, takewhile
+from itertools import count, product, takewhile
 
+import joblib
 import numpy as np
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
@@ -23,24 +25,28 @@ THIN = 7  # pixels; what is thinner stands out
 STRONG = 4.0  # odds are looked at as parts of so much, in logarithms
 Layer = tuple[Array, Array]  # weights of shape (3 or 1, 3 or 1 × inputs, outputs), bias
 Layers = dict[str, Layer]
+# A picture and its mirror images; each is its own way back.
+MIRRORS = tuple(product((slice(None), slice(None, None, -1)), repeat=2))
 
 
-def first_look(y: Array) -> Array:
+def first_look(y: Array, mirrored: bool = False) -> Array:
     """Return the logarithm of the odds that a pixel lies under a mark.
 
     Parameters
     ----------
     y : ndarray of shape (rows, columns, 3) or (rows, columns, 1)
         The picture on [0, 1], in single precision.
+    mirrored : bool
+        Whether to look at its mirror images too, and return the mean.
     """
     layers = _layers("first")
     if y.shape[2] == 1:
         layers = layers | {"0 in": _grey(layers["0 in"])}
-    return _run(seen(y), layers)
+    return _mirrored(seen(y), layers) if mirrored else _run(seen(y), layers)
 
 
 def second_look(y: Array, odds: Array, colour: Array, told: Array) -> Array:
-    """Return the odds again, where more is known.
+    """Return the odds again, where more is known, from all mirror images.
 
     Parameters
     ----------
@@ -51,8 +57,8 @@ def second_look(y: Array, odds: Array, colour: Array, told: Array) -> Array:
     colour, told : ndarray of shape (rows, columns)
         What the colour of a pixel adds to it, and those of the pixels around it.
     """
-    more = _run(seen_again(y, odds, colour, told), _layers("second"))
-    return np.asarray(odds + told + more)
+    more = _mirrored(seen_again(y, odds, colour, told), _layers("second"))
+    return np.asarray(odds + told + more, np.float32)
 
 
 def seen(y: Array) -> Array:
@@ -98,6 +104,13 @@ def _grey(layer: Layer) -> Layer:
     rows, inputs, outputs = weights.shape
     apart = weights.reshape(rows, inputs // 12, 3, 4, outputs)  # colours, 2×2 pixels
     return apart.sum(axis=2).reshape(rows, inputs // 3, outputs), bias
+
+
+def _mirrored(x: Array, layers: Layers) -> Array:
+    """Return the mean of what a network says of a picture and its mirror images."""
+    with ThreadPoolExecutor(min(len(MIRRORS), joblib.cpu_count())) as pool:
+        said = pool.map(lambda turn: _run(x[turn], layers)[turn], MIRRORS)
+        return np.mean(list(said), axis=0)
 
 
 def _run(x: Array, layers: Layers) -> Array:

@@ -9,9 +9,7 @@ well be the picture is only suggested.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, maximum_filter
@@ -53,17 +51,23 @@ class Tuning:
     striking, some : float
         The probability at first sight of pixels that are counted to decide whether to
         look again, and the share of the picture that they must have.
+    around, few, crowded : float
+        Deviation of the Gaussian, in pixels, by which the share of a place that seems
+        to lie under marks is counted; the share that marks have; and what is taken off
+        the logarithm of the odds for what is more: texture of which much looks like
+        marks.
     likely, possible, doubtful : float
         The probability of a pixel that is taken out, of one that is suggested where
         something is taken out, and of one that is suggested elsewhere.
     sure, enough : float
         The probability of pixels that are counted to decide whether there are marks,
-        and the share of the picture that they must have; with less, marks are only
-        suggested. Of 280 clean photographs, with noise and without, none had more than
-        0.0046, but one of a page of writing.
+        and the share of the picture that those of them must have which cross what is
+        beneath; with less, marks are only suggested. Of 280 clean photographs, with
+        noise and without, none had more than 0.0046, crossing or not, but one of a page
+        of writing.
     rough : float
-        How far the picture beneath them is from a smooth one, at least. Writing on an
-        unevenly lit page, or a mast before the sky, does not cross anything.
+        Marks cross what is beneath where it is so far from a smooth picture. Writing
+        on an unevenly lit page, or a mast before the sky, does not cross anything.
     smooth : float
         Deviation, in pixels, of the Gaussian that makes a smooth picture.
     """
@@ -82,11 +86,14 @@ class Tuning:
     rounds: int = 3
     striking: float = 0.95
     some: float = 0.001
-    likely: float = 0.72
+    around: float = 16.0
+    few: float = 0.1
+    crowded: float = 8.0
+    likely: float = 0.57
     possible: float = 0.1
     doubtful: float = 0.5
     sure: float = 0.85
-    enough: float = 0.005
+    enough: float = 0.0035
     rough: float = 0.045
     smooth: float = 32.0
 
@@ -126,7 +133,7 @@ def find_marks(y: Array, known: Array) -> Marks:
         return Marks(certain, perhaps)
     chance = expit(second_odds(y)) * seen
     sure = chance > TUNING.sure
-    if sure.mean() > TUNING.enough and _crossing(y, chance, sure):
+    if np.mean(sure & _rough(y, chance)) > TUNING.enough:
         certain = chance > TUNING.likely
         perhaps = chance > TUNING.possible
     else:
@@ -134,13 +141,13 @@ def find_marks(y: Array, known: Array) -> Marks:
     return Marks(certain, perhaps & ~certain)
 
 
-def _crossing(y: Array, chance: Array, sure: Array) -> bool:
-    """Return whether what is nearly certain lies on what differs beneath it."""
+def _rough(y: Array, chance: Array) -> Array:
+    """Return where the picture beneath marks is far from a smooth one."""
     around: Array = maximum_filter(chance > TUNING.possible, 3)
     grey = y.mean(axis=2, keepdims=True)
     beneath = filled(grey, ~around[..., None])[..., 0]
-    relief = (beneath - gaussian_filter(beneath, TUNING.smooth))[sure]
-    return float(np.sqrt(np.mean(relief**2))) > TUNING.rough
+    relief = beneath - gaussian_filter(beneath, TUNING.smooth)
+    return np.asarray(np.abs(relief) > TUNING.rough)
 
 
 def first_odds(y: Array) -> Array:
@@ -151,17 +158,10 @@ def first_odds(y: Array) -> Array:
 
 def second_odds(y: Array) -> Array:
     """Return them as well as they can be told."""
-    alone = _mirrored(first_look, y)
-    return _mirrored(second_look, y, alone, *told_by_colours(y, alone))
-
-
-def _mirrored(look: Callable[..., Array], *layers: Array) -> Array:
-    """Return the mean of what a network says of a picture and of its mirror images."""
-    said = np.zeros(layers[0].shape[:2], np.float32)
-    for rows, columns in product((1, -1), repeat=2):
-        seen = look(*(layer[::rows, ::columns] for layer in layers))
-        said += seen[::rows, ::columns] / 4
-    return said
+    alone = first_look(y, mirrored=True)
+    odds = second_look(y, alone, *told_by_colours(y, alone))
+    share = gaussian_filter(expit(odds), TUNING.around)
+    return np.asarray(odds - TUNING.crowded * np.maximum(share - TUNING.few, 0))
 
 
 def told_by_colours(y: Array, alone: Array) -> tuple[Array, Array]:
