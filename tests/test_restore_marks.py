@@ -90,6 +90,15 @@ def test_writing_on_a_page_is_at_most_suggested():
     assert found.perhaps.any()
 
 
+def test_what_a_program_has_drawn_is_at_most_suggested():
+    ground = CAT // 64 * 64 + 32  # as maps are: few colours, no noise
+    given, covered = scanned(ground, noise=0)
+    found = marks_of(given)
+    assert not found.certain.any()
+    assert found.perhaps[covered > 0.5].mean() > 0.3
+    assert marks_of(scanned(ground, noise=4)[0]).certain.any()
+
+
 def sky(side):
     i, j = np.mgrid[:side, :side]
     return (120 + 0.1 * i + 0.05 * j)[..., None] + np.array([0, 10, 30])

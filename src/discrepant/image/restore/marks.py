@@ -70,6 +70,10 @@ class Tuning:
         on an unevenly lit page, or a mast before the sky, does not cross anything.
     smooth : float
         Deviation, in pixels, of the Gaussian that makes a smooth picture.
+    drawn : float
+        If more neighbours than this share are exactly alike, a program has drawn the
+        picture: letters and lines on a map belong to it, and are only suggested. What
+        was scanned or photographed has noise.
     """
 
     smallest: int = 32
@@ -96,6 +100,7 @@ class Tuning:
     enough: float = 0.0035
     rough: float = 0.045
     smooth: float = 32.0
+    drawn: float = 0.3
 
 
 TUNING = Tuning()
@@ -133,7 +138,7 @@ def find_marks(y: Array, known: Array) -> Marks:
         return Marks(certain, perhaps)
     chance = expit(second_odds(y)) * seen
     sure = chance > TUNING.sure
-    if np.mean(sure & _rough(y, chance)) > TUNING.enough:
+    if np.mean(sure & _rough(y, chance)) > TUNING.enough and not _drawn(y):
         certain = chance > TUNING.likely
         perhaps = chance > TUNING.possible
     else:
@@ -148,6 +153,13 @@ def _rough(y: Array, chance: Array) -> Array:
     beneath = filled(grey, ~around[..., None])[..., 0]
     relief = beneath - gaussian_filter(beneath, TUNING.smooth)
     return np.asarray(np.abs(relief) > TUNING.rough)
+
+
+def _drawn(y: Array) -> bool:
+    """Return whether a program has drawn a picture."""
+    down, across = y[1:] == y[:-1], y[:, 1:] == y[:, :-1]
+    alike = min(np.mean(each.all(axis=2)) for each in (down, across))
+    return float(alike) > TUNING.drawn
 
 
 def first_odds(y: Array) -> Array:
