@@ -271,7 +271,8 @@ def gather(frame, expected, mask, variance, parts, new, weight, top, bottom):
 def first_look(frames, scale, plate, spread, top, bottom):
     """Fill medians over time: the plate, and how far pixels step from frame to frame.
 
-    Frames are scaled to one light, value by value of a row. Steps are those of brightness, and of hue.
+    Frames are scaled to one light, value by value of a row. Steps are those of
+    brightness, and of hue.
     """
     times, _, width, channels = frames.shape
     values = np.empty((times, width * channels), np.float32)

@@ -65,9 +65,8 @@ class Tuning:
     blink: float = 1 / 50  # share of a frame in the rate of flips
     unrest: float = 0.2  # flips a frame, from which on a pixel sways
     stand: float = 2.0  # a thing that stopped is background after twice the plate's age
-    clear: float = 1.3  # times as clear an outline: it is in the plate, not the frame
-    outline: float = 4.0  # power of what is above, and so much sooner
-    soonest: float = 8.0  # at most, it is background
+    vote: float = 0.2  # log odds that it is a ghost, of a vote along its outline
+    soonest: float = 30.0  # times as soon, at most, is a ghost background
     most: float = 150.0  # frames of age that count
 
 

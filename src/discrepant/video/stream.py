@@ -73,7 +73,7 @@ class Separator:
         self._bands.each(lambda band: scene.expect(place, self.expected, band))
         # Judging a band looks at the rows beside it: all must be there.
         self._bands.each(lambda band: front.judge(frame, self.expected, scene, band))
-        front.tidy(frame, self.expected)
+        front.tidy(frame, self.expected, scene.variance)
         return place
 
     def _changed(self, frame: Array) -> bool:
@@ -214,9 +214,9 @@ class Stream:
         more = f" and {len(begins) - 3} more" if len(begins) > 3 else ""
         return (
             f"Most of the picture changed at once and stayed so, before frame "
-            f"{', '.join(map(str, begins[:3]))}{more}: a cut, or the camera was moved or "
-            "set anew. The background begins anew there; the few frames until that was "
-            "clear are in front as a whole."
+            f"{', '.join(map(str, begins[:3]))}{more}: a cut, or the camera was moved "
+            "or set anew. The background begins anew there; the few frames until that "
+            "was clear are in front as a whole."
         )
 
     def _unrest(self) -> str | None:
@@ -227,9 +227,9 @@ class Stream:
             return None
         return (
             f"Nothing seems to stand still: from frame to frame pixels vary by "
-            f"{noise / 2.55:.0f}% of the range of brightness, more than the picture that "
-            "they have in common. All of it moves, or noise drowns it; little can be "
-            "told apart."
+            f"{noise / 2.55:.0f}% of the range of brightness, more than the picture "
+            "that they have in common. All of it moves, or noise drowns it; little can "
+            "be told apart."
         )
 
     def judged(self) -> Iterator[tuple[int, Array, Place]]:
