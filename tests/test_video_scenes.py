@@ -108,3 +108,16 @@ def test_a_large_thing_that_passes_is_no_moving_camera():
     for frame in filmed(pictures):
         steady.look(frame)
     assert steady.note() is None
+
+
+def test_the_ghost_of_one_who_stood_long_goes_soon():
+    """Where the ground is uneven, the outline must be told from the ground's edges."""
+    pictures = np.stack([plate(0, (60, 80, 1))[..., 0]] * 100)
+    shape = np.random.default_rng(4).uniform(0, 30, (24, 12))
+    pictures[:50, 20:44, 30:42] = shape  # stands from the start, and goes
+    pictures[50:, 10:34, 60:72] = shape  # comes, and stands
+    masks, _, notes = streamed(filmed(pictures))
+    assert masks[50, 20:44, 30:42].mean() > 0.8
+    assert not masks[62:, 20:44, 30:42].any()
+    assert masks[50:, 10:34, 60:72].mean() > 0.8
+    assert not notes

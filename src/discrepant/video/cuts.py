@@ -70,7 +70,9 @@ def scene_length(frames: list[Array]) -> int:
     like = edges @ edges.T
     for cut in range(1, len(frames) - 1):
         before, after = like[:cut, :cut], like[cut, cut + 1]
-        usual = before[np.triu_indices(cut, 1)].mean() if cut > 2 else after
+        # A frame without edges, which is not even like itself, is of no scene.
+        pairs = before[np.triu_indices(cut, 1)]
+        usual = pairs.mean() if cut > 2 else min(after, before.min())
         known = max(like[:cut, cut].mean(), like[:cut, cut + 1].mean())
         if usual > LEAST and known < ALIKE * usual:
             return cut

@@ -135,7 +135,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
         out = np.empty(U.shape[1:], np.float32)
         modes = across[: place.light.shape[1]]
         kernels.expect(U, c, place.light, modes, out, 0, len(out))
-        return flow.levels.back(out)
+        return flow.levels.back(out, flow.unseen)
 
     def chance(number: int) -> Array:
         return np.asarray(CHANCES[beliefs[number]])

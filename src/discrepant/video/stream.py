@@ -156,14 +156,19 @@ class Stream:
             )
         self.levels = Levels.of(first)
         self._first = first
-        grey = [self.levels.grey(frame, k) for k, frame in enumerate(first)]
+        grey = self.levels.grey_all(first)
+        self._known = grey[0]
+        # Values that no frame has shown so far: there is no background to tell there.
+        self.unseen: Array | None = None
+        if first[0].dtype.kind == "f":
+            self.unseen = ~np.any([np.isfinite(frame) for frame in first], axis=0)
         large = grey[0].shape[0] * grey[0].shape[1] > tuning.large
         look = tuning.start + 1 if large else tuning.look  # medians of large ones cost
         spread = source.some(look, tuning.look_ahead)
         spread = [frame for frame in spread if frame.shape == self.levels.shape]
         age: float = len(first)
         if len(spread) > len(first):
-            ahead_of = [self.levels.grey(frame, 0) for frame in spread]
+            ahead_of = self.levels.grey_all(spread)
             same = scene_length(ahead_of)
             if same > len(first):
                 grey = ahead_of[:same]
@@ -196,7 +201,7 @@ class Stream:
     @property
     def noise(self) -> Array:
         """Noise of each pixel, in the unit of the frames."""
-        return self.work.scene.noise * np.float32(self.levels.unit)
+        return self.work.scene.noise.astype(np.float64) * self.levels.unit
 
     @property
     def notes(self) -> list[str]:
@@ -234,12 +239,14 @@ class Stream:
 
     def judged(self) -> Iterator[tuple[int, Array, Place]]:
         """Yield the number of a frame, the frame and its place, as `work` holds it."""
-        number, grey = 0, None
+        number, grey = 0, self._known
         ONE_BLAS_THREAD.enter()
         try:
             for frames in (self._first, self._frames):
                 for frame in frames:
                     grey = self.levels.grey(frame, number, grey)
+                    if self.unseen is not None and self.unseen.any():
+                        self.unseen &= ~np.isfinite(frame)
                     self._steady.look(grey)
                     yield number, frame, self.work.judge(grey)
                     number += 1
@@ -255,7 +262,7 @@ class Stream:
             yield Frame(
                 number,
                 image,
-                self.levels.back(self.work.expected),
+                self.levels.back(self.work.expected, self.unseen),
                 front.mask.copy(),
                 front.probability(),
             )
