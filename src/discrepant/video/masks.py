@@ -16,6 +16,7 @@ from discrepant.video.kernels import EXACT, FAST, ONE, ZERO, apart, rows_for
 
 STRIP = 32  # rows that are judged together: their work stays in the cache
 REACH = 2  # pixels from a border to where its sides are compared: edges are soft
+TWICE = 2.0  # as many votes must speak for a ghost: uneven ground misleads some
 SPAN = 4  # and from there along the border, to either side
 HALO = 4  # rows beside a band that its own rows hear of: one a round, one for shadows
 
@@ -259,7 +260,7 @@ def outlined(
                 _vote(frame, expected, variance, mask, y, x, 1, 0, here)
     for i in range(count):
         thing, ghost = sums[parent[i]][:2]
-        speed = min(np.exp(vote * max(ghost - thing, 0.0)), most)
+        speed = min(np.exp(vote * max(ghost - TWICE * thing, 0.0)), most)
         out[rows[i], starts[i] : ends[i]] = speed
 
 
