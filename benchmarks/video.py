@@ -11,7 +11,8 @@ Rivals: OpenCV's MOG2, KNN, CNT and GSOC with their defaults, shadows that they 
 not counted as foreground, and the temporal median of the whole video with the
 threshold that is best in hindsight. OpenCV's run through a video once, and again having
 seen all of it backwards: GSOC takes hundreds of frames to forget its first. Each is
-scored as it is and after a 5×5 median, and the best of the four counts. Footage:
+scored as it is and after a 5×5 median, and the best of the four counts. pybgs has no
+wheel in the registry, and its source needs OpenCV's to build: left out. Footage:
 `--footage`, by default ../shared/data/video.
 """
 

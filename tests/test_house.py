@@ -57,8 +57,8 @@ ORDER = {
         baselines
     """,
     "video": """
-        bands kernels coordinates masks model foreground files frames motion stream
-        result example door
+        bands kernels coordinates masks model foreground files frames motion cuts
+        stream result example door
     """,
     "experiments": """
         running learning_curves ratio phase beyond comparison regression theorem1

@@ -1,7 +1,10 @@
 """`RobustPCA.partial_fit`: an exact stream is followed exactly, changes too."""
 
+import pickle
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from discrepant import InputError, RobustPCA
@@ -57,9 +60,50 @@ def test_fit_starts_afresh_and_columns_must_stay():
     rng = np.random.default_rng(10)
     rows = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 60))
     model = RobustPCA(random_state=0).partial_fit(rows)
-    with pytest.raises(InputError, match="features"):
-        model.partial_fit(rows[:, :50])
-    model.fit(rows[:, :50])
+    for _ in range(2):
+        with pytest.raises(InputError, match="features"):
+            model.partial_fit(rows[:, :50])
+        model.fit(rows)
     assert model.partial_fit(rows).n_samples_seen_ == 40
+    assert model.fit(rows[:, :50]).n_features_in_ == 50
     with pytest.raises(InputError, match="psd=False"):
         RobustPCA(psd=True).partial_fit(rows)
+
+
+def test_after_a_fit_the_stream_goes_on_from_there():
+    rng = np.random.default_rng(11)
+    before, after = rng.standard_normal((2, 3, 200))
+    model = RobustPCA(random_state=0).fit(rows_of(before, 60, rng))
+    model.partial_fit(rows_of(before, 5, rng))
+    assert missed(model, before) < 1e-6  # fitted still
+    model.partial_fit(rows_of(after, 60, rng))
+    assert missed(model, after) < 1e-6
+
+
+def test_rows_that_are_missing_are_no_change():
+    rng = np.random.default_rng(12)
+    basis = rng.standard_normal((3, 200))
+    model = RobustPCA(random_state=0).partial_fit(rows_of(basis, 60, rng))
+    model.partial_fit(np.full((10, 200), np.nan))
+    model.partial_fit(rows_of(basis, 5, rng))
+    assert missed(model, basis) < 1e-6
+
+
+def test_a_stream_is_pickled_in_the_middle_and_cloned_empty():
+    rng = np.random.default_rng(13)
+    rows = rows_of(rng.standard_normal((3, 200)), 120, rng)
+    one = RobustPCA(random_state=0).partial_fit(rows[:50])
+    two = pickle.loads(pickle.dumps(one))
+    for model in (one, two):
+        model.partial_fit(rows[50:])
+    assert np.array_equal(one.components_, two.components_)
+    assert not hasattr(clone(one), "n_samples_seen_")
+
+
+def test_the_rank_follows():
+    rng = np.random.default_rng(14)
+    basis = rng.standard_normal((8, 150))
+    model = RobustPCA(random_state=0)
+    for rank, rows in ((3, 100), (8, 100), (5, 300)):
+        model.partial_fit(rng.standard_normal((rows, rank)) @ basis[:rank])
+        assert model.rank_ == rank

@@ -116,6 +116,22 @@ def test_grey_and_missing_pixels(made):
     assert not masks[:, 5, 5].any()
 
 
+def test_what_was_never_seen_has_no_background(made):
+    frames = made[0].astype(float)
+    frames[:, 40:50, 40:50] = np.nan
+    frames[0] = np.nan  # seen later
+    found = separate(frames)
+    for ground in (found.background[30], list(separate(iter(frames)))[30].background):
+        missing = np.isnan(ground)
+        assert missing[40:50, 40:50].all() and missing.sum() == 300
+    assert not found.foreground[:, 40:50, 40:50].any()
+
+
+def test_units_beyond_single_precision(made):
+    found = separate(made[0][:20] * 1e300)
+    assert np.isfinite(found.background[5]).all() and np.isfinite(found.noise).all()
+
+
 def test_nothing_moves_nothing_is_in_front():
     rng = np.random.default_rng(0)
     plate = rng.uniform(30, 220, (60, 80))

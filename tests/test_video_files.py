@@ -177,6 +177,12 @@ def test_bad_files_get_one_sentence_and_no_folder(file, said, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("size", ["", "0x48", "64x-48", "64", "a x b"])
+def test_raw_frames_need_a_size(size, tmp_path):
+    with pytest.raises(InputError, match="need size=, their columns and rows"):
+        video("-", tmp_path, size=size)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="limits of files are set by POSIX")
 def test_a_full_disk_is_said_and_leaves_nothing(file, tmp_path):
     def little() -> None:

@@ -177,9 +177,12 @@ def _source(file: str, size: str | None, grey: bool) -> Source:
     if file == PIPE:
         try:
             width, height = map(int, (size or "").lower().split("x"))
+            if min(width, height) < 1:
+                raise ValueError
         except ValueError:
             raise InputError(
-                'Raw frames from a pipe need size="columns x rows", such as 320x240.'
+                "Raw frames from a pipe need size=, their columns and rows, such as "
+                "320x240."
             ) from None
         return RawFrames(sys.stdin.buffer, width, height, 1 if grey else 3)
     if size is not None or grey:

@@ -37,29 +37,29 @@ class Tracker:
 
     Parameters
     ----------
-    solve : callable
-        Splits a matrix.
+    found : Result, optional
+        Of a fit from which to go on.
     """
 
-    def __init__(self, solve: Callable[[Array], Result]) -> None:
-        self.solve = solve
-        self.found: Result | None = None
+    def __init__(self, found: Result | None = None) -> None:
+        self.found = found
         self.seen = 0
         self._rows: Array | None = None
-        self._fitted = 0  # rows of the last fit
+        self._fitted = 0 if found is None else WINDOW  # rows of the last fit
         self._new = 0  # rows since
         self._strange = 0  # rows in a row that were not explained
 
-    def update(self, rows: Array) -> None:
-        """Take in rows, in the order in which they came."""
+    def update(self, rows: Array, solve: Callable[[Array], Result]) -> None:
+        """Take in rows, in the order in which they came; `solve` splits a matrix."""
         for start in range(0, len(rows), RUN):
-            self._take(rows[start : start + RUN])
+            self._take(rows[start : start + RUN], solve)
 
-    def _take(self, rows: Array) -> None:
+    def _take(self, rows: Array, solve: Callable[[Array], Result]) -> None:
         kept = rows if self._rows is None else np.concatenate([self._rows, rows])
         for row in rows:
-            known = self.found is not None and explained(self.found, row)
-            self._strange = 0 if known else self._strange + 1
+            known = None if self.found is None else explained(self.found, row)
+            if known is not None:
+                self._strange = 0 if known else self._strange + 1
         self.seen += len(rows)
         self._new += len(rows)
         if self.found is not None and RUN <= self._strange < 2 * RUN:
@@ -67,7 +67,7 @@ class Tracker:
             self._fitted = 0
         self._rows = kept[-WINDOW:]
         if len(self._rows) >= FIRST and self._due(len(self._rows)):
-            self.found = self.solve(self._rows)
+            self.found = solve(self._rows)
             self._fitted, self._new = len(self._rows), 0
 
     def _due(self, count: int) -> bool:
@@ -77,10 +77,11 @@ class Tracker:
         return self._new >= (GROWTH - 1) * min(self._fitted, WINDOW)
 
 
-def explained(found: Result, row: Array) -> bool:
+def explained(found: Result, row: Array) -> bool | None:
     """Return whether most entries of a row lie in a subspace, up to the noise.
 
-    Some columns suffice to tell, the same ones for all rows.
+    Some columns suffice to tell, the same ones for all rows. A row of which hardly
+    anything is there says nothing: None.
     """
     V = found.components
     count = max(COLUMNS, TIMES * len(V))
@@ -88,7 +89,7 @@ def explained(found: Result, row: Array) -> bool:
     y, noise = row[some].astype(np.float64), found.noise[some]
     seen = ~np.isnan(y)
     if np.count_nonzero(seen) <= 2 * len(V):
-        return False
+        return None
     basis, _ = np.linalg.qr(V[:, some].T.astype(np.float64))
     c = coordinates(y[None], np.ascontiguousarray(basis.T))[0]
     away = np.abs(y - basis @ c)[seen]
@@ -109,7 +110,8 @@ class Tracking:
         The latest 200 rows are kept and split together; `low_rank_`, `sparse_` and
         `outliers_` are those of the rows of the last split. A change of the subspace is
         noticed within five rows and followed as soon as the new rows determine it.
-        The model counts as fitted from the twentieth row on.
+        After `fit` it goes on from there; else the model counts as fitted from the
+        twentieth row on. `n_samples_seen_` counts the rows that came this way.
 
         Parameters
         ----------
@@ -130,17 +132,19 @@ class Tracking:
                 "NumPy."
             )
         first = "_tracker" not in self.__dict__
-        if first:
+        before = self.__dict__.get("_found") if first else None
+        if before is not None and not isinstance(before.components, np.ndarray):
+            before = None  # of a fit elsewhere: begin afresh
+        if first and before is None:
             self._forget()
-        rows = validated(self, X, reset=first)
+        rows = validated(self, X, reset=first and before is None)
         if first:
-            self._tracker = Tracker(
-                lambda latest: self._integrated(latest, self._rules(), None)
-            )
-        self._tracker.update(rows)
-        self.n_samples_seen_ = self._tracker.seen
-        if self._tracker.found is not None:
-            self._keep(self._tracker.found, None)
+            self._tracker = Tracker(before)
+        tracker = self._tracker
+        tracker.update(rows, lambda some: self._integrated(some, self._rules(), None))
+        self.n_samples_seen_ = tracker.seen
+        if tracker.found is not self.__dict__.get("_found"):
+            self._keep(tracker.found, None)
         return self
 
     def _keep(self: Any, found: Result, labels: Labels | None) -> None:

@@ -1,6 +1,7 @@
 """The front door for videos: `separate`."""
 
 import warnings
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -68,22 +69,32 @@ def separate(
 
 
 class _Plates:
-    """Snapshots of the background, ever farther apart, so that few are kept."""
+    """Snapshots of the background, ever farther apart, so that few are kept.
+
+    Where the background begins anew, one is kept in any case.
+    """
 
     def __init__(self) -> None:
         self.every, self.kept = 8, dict[int, Array]()
+        self.begins: list[int] = []
 
-    def take(self, number: int, U: Array) -> None:
-        if number % self.every:
+    def take(self, number: int, U: Array, begins: list[int]) -> None:
+        if number % self.every and number not in begins[-1:]:
             return
+        self.begins = begins
         self.kept[number] = U.astype(np.float16)
-        if len(self.kept) > PLATES:
+        if len(self.kept) > PLATES + len(begins):
             self.every *= 2
-            self.kept = {k: v for k, v in self.kept.items() if k % self.every == 0}
+            firsts = {0, *begins}
+            self.kept = {
+                k: v for k, v in self.kept.items() if k % self.every == 0 or k in firsts
+            }
 
     def near(self, number: int, rank: int) -> Array:
-        """Return the snapshot nearest in time, of a rank."""
-        same = [k for k, U in self.kept.items() if len(U) == rank] or [*self.kept]
+        """Return the snapshot of a scene that is nearest in time, of a rank."""
+        scene = bisect_right(self.begins, number)
+        same = [k for k in self.kept if bisect_right(self.begins, k) == scene]
+        same = [k for k in same if len(self.kept[k]) == rank] or same
         nearest = min(same, key=lambda k: abs(k - number))
         return self.kept[nearest].astype(np.float32)
 
@@ -109,7 +120,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
             masks.append(np.packbits(flow.work.front.mask))
             beliefs.append(flow.work.front.said.copy())
             places.append(place._replace(away=np.empty(0)))
-            plates.take(number, flow.work.scene.U)
+            plates.take(number, flow.work.scene.U, flow.work.begins)
             most = max(most, len(place.c))
             if not watch((number + 1) / max(flow.count or 0, number + 2), ""):
                 break
@@ -124,7 +135,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
         out = np.empty(U.shape[1:], np.float32)
         modes = across[: place.light.shape[1]]
         kernels.expect(U, c, place.light, modes, out, 0, len(out))
-        return flow.levels.back(out)
+        return flow.levels.back(out, flow.unseen)
 
     def chance(number: int) -> Array:
         return np.asarray(CHANCES[beliefs[number]])

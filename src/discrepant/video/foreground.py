@@ -45,7 +45,7 @@ class Foreground:
             self.odds, self.belief, self.said, self.covered, *band, self._judging,
         )  # fmt: skip
 
-    def tidy(self, frame: Array, expected: Array) -> None:
+    def tidy(self, frame: Array, expected: Array, variance: Array) -> None:
         """Make whole things of what is believed, and keep the belief for the next."""
         from discrepant.video import masks
 
@@ -54,7 +54,7 @@ class Foreground:
         limits = (t.least, t.evidence, t.thick, hole)
         masks.tidy(self.odds, self.covered, *limits, *self._runs, self._sums)
         masks.outlined(
-            frame, expected, self.covered, t.clear, t.outline, t.soonest, *self._runs,
+            frame, expected, variance, self.covered, t.vote, t.soonest, *self._runs,
             self._sums, self.haste,
         )  # fmt: skip
         self.belief, self._before = self._before, self.belief

@@ -172,16 +172,33 @@ class Levels:
             values = np.where(np.isfinite(values), values, fill)
         return values
 
-    def back(self, values: Array) -> Array:
-        """Return grey levels in the type, shape and unit of the frames."""
+    def grey_all(self, frames: list[Array]) -> list[Array]:
+        """Return frames as `grey` does; what is missing at first is as it is later."""
+        known = None
+        for number, frame in reversed([*enumerate(frames)]):
+            known = self.grey(frame, number, known)
+        found = list[Array]()
+        for number, frame in enumerate(frames):
+            known = self.grey(frame, number, known)
+            found.append(known)
+        return found
+
+    def back(self, values: Array, unseen: Array | None = None) -> Array:
+        """Return grey levels in the type, shape and unit of the frames.
+
+        What was never seen is missing (NaN).
+        """
         if self.dtype == np.uint8:
             from discrepant.video.kernels import rounded
 
             levels = np.empty(self.shape, np.uint8)
             rounded(values.reshape(-1), levels.reshape(-1))
             return levels
-        given = values.reshape(self.shape) * self.unit + self.low
+        # In double precision: a unit may be beyond what float32 holds.
+        given = values.reshape(self.shape).astype(np.float64) * self.unit + self.low
         if self.dtype.kind == "f":
+            if unseen is not None:
+                given[unseen] = np.nan
             return given.astype(self.dtype)
         if self.dtype.kind == "b":
             return np.asarray(given > 0.5)

@@ -271,7 +271,8 @@ def gather(frame, expected, mask, variance, parts, new, weight, top, bottom):
 def first_look(frames, scale, plate, spread, top, bottom):
     """Fill medians over time: the plate, and how far pixels step from frame to frame.
 
-    Frames are scaled to one light. Steps are those of brightness, and of hue.
+    Frames are scaled to one light, value by value of a row. Steps are those of
+    brightness, and of hue.
     """
     times, _, width, channels = frames.shape
     values = np.empty((times, width * channels), np.float32)
@@ -280,9 +281,9 @@ def first_look(frames, scale, plate, spread, top, bottom):
     share = np.float32(1 / channels)
     for y in range(top, bottom):
         for t in range(times):
-            row, seen = values[t], frames[t, y].reshape(-1)
+            row, seen, shine = values[t], frames[t, y].reshape(-1), scale[t]
             for n in range(width * channels):
-                row[n] = seen[n] * scale[t]
+                row[n] = seen[n] * shine[n]
         for t in range(times - 1):
             row, total = steps[t], bright[t]
             for n in range(width * channels):

@@ -16,6 +16,8 @@ from discrepant.video.kernels import EXACT, FAST, ONE, ZERO, apart, rows_for
 
 STRIP = 32  # rows that are judged together: their work stays in the cache
 REACH = 2  # pixels from a border to where its sides are compared: edges are soft
+TWICE = 2.0  # as many votes must speak for a ghost: uneven ground misleads some
+SPAN = 4  # and from there along the border, to either side
 HALO = 4  # rows beside a band that its own rows hear of: one a round, one for shadows
 
 
@@ -236,42 +238,62 @@ def tidy(odds, mask, least, evidence, thick, hole, starts, ends, rows, parent, s
 
 @njit(**FAST)
 def outlined(
-    frame, expected, mask, clear, power, most, starts, ends, rows, parent, sums, out
+    frame, expected, variance, mask, vote, most, starts, ends, rows, parent, sums, out
 ):
     """Fill how much sooner what a mask shows may become background.
 
-    A thing has its outline in the frame. What left its place before it was ever seen
-    empty has it in the background: the clearer it is there, the sooner.
+    Along the outline of a piece, its inside is compared with what lies around it: of a
+    thing the background fits better there; of a ghost, the frame does. Each place has
+    a vote, and `vote` is what one more is worth in log odds.
     """
     height = len(mask)
     count = label_runs(mask, True, 1, starts, ends, rows, parent)
-    sums[:count] = 1e-3
+    sums[:count] = 0.0
     for i in range(count):
         here, y = sums[parent[i]], rows[i]
-        _step(frame, expected, y, starts[i], 0, -1, here)
-        _step(frame, expected, y, ends[i] - 1, 0, 1, here)
+        _vote(frame, expected, variance, mask, y, starts[i], 0, -1, here)
+        _vote(frame, expected, variance, mask, y, ends[i] - 1, 0, 1, here)
         for x in range(starts[i], ends[i]):
             if y > 0 and not mask[y - 1, x]:
-                _step(frame, expected, y, x, -1, 0, here)
+                _vote(frame, expected, variance, mask, y, x, -1, 0, here)
             if y < height - 1 and not mask[y + 1, x]:
-                _step(frame, expected, y, x, 1, 0, here)
+                _vote(frame, expected, variance, mask, y, x, 1, 0, here)
     for i in range(count):
-        seen, ground = sums[parent[i]][:2]
-        speed = min(max(ground / (clear * seen), 1.0) ** power, most)
+        thing, ghost = sums[parent[i]][:2]
+        speed = min(np.exp(vote * max(ghost - TWICE * thing, 0.0)), most)
         out[rows[i], starts[i] : ends[i]] = speed
 
 
 @njit(**FAST)
-def _step(frame, expected, y, x, down, right, sums):
-    """Add the steps across a border to those of a piece: in frame and background."""
+def _vote(frame, expected, variance, mask, y, x, down, right, votes):
+    """Let a place of an outline say what fits its surroundings: background or frame.
+
+    A place just inside is compared with those outside; the nearest value counts, since
+    the ground may be uneven.
+    """
     height, width, channels = frame.shape
     v, u = y + REACH * down, x + REACH * right  # outside
     y -= (REACH - 1) * down
     x -= (REACH - 1) * right
-    if 0 <= min(y, x, v, u) and max(y, v) < height and max(x, u) < width:
-        for k in range(channels):
-            sums[0] += abs(np.float32(frame[y, x, k]) - np.float32(frame[v, u, k]))
-            sums[1] += abs(expected[y, x, k] - expected[v, u, k])
+    if min(y, x) < 0 or y >= height or x >= width or not mask[y, x]:
+        return
+    of_frame = of_ground = far = np.float32(1e9)
+    for step in range(2):
+        for along in range(-SPAN, SPAN + 1):
+            b, a = v + step * down + along * right, u + step * right + along * down
+            if min(b, a) < 0 or b >= height or a >= width or mask[b, a]:
+                continue
+            one = two = ZERO
+            for k in range(channels):
+                ground = expected[b, a, k]
+                one += (frame[y, x, k] - ground) ** 2
+                two += (expected[y, x, k] - ground) ** 2
+            of_frame, of_ground = min(of_frame, one), min(of_ground, two)
+    least = np.float32(4) * channels * variance[0, y, x]  # less is noise
+    if of_frame < far and of_ground > of_frame + least:
+        votes[1] += 1.0
+    elif of_frame < far and of_frame > of_ground + least:
+        votes[0] += 1.0
 
 
 @njit(**FAST)

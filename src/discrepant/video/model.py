@@ -65,9 +65,8 @@ class Tuning:
     blink: float = 1 / 50  # share of a frame in the rate of flips
     unrest: float = 0.2  # flips a frame, from which on a pixel sways
     stand: float = 2.0  # a thing that stopped is background after twice the plate's age
-    clear: float = 1.3  # times as clear an outline: it is in the plate, not the frame
-    outline: float = 4.0  # power of what is above, and so much sooner
-    soonest: float = 8.0  # at most, it is background
+    vote: float = 0.2  # log odds that it is a ghost, of a vote along its outline
+    soonest: float = 30.0  # times as soon, at most, is a ghost background
     most: float = 150.0  # frames of age that count
 
 
@@ -77,29 +76,45 @@ DARK = 8  # grey levels below which a ratio says nothing
 
 
 class Light:
-    """Smooth fields of light: cosines down and across, few of each.
+    """Smooth fields of light, and its tint: a factor for each channel.
 
-    `across` has an entry for each value of a row, channel by channel.
+    The fields are cosines down and across, few of each. `across` has an entry for each
+    value of a row, channel by channel.
     """
 
     def __init__(self, shape: tuple[int, ...], modes: tuple[int, int]) -> None:
         height, width, channels = shape
         self.down = _cosines(height, modes[0])
         self._across = _cosines(width, modes[1]).astype(np.float32)
-        self.across = np.repeat(self._across, channels, axis=1)
+        self._tints = _cosines(channels, channels)[1:].astype(np.float32)
+        self.across = np.concatenate(
+            [
+                np.repeat(self._across, channels, axis=1),
+                np.tile(self._tints, (1, width)),
+            ]
+        )
         self.shape = modes
 
     def at(self, rows: Array, columns: Array) -> Array:
-        """Return all modes but the even light, at some pixels: one row a mode."""
+        """Return all modes but the even light, at some pixels: one row a mode.
+
+        Pixels have a value for each channel.
+        """
         both = self.down[:, None, rows] * self._across[None][:, :, columns]
-        return np.asarray(both.reshape(-1, len(rows))[1:])
+        fields = both.reshape(-1, len(rows))[1:]
+        each = np.repeat(fields, self._tints.shape[1], axis=1)
+        return np.concatenate([each, np.tile(self._tints, (1, len(rows)))])
 
     def rows(self, gain: float, field: Array | None) -> Array:
         """Return, for each row of the image, the coefficients of `across`."""
+        height = self.down.shape[1]
         if field is None:
-            return np.full((self.down.shape[1], 1), gain, np.float32)
-        table = np.concatenate([[gain], field]).reshape(self.shape)
-        return np.ascontiguousarray((self.down.T @ table).astype(np.float32))
+            return np.full((height, 1), gain, np.float32)
+        count = self.shape[0] * self.shape[1]
+        table = np.concatenate([[gain], field[: count - 1]]).reshape(self.shape)
+        tints = np.tile(field[count - 1 :], (height, 1))
+        each = np.concatenate([self.down.T @ table, tints], axis=1)
+        return np.ascontiguousarray(each.astype(np.float32))
 
 
 def _cosines(size: int, count: int) -> Array:
@@ -139,7 +154,7 @@ class Background:
         self.places = np.sort(rng.choice(height * width, count, replace=False))
         self.light = Light(first.shape[1:], tuning.light_modes)
         at = self.light.at(*np.divmod(self.places, width))
-        self._modes = np.repeat(at, channels, axis=1).astype(np.float32)  # of samples
+        self._modes = at.astype(np.float32)  # of samples
         plate, self.variance = _first_plate(first, self.places, bands, tuning)
         self.U = plate[None]
         self.support = np.full((height, width), min(age, tuning.most), np.float32)
@@ -177,6 +192,11 @@ class Background:
         """Standard deviation of each pixel's noise, in grey levels."""
         return self._spread(self.variance)
 
+    @property
+    def sampled_noise(self) -> Array:
+        """The noise at the samples."""
+        return self._spread(self.variance.reshape(2, -1)[:, self.places])
+
     def _spread(self, variance: Array) -> Array:
         channels = self.U.shape[-1]
         hue = variance[1] * ((channels - 1) / channels)
@@ -187,8 +207,7 @@ class Background:
         from discrepant.video.coordinates import coordinates, sampled, shown
 
         rank, (modes, count) = self.rank, self._modes.shape
-        noise = self._spread(self.variance.reshape(2, -1)[:, self.places])
-        noise = np.repeat(noise, self.U.shape[-1])
+        noise = np.repeat(self.sampled_noise, self.U.shape[-1])
         basis, (values,) = (np.empty((n, count), np.float32) for n in (rank + modes, 1))
         sampled(self.U, self.places, noise, basis)
         sampled(frame[None], self.places, noise, values[None])
@@ -208,6 +227,10 @@ class Background:
         c[0] = max(c[0], DIMMEST)
         field = c[rank:] if uneven else None
         return Place(c[:rank], self.light.rows(c[0], field), away)
+
+    def shows(self, frame: Array, share: float) -> bool:
+        """Whether a frame shows this scene: in that share of samples, up to noise."""
+        return bool(np.mean(np.abs(self.locate(frame).away) < 3) > share)
 
     def expect(self, place: Place, out: Array, band: Band) -> None:
         """Fill rows of what the background should look like."""
@@ -320,13 +343,15 @@ def _first_plate(
     from discrepant.video import kernels
 
     times, height, width, channels = first.shape
-    some = first.reshape(times, -1, channels)[:, places].reshape(times, -1)
+    some = first.reshape(times, -1, channels)[:, places]
     middle = np.median(some, axis=0)
-    bright = middle > DARK
-    scale = np.ones(times, np.float32)
-    if bright.any():
-        gains = np.median(some[:, bright] / middle[bright], axis=1)
-        scale /= np.maximum(gains, DIMMEST)
+    scale = np.ones((times, channels), np.float32)
+    for k in range(channels):
+        bright = middle[:, k] > DARK
+        if bright.any():
+            gains = np.median(some[:, bright, k] / middle[bright, k], axis=1)
+            scale[:, k] /= np.maximum(gains, DIMMEST)
+    scale = np.tile(scale, (1, width))
     plate = np.empty((height, width, channels), np.float32)
     spread = np.empty((2, height, width), np.float32)
     bands.each(lambda band: kernels.first_look(first, scale, plate, spread, *band))

@@ -8,6 +8,8 @@ EVERY = 5  # frames between two looks
 SIDE = 96  # rows and columns of the small picture that is looked at, about
 PART = 0.2  # share of looks with a shift from which on it is said
 CLOSER = 0.7  # of the difference that may be left
+BLOCKS = 6  # down and across, that each say whether they moved along
+AGAINST = 0.2  # times as many may say no as say yes: a camera moves all there is
 LOOKS = 6  # less say nothing
 
 
@@ -57,7 +59,8 @@ class Steadiness:
     def _shift(self, before: tuple[Array, Array], now: tuple[Array, Array]) -> float:
         """Return how far the second picture is from the first; zero if in doubt.
 
-        A shift counts if undoing it brings most of the picture closer.
+        A shift counts if undoing it brings most of the picture closer, and in most of
+        its blocks: a large thing that passes leaves the others worse than they were.
         """
         (one, first), (two, second) = before, now
         cross = first * np.conj(second)
@@ -74,5 +77,19 @@ class Steadiness:
             return 0.0
         back = np.roll(two, (down, right), axis=(0, 1))
         inner = np.s_[abs(down) : -abs(down) or None, abs(right) : -abs(right) or None]
-        still, undone = (np.median(np.abs(a - one)[inner]) for a in (two, back))
-        return float(np.hypot(down, right)) if undone < CLOSER * still else 0.0
+        still, undone = (np.abs(a - one)[inner] for a in (two, back))
+        if np.median(undone) >= CLOSER * np.median(still):
+            return 0.0
+        left, gone = _blocks(still), _blocks(undone)
+        along, against = np.sum(gone < CLOSER * left), np.sum(left < CLOSER * gone)
+        return float(np.hypot(down, right)) if against <= AGAINST * along else 0.0
+
+
+def _blocks(values: Array) -> Array:
+    """Return the means of a picture's blocks."""
+    edges = [np.linspace(0, n, BLOCKS + 1).astype(int)[:-1] for n in values.shape]
+    sums = np.add.reduceat(np.add.reduceat(values, edges[0], 0), edges[1], 1)
+    sizes = [
+        np.diff([*e, n]).astype(float) for e, n in zip(edges, values.shape, strict=True)
+    ]
+    return np.asarray(sums / np.outer(*sizes))

@@ -10,10 +10,15 @@ from discrepant.errors import InputError
 from discrepant.linalg import Array
 from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD
 from discrepant.video.bands import Band, Bands
+from discrepant.video.cuts import BACK, STAY, Cuts, scene_length
 from discrepant.video.foreground import Foreground
 from discrepant.video.frames import Levels, Source, ahead
 from discrepant.video.model import TUNING, Background, Place, Tuning
 from discrepant.video.motion import Steadiness
+
+FEW = 5  # frames, of which most must show the ground
+LOUD = 15.0  # grey levels of noise: less hides nothing
+DROWNED = 2.0  # times the spread of the background's picture; a grey wall has little
 
 
 class Separator:
@@ -36,16 +41,16 @@ class Separator:
         self.front = Foreground(shape, tuning)
         self._recent: deque[tuple[Array, Array]] = deque(maxlen=tuning.window)
         self._count = 0
+        self._cuts = Cuts()
+        self._former: Background | None = None  # of the scene before this one
+        self.begins: list[int] = []  # the frames from which on the background is anew
 
     def judge(self, frame: Array) -> Place:
         """Judge one frame and learn from it; `expected` and `front` then hold it."""
+        place = self._compare(frame)
+        if self._changed(frame):
+            place = self._compare(frame)
         scene, front = self.scene, self.front
-        place = scene.locate(frame)
-
-        self._bands.each(lambda band: scene.expect(place, self.expected, band))
-        # Judging a band looks at the rows beside it: all must be there.
-        self._bands.each(lambda band: front.judge(frame, self.expected, scene, band))
-        front.tidy(frame, self.expected)
         gain = scene.gain_of(place.c)
 
         def learn(band: Band) -> None:
@@ -60,6 +65,38 @@ class Separator:
             scene.drop()
             scene.extend(list(self._recent))
         return place
+
+    def _compare(self, frame: Array) -> Place:
+        """Fill what is expected of a frame, and what is in front."""
+        scene, front = self.scene, self.front
+        place = scene.locate(frame)
+        self._bands.each(lambda band: scene.expect(place, self.expected, band))
+        # Judging a band looks at the rows beside it: all must be there.
+        self._bands.each(lambda band: front.judge(frame, self.expected, scene, band))
+        front.tidy(frame, self.expected, scene.variance)
+        return place
+
+    def _changed(self, frame: Array) -> bool:
+        """Go over to another scene where one has begun; whether so.
+
+        The one before this is known again at once, a new one after some frames.
+        """
+        scene, former = self.scene, self._former
+        values = frame.reshape(-1, frame.shape[-1])[scene.places].astype(np.float32)
+        covered = self.front.covered.ravel()[scene.places]
+        if self._cuts.look(values, scene.sampled_noise, covered):
+            seen = [one for one, _ in self._recent][1 - STAY :]
+            new = Background(np.stack([*seen, frame]), STAY, self._bands, self.tuning)
+        elif self._cuts.suspected and former is not None and former.shows(frame, BACK):
+            new = former
+        else:
+            return False
+        self._former, self.scene = scene, new
+        self.front = Foreground(frame.shape, self.tuning)
+        self._cuts = Cuts()
+        self._recent.clear()
+        self.begins.append(self._count)
+        return True
 
     def close(self) -> None:
         """Let the threads go."""
@@ -119,15 +156,25 @@ class Stream:
             )
         self.levels = Levels.of(first)
         self._first = first
-        grey = [self.levels.grey(frame, k) for k, frame in enumerate(first)]
+        grey = self.levels.grey_all(first)
+        self._known = grey[0]
+        # Values that no frame has shown so far: there is no background to tell there.
+        self.unseen: Array | None = None
+        if first[0].dtype.kind == "f":
+            self.unseen = ~np.any([np.isfinite(frame) for frame in first], axis=0)
         large = grey[0].shape[0] * grey[0].shape[1] > tuning.large
         look = tuning.start + 1 if large else tuning.look  # medians of large ones cost
         spread = source.some(look, tuning.look_ahead)
         spread = [frame for frame in spread if frame.shape == self.levels.shape]
+        age: float = len(first)
         if len(spread) > len(first):
-            grey = [self.levels.grey(frame, 0) for frame in spread]
-        age = min(source.count or len(first), tuning.look_ahead)
-        age = age if len(spread) > len(first) else len(first)
+            ahead_of = self.levels.grey_all(spread)
+            same = scene_length(ahead_of)
+            if same > len(first):
+                grey = ahead_of[:same]
+                age = min(source.count or len(first), tuning.look_ahead)
+                age *= same / len(ahead_of)
+        grey = grey[: max(scene_length(grey), 2)]
         ONE_BLAS_THREAD.enter()  # its products are small, and its threads in the way
         try:
             self.work = Separator(np.stack(grey), age, tuning)
@@ -135,6 +182,11 @@ class Stream:
             ONE_BLAS_THREAD.leave()
         self._steady = Steadiness(self.levels.shape)
         self._notes = list[str]()
+        if len(first) < FEW:
+            self._notes.append(
+                f"With only {len(first)} frames, what is in front can hardly be told "
+                "from what it hides; more are better."
+            )
         if max(frame.max() for frame in grey) == min(frame.min() for frame in grey):
             self._notes.append(
                 "All pixels of the first frames are the same; there is nothing to tell "
@@ -149,22 +201,52 @@ class Stream:
     @property
     def noise(self) -> Array:
         """Noise of each pixel, in the unit of the frames."""
-        return self.work.scene.noise * np.float32(self.levels.unit)
+        return self.work.scene.noise.astype(np.float64) * self.levels.unit
 
     @property
     def notes(self) -> list[str]:
         """What there is to say."""
-        moved = self._steady.note()
-        return [*self._source.notes, *self._notes, *([moved] if moved else [])]
+        moved = self._steady.note()  # and then little else stands still
+        found = [moved, self._anew(), None if moved else self._unrest()]
+        said = [note for note in found if note is not None]
+        return [*self._source.notes, *self._notes, *said]
+
+    def _anew(self) -> str | None:
+        """Say where the background began anew, and how it was noticed."""
+        begins = self.work.begins
+        if not begins:
+            return None
+        more = f" and {len(begins) - 3} more" if len(begins) > 3 else ""
+        return (
+            f"Most of the picture changed at once and stayed so, before frame "
+            f"{', '.join(map(str, begins[:3]))}{more}: a cut, or the camera was moved "
+            "or set anew. The background begins anew there; the few frames until that "
+            "was clear are in front as a whole."
+        )
+
+    def _unrest(self) -> str | None:
+        """Say so if no picture stands still, so that nothing could be told apart."""
+        scene = self.work.scene
+        noise, picture = np.median(scene.noise), np.std(scene.U[0])
+        if noise < LOUD or noise < DROWNED * picture:
+            return None
+        return (
+            f"Nothing seems to stand still: from frame to frame pixels vary by "
+            f"{noise / 2.55:.0f}% of the range of brightness, more than the picture "
+            "that they have in common. All of it moves, or noise drowns it; little can "
+            "be told apart."
+        )
 
     def judged(self) -> Iterator[tuple[int, Array, Place]]:
         """Yield the number of a frame, the frame and its place, as `work` holds it."""
-        number, grey = 0, None
+        number, grey = 0, self._known
         ONE_BLAS_THREAD.enter()
         try:
             for frames in (self._first, self._frames):
                 for frame in frames:
                     grey = self.levels.grey(frame, number, grey)
+                    if self.unseen is not None and self.unseen.any():
+                        self.unseen &= ~np.isfinite(frame)
                     self._steady.look(grey)
                     yield number, frame, self.work.judge(grey)
                     number += 1
@@ -180,7 +262,7 @@ class Stream:
             yield Frame(
                 number,
                 image,
-                self.levels.back(self.work.expected),
+                self.levels.back(self.work.expected, self.unseen),
                 front.mask.copy(),
                 front.probability(),
             )
