@@ -110,7 +110,7 @@ def _mirrored(x: Array, layers: Layers) -> Array:
     """Return the mean of what a network says of a picture and its mirror images."""
     with ThreadPoolExecutor(min(len(MIRRORS), joblib.cpu_count())) as pool:
         said = pool.map(lambda turn: _run(x[turn], layers)[turn], MIRRORS)
-        return np.mean(list(said), axis=0)
+        return np.asarray(np.mean(list(said), axis=0))
 
 
 def _run(x: Array, layers: Layers) -> Array:
