@@ -121,7 +121,7 @@ function show(card, job) {
   card.querySelector(".cancel").hidden = ended;
   card.querySelector(".remove").hidden = !ended;
   const bar = card.querySelector("progress");
-  bar.hidden = ended;
+  bar.hidden = job.state !== "working";
   bar.value = job.share;
   const state = card.querySelector(".state");
   // A screen reader hears of the beginning and the end; the bar says what is between.
