@@ -26,7 +26,11 @@ KEPT = HERE / "docs" / "benchmarks.jsonl"
 def recorded(main, kept=KEPT):
     """Run a benchmark and, if it was asked for by ``--json``, keep what it prints."""
     if "--json" not in sys.argv:
-        main()
+        try:
+            main()
+        finally:
+            if {"-h", "--help"} & set(sys.argv):
+                print("  --json  also append what is printed to docs/benchmarks.jsonl")
         return
     sys.argv.remove("--json")
     command = f"python benchmarks/{Path(sys.argv[0]).name} {shlex.join(sys.argv[1:])}"

@@ -147,6 +147,15 @@ def test_mistakes_name_no_flags(tmp_path, name, settings, said):
     assert not (tmp_path / "out").exists()
 
 
+def test_all_that_a_figure_needs_is_said_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("discrepant.app.reproduce.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"needs matplotlib: .*\[plot\]"):
+        reproduce("regression", tmp_path)
+    said = r"needs matplotlib, PyTorch, scikit-image: .*\[plot,image\]"
+    with pytest.raises(InputError, match=said):
+        reproduce("fig5", tmp_path)
+
+
 def test_a_second_interrupt_gives_up():
     said = []
     with (

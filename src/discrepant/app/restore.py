@@ -93,6 +93,8 @@ def plan(
             if not found:
                 raise InputError(f"{path} holds no {', '.join(FORMATS)} files.")
             sources += found
+        elif not path.exists():
+            raise InputError(f"{path} does not exist.")
         else:
             sources.append(path)
     single = len(files) == 1 and not files[0].is_dir()

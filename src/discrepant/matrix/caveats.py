@@ -64,7 +64,7 @@ def caveats(
     # The residual may be slow to fall where the result is certified already.
     elif abs(found.certificate.gap) > CERTIFIED:
         yield (
-            f"{found.status}; {found.certificate}. Raise max_iter, or tol.",
+            f"{found.status}; {found.certificate}. Raise max_iter, or raise tol.",
             ConvergenceWarning,
         )
 
