@@ -42,6 +42,8 @@ def test_pca_told_to_stop_writes_the_best_so_far(tmp_path):
     assert "stopped early" in str(report)
     assert report.certificate is None
     assert "no certificate was computed" in str(report)
+    assert any("so far may be far off" in said for said in report.warnings)
+    assert not any("optimum" in said for said in report.warnings)
     assert np.load(tmp_path / "out" / "low_rank.npy").shape == (40, 30)
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(report.files)
 
