@@ -90,14 +90,15 @@ def _cells(line):
 
 
 def _commit():
-    """Return the commit, with a + where files were changed since."""
-    found = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--abbrev=10"],
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-    )
-    return found.stdout.strip() or "unknown"
+    """Return the commit, with a + where files were changed since, but for records."""
+    commit = _git("rev-parse", "--short=10", "HEAD") or "unknown"
+    others = ["--", ".", ":(exclude)docs/benchmarks.jsonl"]
+    return commit + ("+" if _git("status", "--porcelain", "-uno", *others) else "")
+
+
+def _git(*words):
+    told = subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True)
+    return told.stdout.strip()
 
 
 def _machine():

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="No Chromium was found: the page was not tried in one."
 )
