@@ -73,12 +73,16 @@ def skip_foreign(app, kind, name, member, skip, options):
 
 def whole_numbers(app, page, source):
     """Keep a number like 9e-14 in one piece in the cells of a table."""
-    source[0] = "\n".join(
-        re.sub(r"(?<=\d)e-(?=\d)", "e\N{NON-BREAKING HYPHEN}", line)
-        if line.startswith("|") and "`" not in line
-        else line
-        for line in source[0].split("\n")
-    )
+    lines = source[0].split("\n")
+    for k, line in enumerate(lines):
+        if line.startswith("|"):
+            parts = line.split("`")  # every other one is code
+            for j in range(0, len(parts), 2):
+                parts[j] = re.sub(
+                    r"(?<=\d)e-(?=\d)", "e\N{NON-BREAKING HYPHEN}", parts[j]
+                )
+            lines[k] = "`".join(parts)
+    source[0] = "\n".join(lines)
 
 
 def setup(app):
