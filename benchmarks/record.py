@@ -35,6 +35,7 @@ def recorded(main, kept=KEPT):
     sys.argv.remove("--json")
     command = f"python benchmarks/{Path(sys.argv[0]).name} {shlex.join(sys.argv[1:])}"
     both = _Both(sys.stdout)
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     started = time.perf_counter()
     with redirect_stdout(both):
         main()
@@ -42,6 +43,7 @@ def recorded(main, kept=KEPT):
         "command": command.strip(),
         "commit": _commit(),
         "machine": _machine(),
+        "load": load,  # of others, when it began: what seconds are to be read with
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "seconds": round(time.perf_counter() - started, 1),
         "rows": rows_of(both.getvalue()),

@@ -32,7 +32,7 @@ def _shown(record):
     parts = [
         f"```\n{record['command']}\n```\n",
         f"Commit {record['commit']}, {record['date']}, {record['machine']}; "
-        f"{record['seconds']} s in all.\n",
+        f"{record['seconds']} s in all{_beside(record)}.\n",
     ]
     for heads, rows in groupby(record["rows"], key=lambda row: tuple(row)):
         if heads == ("",):
@@ -42,6 +42,12 @@ def _shown(record):
         parts += [f"| {' | '.join(row.values())} |" for row in rows]
         parts.append("")
     return "\n".join(parts)
+
+
+def _beside(record):
+    """Say how busy the machine was with other things."""
+    load = record.get("load")
+    return "" if load is None else f", at a load of {load} when it began"
 
 
 def _draw(records):
