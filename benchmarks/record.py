@@ -36,7 +36,7 @@ def recorded(main, kept=KEPT):
     command = f"python benchmarks/{Path(sys.argv[0]).name} {shlex.join(sys.argv[1:])}"
     both = _Both(sys.stdout)
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
-    started = time.perf_counter()
+    started, before = time.perf_counter(), _work()
     with redirect_stdout(both):
         main()
     record = {
@@ -46,6 +46,7 @@ def recorded(main, kept=KEPT):
         "load": load,  # of others, when it began: what seconds are to be read with
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "seconds": round(time.perf_counter() - started, 1),
+        "work": round(_work() - before, 1),  # seconds of processors, whoever waits
         "rows": rows_of(both.getvalue()),
     }
     with kept.open("a", encoding="utf-8") as file:
@@ -96,6 +97,11 @@ def _commit():
     commit = _git("rev-parse", "--short=10", "HEAD") or "unknown"
     others = ["--", ".", ":(exclude)docs/benchmarks.jsonl"]
     return commit + ("+" if _git("status", "--porcelain", "-uno", *others) else "")
+
+
+def _work():
+    """Return the processor time of this process and of those that it waited for."""
+    return sum(os.times()[:4])
 
 
 def _git(*words):
