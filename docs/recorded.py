@@ -73,6 +73,6 @@ def _draw(records):
         axes.set(xlabel="record", ylabel="seconds", title="Processor time of each")
         axes.set_ylim(bottom=0)
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.legend(fontsize=8)
-        figure.savefig(FIGURE)
+        axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.2))
+        figure.savefig(FIGURE, bbox_inches="tight")
     return True
