@@ -17,6 +17,7 @@ import warnings
 
 import numpy as np
 from matrix import make, timed
+from record import recorded
 
 from discrepant import RobustPCA
 from discrepant.foreign import Place, place_of
@@ -90,4 +91,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

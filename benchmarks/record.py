@@ -26,20 +26,27 @@ KEPT = HERE / "docs" / "benchmarks.jsonl"
 def recorded(main, kept=KEPT):
     """Run a benchmark and, if it was asked for by ``--json``, keep what it prints."""
     if "--json" not in sys.argv:
-        main()
+        try:
+            main()
+        finally:
+            if {"-h", "--help"} & set(sys.argv):
+                print("  --json  also append what is printed to docs/benchmarks.jsonl")
         return
     sys.argv.remove("--json")
     command = f"python benchmarks/{Path(sys.argv[0]).name} {shlex.join(sys.argv[1:])}"
     both = _Both(sys.stdout)
-    started = time.perf_counter()
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+    started, before = time.perf_counter(), _work()
     with redirect_stdout(both):
         main()
     record = {
         "command": command.strip(),
         "commit": _commit(),
         "machine": _machine(),
+        "load": load,  # of others, when it began: what seconds are to be read with
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "seconds": round(time.perf_counter() - started, 1),
+        "work": round(_work() - before, 1),  # seconds of processors, whoever waits
         "rows": rows_of(both.getvalue()),
     }
     with kept.open("a", encoding="utf-8") as file:
@@ -86,14 +93,20 @@ def _cells(line):
 
 
 def _commit():
-    """Return the commit, with a + where files were changed since."""
-    found = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--abbrev=10"],
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-    )
-    return found.stdout.strip() or "unknown"
+    """Return the commit, with a + where files were changed since, but for records."""
+    commit = _git("rev-parse", "--short=10", "HEAD") or "unknown"
+    others = ["--", ".", ":(exclude)docs/benchmarks.jsonl"]
+    return commit + ("+" if _git("status", "--porcelain", "-uno", *others) else "")
+
+
+def _work():
+    """Return the processor time of this process and of those that it waited for."""
+    return sum(os.times()[:4])
+
+
+def _git(*words):
+    told = subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True)
+    return told.stdout.strip()
 
 
 def _machine():

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from record import recorded
 
 from discrepant import RobustPCA
 
@@ -342,4 +343,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

@@ -10,6 +10,8 @@ import argparse
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from record import recorded
+
 from discrepant import RobustPCA
 from discrepant.paper.problems import corrupted_matrix
 
@@ -55,4 +57,4 @@ def measured(run):
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

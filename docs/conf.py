@@ -1,5 +1,6 @@
 """How the documentation is built: `make docs`."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
+templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/README.rst", "recorded.md"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["dollarmath", "deflist"]
@@ -39,12 +41,15 @@ html_theme = "pydata_sphinx_theme"
 html_title = "discrepant"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+html_show_sourcelink = False
+html_show_sphinx = False
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 7,
+    "navbar_center": [],  # the contents stand at the side, all of them
+    "footer_end": [],
 }
-html_sidebars = {"index": []}
+html_sidebars = {"**": ["contents.html"]}
 
 
 def written_pictures(block, variables, configuration):
@@ -58,6 +63,31 @@ def written_pictures(block, variables, configuration):
         shutil.move(path, target)
         shown.append(str(target))
     return figure_rst(shown, configuration["src_dir"]) if shown else ""
+
+
+def skip_foreign(app, kind, name, member, skip, options):
+    """Leave out what scikit-learn and Python themselves bring along."""
+    source = getattr(member, "fget", None) or getattr(member, "func", None) or member
+    return skip or not (getattr(source, "__module__", None) or "").startswith(project)
+
+
+def whole_numbers(app, page, source):
+    """Keep a number like 9e-14 in one piece in the cells of a table."""
+    lines = source[0].split("\n")
+    for k, line in enumerate(lines):
+        if line.startswith("|"):
+            parts = line.split("`")  # every other one is code
+            for j in range(0, len(parts), 2):
+                parts[j] = re.sub(
+                    r"(?<=\d)e-(?=\d)", "e\N{NON-BREAKING HYPHEN}", parts[j]
+                )
+            lines[k] = "`".join(parts)
+    source[0] = "\n".join(lines)
+
+
+def setup(app):
+    app.connect("source-read", whole_numbers)
+    app.connect("autodoc-skip-member", skip_foreign)
 
 
 sphinx_gallery_conf = {

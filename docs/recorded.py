@@ -18,7 +18,7 @@ def write():
     records = [json.loads(line) for line in lines]
     text = "\n".join(_shown(record) for record in _last(records).values())
     if _draw(records):
-        text += "\n![Seconds of each command, by record](recorded.png)\n"
+        text += "\n![Processor time of each command, by record](recorded.png)\n"
     (HERE / "recorded.md").write_text(text, encoding="utf-8")
 
 
@@ -32,7 +32,7 @@ def _shown(record):
     parts = [
         f"```\n{record['command']}\n```\n",
         f"Commit {record['commit']}, {record['date']}, {record['machine']}; "
-        f"{record['seconds']} s in all.\n",
+        f"{record['seconds']} s in all{_beside(record)}.\n",
     ]
     for heads, rows in groupby(record["rows"], key=lambda row: tuple(row)):
         if heads == ("",):
@@ -44,8 +44,16 @@ def _shown(record):
     return "\n".join(parts)
 
 
+def _beside(record):
+    """Say how busy the machine was with other things."""
+    if record.get("load") is None:
+        return ""
+    work, load = record["work"], record["load"]
+    return f", {work} s of processors, at a load of {load} when it began"
+
+
 def _draw(records):
-    """Draw the time of all commands that were recorded more than once on a machine."""
+    """Draw the processor time of commands recorded more than once on a machine."""
     import matplotlib
 
     from discrepant.plotting import STYLE, new_figure
@@ -53,18 +61,18 @@ def _draw(records):
     times = {}
     for record in records:
         place = (record["command"], record["machine"])
-        times.setdefault(place, []).append((record["commit"], record["seconds"]))
+        if "work" in record:
+            times.setdefault(place, []).append(record["work"])
     times = {place: found for place, found in times.items() if len(found) > 1}
     if not times:
         return False
     with matplotlib.rc_context(STYLE):
         figure, axes = new_figure(size=(8, 3))
         for (command, _), found in times.items():
-            seconds = [second for _, second in found]
-            axes.plot(seconds, marker="o", label=command.removeprefix("python "))
-        axes.set(xlabel="record", ylabel="seconds", title="How long each takes")
+            axes.plot(found, marker="o", label=command.removeprefix("python "))
+        axes.set(xlabel="record", ylabel="seconds", title="Processor time of each")
         axes.set_ylim(bottom=0)
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.legend(fontsize=8)
-        figure.savefig(FIGURE)
+        axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.2))
+        figure.savefig(FIGURE, bbox_inches="tight")
     return True

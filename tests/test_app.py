@@ -42,6 +42,8 @@ def test_pca_told_to_stop_writes_the_best_so_far(tmp_path):
     assert "stopped early" in str(report)
     assert report.certificate is None
     assert "no certificate was computed" in str(report)
+    assert any("so far may be far off" in said for said in report.warnings)
+    assert not any("optimum" in said for said in report.warnings)
     assert np.load(tmp_path / "out" / "low_rank.npy").shape == (40, 30)
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(report.files)
 
@@ -145,6 +147,15 @@ def test_mistakes_name_no_flags(tmp_path, name, settings, said):
         reproduce(name, tmp_path / "out", **settings)
     assert "--" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_all_that_a_figure_needs_is_said_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("discrepant.app.reproduce.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"needs matplotlib: .*\[plot\]"):
+        reproduce("regression", tmp_path)
+    said = r"needs matplotlib, PyTorch, scikit-image: .*\[plot,image\]"
+    with pytest.raises(InputError, match=said):
+        reproduce("fig5", tmp_path)
 
 
 def test_a_second_interrupt_gives_up():

@@ -201,6 +201,7 @@ def test_help_names_every_command(discrepant, tmp_path):
         ("time_limit must be positive.", "--time-limit must be positive."),
         ("a exists; pass overwrite=True.", "a exists; pass --overwrite."),
         ("say which with key=.", "say which with --key."),
+        ("Raise max_iter, or raise tol.", "Raise --max-iter, or raise --tol."),
         ('quick=True and scale="paper" clash.', "--quick and --scale paper clash."),
         (
             "psd=True needs a square matrix; pass psd=False.",

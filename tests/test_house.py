@@ -170,3 +170,12 @@ MOST = 400  # lines of a file
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_a_file_is_a_room_not_a_hall(path):
     assert len(path.read_text().splitlines()) <= MOST
+
+
+def test_every_public_name_stands_in_the_reference():
+    import discrepant.image
+
+    reference = SOURCE.parents[1] / "docs" / "api.rst"
+    listed = set(reference.read_text(encoding="utf-8").split())
+    public = {*discrepant.__all__, *(f"image.{n}" for n in discrepant.image.__all__)}
+    assert not sorted(public - listed)

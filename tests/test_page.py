@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 import time
 
 import numpy as np
@@ -11,8 +12,10 @@ from starlette.testclient import TestClient
 from discrepant.app.server.guard import Guard
 from discrepant.app.server.jobs import KEPT
 from discrepant.app.server.launch import serve
+from discrepant.app.server.outcome import Upload
 from discrepant.app.server.site import build
 from discrepant.errors import InputError
+from discrepant.progress import announce
 
 HERE = "http://127.0.0.1:8000"
 TOKEN = "a-token-that-nobody-knows"
@@ -113,11 +116,42 @@ def test_a_table_comes_back_clean(page):
         assert "choices" in answer.json()["reason"]
 
 
-def test_events_tell_until_the_end(page):
+def test_one_stream_tells_of_all_jobs_until_the_server_ends():
+    with client(build(limit=100_000, over=lambda: True)) as page:
+        jobs = [page.post("/jobs?name=t.csv", content=table()).json() for _ in "ab"]
+        for job in jobs:
+            ended(page, job)
+        page.delete(f"/jobs/{jobs[0]['key']}")
+        parts = page.get("/events").text.strip().split("\n\n")
+        (last,) = (json.loads(part.removeprefix("data: ")) for part in parts)
+        assert (last["key"], last["state"]) == (jobs[1]["key"], "done")
+
+
+def test_choices_reach_every_file_and_every_tab(page):
     job = page.post("/jobs?name=t.csv", content=table()).json()
-    told = page.get(f"/jobs/{job['key']}/events").text
-    last = json.loads(told.strip().split("\n\n")[-1].removeprefix("data: "))
-    assert last["state"] == "done"
+    files = f"/jobs/{job['key']}/files"
+    before = ended(page, job)["facts"]
+    assert "rejected by hand" not in page.get(f"{files}/report.html").text
+    page.post(f"/jobs/{job['key']}/choices", content="[0]")
+    after = ended(page, job)["facts"]
+    assert (before["rejected"], after["rejected"]) == ([], [0])
+    assert before["map"] != after["map"]
+    assert "1 of 1 flags were rejected by hand" in page.get(f"{files}/report.html").text
+    assert len(page.get(f"{files}/flagged.csv").text.splitlines()) == 1
+
+
+def test_what_takes_long_is_said_of_the_job_at_work():
+    from discrepant.app.server.jobs import Jobs
+
+    jobs, going = Jobs(), threading.Event()
+    upload = Upload("t.csv", jobs.room() / "upload.csv")
+    job = jobs.add("table", upload, lambda *_: going.wait(60))
+    while job.state != "working":
+        time.sleep(0.01)
+    announce("Compiling for this machine.")
+    assert job.snapshot(0)["note"] == "Compiling for this machine."
+    going.set()
+    jobs.close()
 
 
 def test_what_is_too_large_is_refused_before_it_is_taken(page, app):
@@ -208,7 +242,7 @@ def test_a_job_that_is_removed_leaves_nothing(page, app):
     headers = {"origin": HERE}
     assert page.delete(f"/jobs/{job['key']}", headers=headers).status_code == 204
     assert not list(app.app.state.jobs.folder.iterdir())
-    answer = page.get(f"/jobs/{job['key']}/events")
+    answer = page.get(f"/jobs/{job['key']}/files/flagged.csv")
     assert (answer.status_code, "no longer" in answer.text) == (404, True)
 
 
@@ -243,6 +277,31 @@ def test_the_world_is_let_in_only_when_asked_for():
     for host in ("0.0.0.0", "192.168.1.5", "example.org"):
         with pytest.raises(InputError, match="other machines"):
             serve(host=host, show=False)
+
+
+def test_whoever_is_let_in_may_come_by_number_but_not_by_name():
+    app = Guard(build(), {"127.0.0.1:80"}, TOKEN, open_to_all=True)
+    with TestClient(app, base_url="http://10.0.0.7:80") as page:
+        # The address that a request came in at, as the server tells it.
+        seen = {"server": ("10.0.0.7", 80)}
+        page._transport.app = lambda scope, *rest: app({**scope, **seen}, *rest)
+        asked = {"params": {"token": TOKEN}}
+        assert page.get("/", headers={"host": "10.0.0.7:80"}, **asked).is_success
+        for host in ("evil.example:80", "10.0.0.8:80"):
+            assert page.get("/", headers={"host": host}, **asked).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "0.0.0.0", "::"])
+def test_any_address_can_be_bound_to(host, monkeypatch):
+    said = []
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: sockets[0].close())
+    try:
+        serve(host=host, anyone=True, show=False, say=said.append)
+    except InputError as error:  # a machine without IPv6
+        pytest.skip(str(error))
+    shown = {"::1": "[::1]", "::": "[::1]", "0.0.0.0": "127.0.0.1"}.get(host, host)
+    assert said[-1].startswith(f"Open http://{shown}:")
+    assert ("Other machines" in said[0]) == (host in ("0.0.0.0", "::"))
 
 
 def test_a_port_that_is_taken_is_said():

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="No Chromium was found: the page was not tried in one."
 )
@@ -135,6 +136,12 @@ def test_a_picture_is_healed_compared_and_marked_again(page, picture):
     cut = (
         "getComputedStyle(document.querySelector('.layers')).getPropertyValue('--cut')"
     )
+    box = page.locator(".layers").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 20)
+    page.mouse.up()
+    assert abs(float(page.evaluate(cut).rstrip("%")) - 25) < 1
     page.locator(".slider").focus()
     page.keyboard.press("Home")
     assert page.evaluate(cut) == "0%"
@@ -162,9 +169,21 @@ def test_a_picture_is_healed_compared_and_marked_again(page, picture):
     again = page.locator(".state").first.inner_text()
     share = [float(re.match(r"([\d.]+)%", text)[1]) for text in (before, again)]
     assert share[1] > share[0] + 1  # what was painted was taken for bad
+    told = "document.querySelector('.command').textContent"
+    assert page.evaluate(told).endswith("--known-bad salty-marks.png")
+    with Image.open(saved(page, "salty-marks.png")) as marks:
+        marked = np.asarray(marks) > 0
+    assert 0.01 < marked.mean() < 0.5
+    page.locator(".start-paint").first.click()  # one goes on where one was
+    painted = page.evaluate(
+        "(() => { const c = document.querySelector('.paint'); return [...c.getContext("
+        "'2d').getImageData(0, 0, 80, 64).data].filter((v, k) => k % 4 == 3 && v > 127)"
+        ".length; })()"
+    )
+    assert painted == marked.sum()
 
 
-def test_flags_of_a_table_are_sorted_and_rejected(page, table):
+def test_flags_of_a_table_are_sorted_and_rejected(page, address, table):
     send(page, table)
     done(page)
     assert "2 cells are flagged" in page.locator(".state").inner_text()
@@ -180,7 +199,17 @@ def test_flags_of_a_table_are_sorted_and_rejected(page, table):
     changed = [k for k in range(len(old)) if old[k] != new[k]]
     assert (len(new), changed) == (len(old), [6])
     assert len(saved(page, "sensors-flagged.csv").read_text().splitlines()) == 2
-    assert "sensors.csv" in saved(page, "sensors-report.html").read_text()
+    report = saved(page, "sensors-report.html").read_text()
+    assert "sensors.csv" in report
+    assert "1 of 2 flags were rejected by hand" in report
+    other = page.context.new_page()  # another tab knows of it, and may undo it
+    other.goto(address)
+    other.locator(".chosen", has_text="1 rejected").wait_for()
+    assert other.locator("tr.rejected").count() == 1
+    other.locator(".all").click()
+    page.locator(".chosen", has_text="0 rejected").wait_for()
+    assert page.locator("tr.rejected").count() == 0
+    other.close()
 
 
 def test_a_video_is_watched_and_played(page, tmp_path):
@@ -238,12 +267,11 @@ def test_wrong_files_get_a_sentence(page, tmp_path):
     assert "upload" not in page.locator(".state").inner_text()
     large = tmp_path / "large.csv"
     large.write_bytes(b"1,2\n" * 600_000)
-    send(page, large)
-    page.locator("#alert", has_text="this page takes 2 MB at most").wait_for()
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear reader,")
-    send(page, letter)
-    page.locator("#alert", has_text="this ending are not known").wait_for()
+    send(page, large, letter)
+    page.locator("#alert", has_text="letter.txt: Files with this ending").wait_for()
+    assert "this page takes 2 MB at most" in page.locator("#alert").inner_text()
 
 
 def test_jobs_queue_and_are_cancelled_in_two_tabs(page, address, tmp_path, table):
@@ -266,6 +294,25 @@ def test_jobs_queue_and_are_cancelled_in_two_tabs(page, address, tmp_path, table
     other.close()
 
 
+def test_many_jobs_leave_a_connection_to_cancel_them_with(page, tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    names = [tmp_path / f"slow{k}.png" for k in range(8)]
+    for name in names:
+        Image.fromarray(rng.integers(0, 256, (400, 400), dtype=np.uint8)).save(name)
+    letter = tmp_path / "letter.txt"
+    letter.write_text("Dear reader,")
+    send(page, letter, *names)
+    page.locator(".state", has_text="Waiting: 7 before").wait_for()
+    # What was refused is still said, whatever happens to the others.
+    assert "letter.txt" in page.locator("#alert").inner_text()
+    for number in range(8):
+        page.locator(".job", has_text=f"slow{7 - number}").locator(".cancel").click()
+    page.locator("#jobs:not(:has(.cancel:not([hidden])))").wait_for()
+    assert page.locator(".state", has_text="Cancelled.").count() >= 7
+
+
 def test_a_lost_server_is_said(browser, tmp_path):
     command = [sys.executable, "-m", "discrepant", "serve", "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -275,6 +322,7 @@ def test_a_lost_server_is_said(browser, tmp_path):
         finally:
             server.terminate()
             server.wait(30)
+        page.locator("#lost", has_text="does not answer").wait_for()  # unasked
         file = tmp_path / "table.csv"
         file.write_text("a,b\n1,2\n")
         send(page, file)

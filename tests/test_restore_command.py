@@ -48,6 +48,11 @@ def test_plans_are_checked_first(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no"):
         plan([tmp_path / "empty"], tmp_path / "out")
+    with pytest.raises(InputError, match=r"nothing\.png does not exist"):
+        plan([tmp_path / "nothing.png"], tmp_path / "out")
+    (tmp_path / "b").mkdir()
+    for name in ("a.png", "b.png", "a.tif", "a-mask.png", "a-png-mask.png", "b/a.png"):
+        (tmp_path / name).touch()
     with pytest.raises(InputError, match="folder"):
         plan([tmp_path / "a.png", tmp_path / "b.png"], tmp_path / "c.png")
     with pytest.raises(InputError, match="called"):

@@ -46,14 +46,18 @@ def part(report: Report, start: float, end: float) -> Report:
     return lambda share, note: report(start + (end - start) * share, note)
 
 
-def listen(tell: Callable[[str], object]) -> None:
-    """Let someone be told of what takes long without having been asked for."""
+def listen(tell: Callable[[str], object]) -> Callable[[], None]:
+    """Let someone be told of what takes long without having been asked for.
+
+    Returns what ends it.
+    """
     _listeners.append(tell)
+    return lambda: _listeners.remove(tell)
 
 
 def announce(sentence: str) -> None:
     """Tell whoever listens."""
-    for tell in _listeners:
+    for tell in list(_listeners):
         tell(sentence)
 
 

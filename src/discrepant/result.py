@@ -8,6 +8,8 @@ import numpy as np
 
 from discrepant.linalg import Array
 
+STOPPED = "stopped early, as was asked for"
+
 
 @dataclass(frozen=True)
 class Status:
@@ -15,6 +17,11 @@ class Status:
 
     converged: bool
     sentence: str
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ended because somebody asked for that."""
+        return self.sentence == STOPPED
 
     def __str__(self) -> str:
         return self.sentence

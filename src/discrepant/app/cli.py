@@ -31,13 +31,13 @@ from discrepant.app.options import (
     Workers,
 )
 from discrepant.app.server.command import serve
-from discrepant.app.speech import complain, on_terminal, run_command, say
+from discrepant.app.speech import complain, in_flags, on_terminal, run_command, say
 from discrepant.app.video_command import video
 from discrepant.checks import check_number
 from discrepant.errors import InputError
 
 app = typer.Typer(
-    help="Recover matrices, tables and images from grossly corrupted data.",
+    help="Recover tables, images, videos and matrices from grossly corrupted data.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -223,7 +223,7 @@ def pca(
     with interruptible(on_terminal(), "Fitting", complain) as progress:
         report = run(file, output, progress=progress, **common)
     for warning in report.warnings:
-        complain(warning)
+        complain(in_flags(warning, app))
     if report.no_picture:
         complain(f"no picture: {report.no_picture}")
     typer.echo(str(report))
@@ -300,6 +300,9 @@ def restore(
         raise typer.Exit(1)
 
 
+app.command()(video)
+
+
 @app.command()
 def reproduce(
     name: Annotated[Name, typer.Argument(help="Which figure or table of the paper.")],
@@ -350,7 +353,6 @@ def reproduce(
 
 
 app.command()(serve)
-app.command()(video)
 
 
 def _number_or(name: str, text: str, *words: str) -> float | str:

@@ -3,6 +3,7 @@
 import sys
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,10 @@ import numpy as np
 
 from discrepant import __version__
 from discrepant.checks import check_choice
-from discrepant.errors import InputError
+from discrepant.errors import InputError, needs
 from discrepant.experiments import CATALOGUE, load
 from discrepant.experiments.running import Runner
 from discrepant.outputs import staged, write_json
-from discrepant.plotting import require_matplotlib
 from discrepant.progress import Progress
 
 SCALES = ("cpu", "paper")
@@ -79,7 +79,7 @@ def reproduce(
     if jobs == 0 or jobs < -1:
         raise InputError(f"jobs must be a positive number or -1, got {jobs}.")
     config, module = _settings(name, quick, scale, images)
-    require_matplotlib()
+    _require(module)
     parts = getattr(config, "companions", ())
     files = (
         *(f"{name}.{ending}" for ending in ("png", "csv", "json")),
@@ -111,6 +111,18 @@ def reproduce(
         write_json(scratch / files[2], details)
     runner.forget()
     return ReproduceReport(name, outcome.finding, outcome.table, seconds, output, files)
+
+
+def _require(module: Any) -> None:
+    """Say at once all that is not installed of what a figure needs."""
+    wanted = {"matplotlib": ("matplotlib", "plot")}
+    if hasattr(module.Config, "paper"):  # images
+        wanted |= {"torch": ("PyTorch", "image"), "skimage": ("scikit-image", "image")}
+    missing = [both for module, both in wanted.items() if find_spec(module) is None]
+    if missing:
+        names = ", ".join(name for name, _ in missing)
+        extras = ",".join(dict.fromkeys(extra for _, extra in missing))
+        raise needs(f"This figure needs {names}", extras)
 
 
 def _settings(

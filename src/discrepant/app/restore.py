@@ -93,6 +93,8 @@ def plan(
             if not found:
                 raise InputError(f"{path} holds no {', '.join(FORMATS)} files.")
             sources += found
+        elif not path.exists():
+            raise InputError(f"{path} does not exist.")
         else:
             sources.append(path)
     single = len(files) == 1 and not files[0].is_dir()
@@ -212,7 +214,7 @@ def restore_file(
     started = time.perf_counter()
     picture = read(job.source, mapped=options.axes is not None)
     check_fits(job.target, picture)
-    ending = _mask_ending(picture)
+    ending = mask_ending(picture)
     mask, suggestions = job.mask(ending), job.suggestions(ending)
     extras = [mask] * options.mask + [job.beside] * options.beside
     extras += [suggestions] * options.suggestions
@@ -229,9 +231,9 @@ def restore_file(
             found = restore_picture(picture, options, watch, started)
         write(scratch / job.target.name, picture, found.values)
         if options.mask:
-            _write_mask(scratch / mask.name, picture, found.mask)
+            write_mask(scratch / mask.name, picture, found.mask)
         if options.suggestions:
-            _write_mask(scratch / suggestions.name, picture, found.suggestions)
+            write_mask(scratch / suggestions.name, picture, found.suggestions)
         if options.beside:
             parts = (found.values, found.suggestions)
             write_beside(scratch / job.beside.name, picture, *parts)
@@ -368,12 +370,14 @@ def _flat(marks: Array) -> Array:
     return marks if marks.ndim == 2 else np.asarray(marks.any(axis=0))
 
 
-def _mask_ending(picture: Picture) -> str:
+def mask_ending(picture: Picture) -> str:
+    """Return the ending of a file that holds a mask of this picture."""
     simple = not picture.page_axes and picture.channels - picture.transparent in (1, 3)
     return ".png" if simple else ".tif"
 
 
-def _write_mask(path: Path, picture: Picture, mask: Array) -> None:
+def write_mask(path: Path, picture: Picture, mask: Array) -> None:
+    """Write what is marked in white, of the picture's pages and channels."""
     shown = mask[picture.colours]
     marks = room(shown.shape, np.uint8, isinstance(picture.values, np.memmap))
     np.multiply(shown, 255, out=marks, casting="unsafe")

@@ -98,6 +98,7 @@ def in_flags(sentence: str, app: typer.Typer) -> str:
     )
     sentence = re.sub(rf'{name}="(\w+)"', lambda m: f"{flags[m[1]]} {m[2]}", sentence)
     sentence = re.sub(rf"{name}=(True\b)?", as_flag, sentence)
+    sentence = re.sub(rf"(?<=[Rr]aise ){name}\b", as_flag, sentence)
     return re.sub(rf"^{name}(?= must be)", as_flag, sentence)
 
 

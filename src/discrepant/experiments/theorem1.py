@@ -131,8 +131,8 @@ def run(config: Config, runner: Runner) -> Outcome:
     )
     finding = (
         f"As γ falls from {config.starts[0]:.0e} to {config.starts[-1]:.0e}, the end "
-        f"point's distance to the convex optimum falls from {first['distance']:.3f} to "
-        f"{last['distance']:.3f}, the certificate's gap from {first['gap']:.3f} to "
+        f"point's distance to the convex optimum falls from {first['distance']:.2g} to "
+        f"{last['distance']:.2g}, the certificate's gap from {first['gap']:.3f} to "
         f"{last['gap']:.3f}, and max|g∘h| from {first['overlap']:.0e} to "
         f"{last['overlap']:.0e}."
     )

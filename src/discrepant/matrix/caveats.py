@@ -59,12 +59,14 @@ def caveats(
         )
     if found.status.converged:
         return
-    if noisy:
+    if found.status.stopped:
+        yield _stopped(found), ConvergenceWarning
+    elif noisy:
         yield f"The fit {found.status}. Raise max_iter.", ConvergenceWarning
     # The residual may be slow to fall where the result is certified already.
     elif abs(found.certificate.gap) > CERTIFIED:
         yield (
-            f"{found.status}; {found.certificate}. Raise max_iter, or tol.",
+            f"{found.status}; {found.certificate}. Raise max_iter, or raise tol.",
             ConvergenceWarning,
         )
 
@@ -93,8 +95,14 @@ def stored_caveats(found: Any) -> Iterator[tuple[str, type[Warning]]]:
             f"{max(found.rank, 1)}: what the low-rank part says of them is a guess.",
             UserWarning,
         )
-    if not found.status.converged:
+    if found.status.stopped:
+        yield _stopped(found), ConvergenceWarning
+    elif not found.status.converged:
         yield f"The fit {found.status}. Raise max_iter.", ConvergenceWarning
+
+
+def _stopped(found: Any) -> str:
+    return f"The fit {found.status}; what it found so far may be far off."
 
 
 def _missed_share(some: Array, found: Result, at: tuple[slice, ...]) -> float:

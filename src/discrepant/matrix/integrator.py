@@ -41,7 +41,7 @@ from discrepant.matrix.split import Split, split_of
 from discrepant.matrix.steps import TUNING as STEP
 from discrepant.matrix.steps import State, Stepper
 from discrepant.progress import Report
-from discrepant.result import Status
+from discrepant.result import STOPPED, Status
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class _Integration:
                 return self.result(NOT_EXACT, False)
             stepper.grow(self.growth(step))
         if log.stopped:
-            return self.result("stopped early, as was asked for", False)
+            return self.result(STOPPED, False)
         return self.result(
             f"took all of {log.max_iter} steps: residual {log.residual:.1e}", False
         )

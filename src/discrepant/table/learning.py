@@ -80,7 +80,8 @@ def learn(
     rng = rng or np.random.default_rng(0)
     split = np.zeros(len(described), bool)
     model: Model | Wide | None = None
-    for rounds in TUNING.rounds:
+    _tell(report, 0.05)
+    for number, rounds in enumerate(TUNING.rounds, 1):
         rules = replace(rules, common=_commons(learnt, rules, split))
         part = prepare(learnt, rules)
         if len(rules.used) > WIDE.columns:
@@ -93,14 +94,18 @@ def learn(
         if rounds == TUNING.rounds[0]:
             split[rules.used] = found.out.mean(axis=0) > TUNING.most
             rules = replace(rules, columns=_describe_again(learnt, rules, part, found))
-        if report is not None and not report(0.4, "learning"):
-            raise StoppedError("stopped while learning what the columns are")
+        _tell(report, 0.4 * number / len(TUNING.rounds))
     ranged = list(rules.columns)
     for k, j in enumerate(rules.used):
         kept = learnt[np.isfinite(learnt[:, j]) & ~found.out[:, k], j]
         low, high = _reach(kept if len(kept) else learnt[:, j])
         ranged[j] = replace(ranged[j], low=low, high=high)
     return replace(rules, columns=tuple(ranged), model=model)
+
+
+def _tell(report: Report | None, share: float) -> None:
+    if report is not None and not report(share, "learning"):
+        raise StoppedError("stopped while learning what the columns are")
 
 
 def _all_differ(column: Array) -> bool:

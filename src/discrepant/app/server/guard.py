@@ -41,11 +41,15 @@ class Guard:
         What the Host header may be, with the port.
     token : str
         What the first visit must bring.
+    open_to_all : bool
+        Whether Host may also be the number at which a request came in. A name that
+        somebody else made to mean this machine is refused all the same.
     """
 
     app: ASGIApp
     hosts: Iterable[str]
     token: str
+    open_to_all: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it with a refusal."""
@@ -63,6 +67,9 @@ class Guard:
         """Say why a request is refused; nothing if it is not."""
         headers = Headers(scope=scope)
         hosts = set(self.hosts)
+        if self.open_to_all and scope.get("server"):
+            number, port = scope["server"]
+            hosts.add(f"[{number}]:{port}" if ":" in number else f"{number}:{port}")
         if headers.get("host", "") not in hosts:
             return "This page answers only to its own address."
         origin = headers.get("origin")

@@ -13,7 +13,7 @@ from typing import Any
 
 from discrepant.app.server.outcome import Outcome, Show, Upload
 from discrepant.errors import InputError
-from discrepant.progress import Report, StoppedError
+from discrepant.progress import Report, StoppedError, listen
 
 KEPT = 20  # jobs; of more, the oldest that ended go
 Task = Callable[[Upload, Path, Report, Show], Outcome]
@@ -36,6 +36,7 @@ class Job:
     outcome: Outcome | None = None
     reason: str = ""
     cancelled: threading.Event = field(default_factory=threading.Event)
+    lock: Any = field(default_factory=threading.Lock, repr=False)  # of the outcome
 
     @property
     def ended(self) -> bool:
@@ -55,6 +56,7 @@ class Job:
             "shown": dict(self.shown),
             "looks": self.looks,
             "ahead": ahead,
+            "cancelling": self.cancelled.is_set() and not self.ended,
             "reason": self.reason,
             "facts": facts,
         }
@@ -89,6 +91,12 @@ class Job:
             return self.outcome.files.get(name)
         return self.folder / name if name in self.shown.values() else None
 
+    def change(self, changed: Callable[[Outcome], Outcome]) -> None:
+        """Put another outcome in the place of the present one, one at a time."""
+        with self.lock:
+            if self.outcome is not None:
+                self.outcome = changed(self.outcome)
+
     def _told(self, share: float, note: str) -> bool:
         self.share, self.note = share, note
         return not self.cancelled.is_set()
@@ -106,6 +114,7 @@ class Jobs:
         self._all: dict[str, Job] = {}
         self._waiting: queue.Queue[Job | None] = queue.Queue()
         self._lock = threading.Lock()
+        self._deaf = listen(self._hear)
         self._worker = threading.Thread(target=self._work, daemon=True)
         self._worker.start()
 
@@ -159,8 +168,15 @@ class Jobs:
         for job in self.all():
             self.cancel(job)
         self._waiting.put(None)
+        self._deaf()
         self._worker.join(timeout=5)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _hear(self, sentence: str) -> None:
+        """Pass on what takes long, such as compiling."""
+        for job in self.all():
+            if job.state == "working":
+                job.note = sentence
 
     def _remove(self, job: Job) -> None:
         self._all.pop(job.key, None)

@@ -45,33 +45,47 @@ def serve(
             f"{host} can be reached from other machines; pass anyone=True if that is "
             "what you want."
         )
+    everywhere = host in ("0.0.0.0", "::")
     try:
-        bound = socket.create_server((host, port))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        bound = socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError(
             f"{host}:{port} cannot be used: {error.strerror or error}; "
             "choose another port."
         ) from None
     port = bound.getsockname()[1]
-    names = [host, *(["127.0.0.1", "localhost"] if _is_here(host) else [])]
-    if host in ("0.0.0.0", "::"):
-        names += ["127.0.0.1", "localhost", socket.gethostname()]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, _bracketed(host))
+    names = [shown]
+    if everywhere or _is_here(host):
+        names += ["127.0.0.1", "localhost"]
+    if not _is_here(host):
+        names.append(socket.gethostname())
+    hosts = frozenset(f"{name}:{port}" for name in names)
     token = secrets.token_urlsafe(24)
-    site = Guard(build(limit), frozenset(f"{name}:{port}" for name in names), token)
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    app = build(limit, lambda: server.should_exit)
+    site = Guard(app, hosts, token, open_to_all=everywhere)
     address = f"http://{shown}:{port}/?token={token}"
     if not _is_here(host):
         say(
             "Other machines can reach this page: whoever has its address can use it, "
             "and what is sent travels unencrypted."
         )
+    if everywhere:
+        say(f"There it is http://{socket.gethostname()}:{port}/?token={token}")
     say(f"Open {address}\nCtrl-C ends it; nothing that was sent is kept.")
     if show:
         webbrowser.open(address)
     config = uvicorn.Config(
         site, log_level="error", access_log=False, timeout_graceful_shutdown=2
     )
-    uvicorn.Server(config).run(sockets=[bound])
+    server = uvicorn.Server(config)
+    server.run(sockets=[bound])
+
+
+def _bracketed(host: str) -> str:
+    """Return an address as it stands in the address of a page."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _is_here(host: str) -> bool:

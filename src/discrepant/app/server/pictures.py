@@ -10,7 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.app.restore import Options, restore_picture
+from discrepant.app.restore import (
+    Options,
+    mask_ending,
+    restore_picture,
+    write_mask,
+)
 from discrepant.app.server.outcome import Outcome, Show, Upload
 from discrepant.app.shown import displayed, kind_of_values
 from discrepant.errors import InputError
@@ -72,31 +77,48 @@ def heal_picture(
     for name, (where, colour) in layers.items():
         files[name] = folder / name
         _write_layer(files[name], picture, where, colour)
-    result = f"result{upload.suffix}"
-    files[result] = folder / result
-    write(files[result], picture, found.values)
+    pictures = {name.split(".")[0]: name for name in files}
+    result, judged = f"result{upload.suffix}", f"judged{mask_ending(picture)}"
+    downloads = {
+        result: f"{upload.stem}-restored{upload.suffix}",
+        judged: f"{upload.stem}-mask{mask_ending(picture)}",
+    }
+    write(folder / result, picture, found.values)
+    write_mask(folder / judged, picture, found.mask)
+    if marks is not None and bad is not None:
+        pictures["marks"] = "painted.png"  # to go on painting where one was
+        files["painted.png"] = marks
+        downloads["known.png"] = f"{upload.stem}-marks.png"
+        write(folder / "known.png", bad, bad.values)
+    files |= {name: folder / name for name in downloads}
     corrupted = float(found.mask[picture.colours].mean())
     return Outcome(
         facts={
             "headline": _headline(corrupted, picture, found.mask),
             "caveats": list(dict.fromkeys(str(w.message) for w in caught)),
-            "pictures": {name.split(".")[0]: name for name in files if name != result},
-            "downloads": [
-                {"file": result, "as": f"{upload.stem}-restored{upload.suffix}"},
-                {"file": "mask.png", "as": f"{upload.stem}-mask.png"},
-            ],
+            "pictures": pictures,
+            "downloads": [{"file": k, "as": v} for k, v in downloads.items()],
             "size": _size(picture),
             "seconds": round(time.perf_counter() - started, 1),
-            "command": f"discrepant restore {shlex.quote(upload.name)} "
-            f"-o {shlex.quote(upload.stem + '-restored' + upload.suffix)}"
-            + (" --fast" if fast else "")
-            + (" --known-bad marks.png" if marks else ""),
-            "python": "found = discrepant.restore(image"
-            + (', quality="fast"' if fast else "")
-            + (", mask=marks)" if marks else ")"),
+            **_said(upload, downloads[result], fast, downloads.get("known.png")),
         },
         files=files,
     )
+
+
+def _said(upload: Upload, result: str, fast: bool, marks: str | None) -> dict[str, str]:
+    """Return the command and the line of Python that do the same."""
+    command = ["discrepant", "restore", upload.name, "-o", result]
+    reader = "numpy.load" if upload.suffix == ".npy" else "skimage.io.imread"
+    given = [f"{reader}({upload.name!r})"]
+    if fast:
+        command.append("--fast")
+        given.append('quality="fast"')
+    if marks:
+        command += ["--known-bad", marks]
+        given.append(f"mask=skimage.io.imread({marks!r}) > 0")
+    python = f"found = discrepant.restore({', '.join(given)})"
+    return {"command": shlex.join(command), "python": python}
 
 
 def _headline(corrupted: float, picture: Picture, mask: Array) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
@@ -35,7 +35,7 @@ from discrepant.video.files import VIDEOS, pyav
 LIMIT = 512 * 2**20  # bytes of an upload
 SMALL = 64 * 2**20  # bytes of what was painted or chosen
 NAME = 200  # characters of a file's name that are shown
-PAUSE = 0.15  # seconds between looks at a job
+PAUSE = 0.15  # seconds between looks at the jobs
 STATIC = {
     "style.css": "text/css",
     "main.js": "text/javascript",
@@ -56,8 +56,16 @@ class RefusedError(Exception):
         self.status = status
 
 
-def build(limit: int = LIMIT) -> Starlette:
-    """Return the application; its jobs end with it."""
+def build(limit: int = LIMIT, over: Callable[[], bool] = lambda: False) -> Starlette:
+    """Return the application; its jobs end with it.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes of the largest file that is taken.
+    over : callable
+        Asked whether the server is about to end, so that nobody is kept on the line.
+    """
     jobs = Jobs()
 
     @asynccontextmanager
@@ -67,15 +75,15 @@ def build(limit: int = LIMIT) -> Starlette:
         finally:
             await anyio.to_thread.run_sync(jobs.close)
 
-    site = Site(jobs, limit)
+    site = Site(jobs, limit, over)
     app = Starlette(
         routes=[
             Route("/", site.page),
             Route("/static/{name}", site.static),
             Route("/jobs", site.add, methods=["POST"]),
             Route("/jobs", site.all),
+            Route("/events", site.events),
             Route("/jobs/{key}", site.remove, methods=["DELETE"]),
-            Route("/jobs/{key}/events", site.events),
             Route("/jobs/{key}/cancel", site.cancel, methods=["POST"]),
             Route("/jobs/{key}/again", site.again, methods=["POST"]),
             Route("/jobs/{key}/choices", site.choices, methods=["POST"]),
@@ -96,8 +104,8 @@ def build(limit: int = LIMIT) -> Starlette:
 class Site:
     """What each address does."""
 
-    def __init__(self, jobs: Jobs, limit: int) -> None:
-        self.jobs, self.limit = jobs, limit
+    def __init__(self, jobs: Jobs, limit: int, over: Callable[[], bool]) -> None:
+        self.jobs, self.limit, self.over = jobs, limit, over
 
     async def page(self, request: Request) -> Response:
         """Send the page itself."""
@@ -118,7 +126,7 @@ class Site:
         return Response(_asset(name).read_bytes(), media_type=STATIC[name])
 
     async def all(self, request: Request) -> Response:
-        """List the jobs, for a second tab or a page that was loaded again."""
+        """List the jobs."""
         return JSONResponse([self._told(job) for job in self.jobs.all()])
 
     async def add(self, request: Request) -> Response:
@@ -134,18 +142,24 @@ class Site:
         return JSONResponse(self._told(job), 201)
 
     async def events(self, request: Request) -> Response:
-        """Tell of a job until it has ended, as server-sent events."""
-        job = self._job(request)
+        """Tell of all jobs as they change, as server-sent events.
+
+        One stream for all of them: browsers hold six connections to an address, and a
+        seventh job would leave none to cancel the first with.
+        """
 
         async def told() -> AsyncIterator[str]:
-            last = ""
+            last: dict[str, Any] = {}
             while True:
-                ended = job.ended
-                news = json.dumps(self._told(job), allow_nan=False)
-                if news != last:
-                    yield f"data: {news}\n\n"
-                    last = news
-                if ended:
+                over = self.over()
+                now = {job.key: self._told(job) for job in self.jobs.all()}
+                for key, news in now.items():
+                    if news != last.get(key):
+                        yield f"data: {json.dumps(news, allow_nan=False)}\n\n"
+                for key in last.keys() - now.keys():
+                    yield f"event: gone\ndata: {key}\n\n"
+                last = now
+                if over:
                     return
                 await asyncio.sleep(PAUSE)
 
@@ -190,7 +204,8 @@ class Site:
             raise RefusedError(400, "The choices cannot be read.") from None
         if not isinstance(rejected, list):
             raise RefusedError(400, "The choices cannot be read.")
-        await anyio.to_thread.run_sync(partial(reject, job.outcome, rejected))
+        chosen = partial(reject, rejected=rejected)
+        await anyio.to_thread.run_sync(job.change, chosen)
         return JSONResponse({"rejected": len(rejected)})
 
     async def webm(self, request: Request) -> Response:

@@ -1,16 +1,15 @@
 """A table healed for the page; which flags to believe is the reader's choice."""
 
 import shlex
-import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from discrepant.app.clean import clean_source, write_cleaned, write_flagged
+from discrepant.app.clean import clean_source, write_cleaned
 from discrepant.app.server.outcome import Outcome, Upload
 from discrepant.errors import InputError
 from discrepant.progress import Report, StoppedError, part
@@ -22,18 +21,24 @@ from discrepant.table.sheet import as_frame
 from discrepant.table.view import View, number
 
 LISTED = 5000  # flagged cells that the page lists
-READERS = {".csv": "read_csv", ".tsv": "read_table", ".parquet": "read_parquet"}
+READERS = {
+    ".csv": "pandas.read_csv",
+    ".tsv": "pandas.read_table",
+    ".xlsx": "pandas.read_excel",
+    ".parquet": "pandas.read_parquet",
+    ".npy": "numpy.load",
+}
 READING = 0.15
 
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What is needed to write the table again with some flags rejected."""
+    """What is needed to write all again with some flags rejected."""
 
     source: Source
     found: Cleaned
     cells: Any  # (flags, 2): row and column numbers, in the order of ``flagged``
-    lock: Any = field(default_factory=threading.Lock)  # one writes at a time
+    title: str
 
 
 def heal_table(upload: Upload, folder: Path, report: Report) -> Outcome:
@@ -55,17 +60,17 @@ def heal_table(upload: Upload, folder: Path, report: Report) -> Outcome:
         raise StoppedError("stopped before it was written")
     cells = _places(found)
     names, _ = write_cleaned(found, source, folder, title=upload.name)
-    view = View(found)
     cleaned = names[0]
     called = {name: f"{upload.stem}-{name}" for name in names}
     reader = READERS.get(upload.suffix)
-    loaded = f"pd.{reader}({upload.name!r})" if reader else "table"
+    loaded = f"{reader}({upload.name!r})" if reader else "table"
     return Outcome(
         facts={
             "headline": headline(found),
             "caveats": list(caveats),
-            "map": svg.cell_map(view) if found.mask.size else "",
+            "map": _map(found),
             "flagged": _listed(found, cells),
+            "rejected": [],
             "unlisted": max(len(cells) - LISTED, 0),
             "shape": list(found.mask.shape),
             "downloads": [{"file": name, "as": called[name]} for name in names],
@@ -76,12 +81,12 @@ def heal_table(upload: Upload, folder: Path, report: Report) -> Outcome:
             "python": f"found = discrepant.clean({loaded})",
         },
         files={name: folder / name for name in names},
-        kept=Kept(source, found, cells),
+        kept=Kept(source, found, cells, upload.name),
     )
 
 
-def reject(outcome: Outcome, rejected: Sequence[Any]) -> None:
-    """Write table and flags again, without some of the flags.
+def reject(outcome: Outcome, rejected: Sequence[Any]) -> Outcome:
+    """Write table, flags, page and picture again, without some of the flags.
 
     Parameters
     ----------
@@ -94,14 +99,40 @@ def reject(outcome: Outcome, rejected: Sequence[Any]) -> None:
     count = len(kept.cells)
     if not all(type(n) is int and 0 <= n < count for n in rejected):
         raise InputError("The choices do not fit the flags of this table.")
-    table = _as_they_were(kept.found, kept.cells[list(rejected)])
-    path = outcome.files[outcome.facts["cleaned"]]
-    fresh = path.with_name(f"again{path.suffix}")
-    with kept.lock:
-        kept.source.write(fresh, table)
-        fresh.replace(path)
-        left = kept.found.flagged.drop(index=list(rejected))
-        write_flagged(outcome.files["flagged.csv"], left)
+    found = _without(kept.found, kept.cells, sorted(set(rejected)))
+    table = outcome.files[outcome.facts["cleaned"]]
+    fresh = table.with_name("again")
+    fresh.mkdir(exist_ok=True)
+    names, _ = write_cleaned(found, kept.source, fresh, title=kept.title)
+    for name in names:
+        (fresh / name).replace(outcome.files[name])
+    told = {"map": _map(found), "rejected": sorted(set(rejected))}
+    return replace(outcome, facts={**outcome.facts, **told})
+
+
+def _map(found: Cleaned) -> str:
+    return svg.cell_map(View(found)) if found.mask.size else ""
+
+
+def _without(found: Cleaned, cells: Any, rejected: list[int]) -> Cleaned:
+    """Return what was found, as if some of the flags had not been."""
+    gone = cells[rejected]
+    mask = found.mask
+    flags = np.array(mask, bool)
+    flags[tuple(gone.T)] = False
+    counts = flags.sum(axis=0)
+    said = (f"{len(gone):,} of {len(cells):,} flags were rejected by hand.",)
+    return replace(
+        found,
+        table=_as_they_were(found, gone),
+        flagged=found.flagged.drop(index=rejected).reset_index(drop=True),
+        mask=type(mask)(flags, index=mask.index, columns=mask.columns),
+        columns=tuple(
+            replace(column, flagged=int(count))
+            for column, count in zip(found.columns, counts, strict=True)
+        ),
+        caveats=(*found.caveats, *(said if rejected else ())),
+    )
 
 
 def _as_they_were(found: Cleaned, cells: Any) -> Any:

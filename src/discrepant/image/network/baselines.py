@@ -7,7 +7,12 @@ its result is that image. Both are called as `discrepant.image.recover_image` is
 
 from discrepant.image.network.fit import Fit
 
-# φ(θ) alone under the mean-squared error (Deep Image Prior).
-dip = Fit("squares")
-# φ(θ) alone under the mean absolute error (DIP-ℓ1).
-dip_l1 = Fit("absolute", gradient=lambda residual: residual.sign() / 2)
+dip = Fit(
+    "squares",
+    about="Fit φ(θ) alone under the mean-squared error (Deep Image Prior).",
+)
+dip_l1 = Fit(
+    "absolute",
+    gradient=lambda residual: residual.sign() / 2,
+    about="Fit φ(θ) alone under the mean absolute error (DIP-ℓ1).",
+)

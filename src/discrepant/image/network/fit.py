@@ -101,11 +101,17 @@ class Fit:
     gradient : callable, optional
         The derivative of N/2 times the mean loss, given the residual; by default that
         of squares, the residual itself.
+    about : str
+        What it is, in a sentence: its own docstring.
     """
 
     name: str
     robust: bool = False
     gradient: Callable[[Tensor], Tensor] | None = None
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.about or type(self).__doc__)
 
     def __call__(
         self,
@@ -209,9 +215,12 @@ class Fit:
         )
 
 
-# Split an image into φ(θ) and a sparse corruption by the paper's descent. Neither how
-# much is corrupted nor when to stop has to be known.
-recover_image = Fit("double", robust=True)
+recover_image = Fit(
+    "double",
+    robust=True,
+    about="Split an image into φ(θ) and a sparse corruption by the paper's descent.\n\n"
+    "Neither how much is corrupted nor when to stop has to be known.",
+)
 
 
 def _without_transparency(image: ArrayLike) -> tuple[Array, Array | None]:

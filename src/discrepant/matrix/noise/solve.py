@@ -17,7 +17,7 @@ from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import product
 from discrepant.matrix.split import Split, split_of
 from discrepant.matrix.sweep.robust import BINS, COARSE
-from discrepant.result import Status
+from discrepant.result import STOPPED, Status
 
 TRUSTED = 1e-3  # gap up to which an exact splitting is taken for the convex optimum
 
@@ -156,7 +156,7 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
     elif done:
         sentence = "converged: fitted at the level of the noise"
     elif fit.log.stopped:
-        sentence = "stopped early, as was asked for"
+        sentence = STOPPED
     else:
         sentence = f"took all of {fit.log.max_iter} steps"
     return NoisySplit(

@@ -16,7 +16,7 @@ from discrepant.matrix.observed.fit import EntriesFit
 from discrepant.matrix.observed.split import ObservedSplit, Stored
 from discrepant.matrix.spectra import product
 from discrepant.progress import Report
-from discrepant.result import Status
+from discrepant.result import STOPPED, Status
 
 EXACT = (
     1e-9  # of the data's size: an entry of an exact fit that is off by more is wrong
@@ -61,7 +61,7 @@ def solve_stored(
     elif done:
         sentence = "converged: fitted at the level of the noise"
     elif log.stopped:
-        sentence = "stopped early, as was asked for"
+        sentence = STOPPED
     else:
         sentence = f"took all of {max_iter} steps"
     size = 0.0 if fit.exact else fit.sigma

@@ -5,7 +5,7 @@ export function showPicture(place, job, pictures) {
   const address = (name) => `/jobs/${job.key}/files/${name}?at=${job.state}${job.looks}`;
   if (!place.querySelector(".stage")) build(place, job);
   const part = (name) => place.querySelector(`.${name}`);
-  for (const name of ["before", "after", "mask", "suggestions"]) {
+  for (const name of ["before", "after", "mask", "suggestions", "marks"]) {
     const image = part(name);
     if (!pictures[name]) continue;
     if (image.getAttribute("src") !== address(pictures[name])) image.src = address(pictures[name]);
@@ -26,6 +26,18 @@ function build(place, job) {
   const slide = () => layers.style.setProperty("--cut", `${part("slider").value}%`);
   part("slider").oninput = slide;
   slide();
+  const drag = (event) => {
+    if (!event.buttons || !part("paint").hidden) return;
+    event.preventDefault();
+    const box = layers.getBoundingClientRect();
+    part("slider").value = (100 * (event.clientX - box.left)) / box.width;
+    slide();
+  };
+  layers.onpointerdown = (event) => {
+    if (part("paint").hidden) layers.setPointerCapture(event.pointerId);
+    drag(event);
+  };
+  layers.onpointermove = drag;
   part("show-mask").onchange = (event) => { part("mask").hidden = !event.target.checked; };
   part("show-suggestions").onchange = (event) => { part("suggestions").hidden = !event.target.checked; };
   part("start-paint").onclick = () => {
@@ -33,7 +45,9 @@ function build(place, job) {
     const starting = canvas.hidden;
     canvas.hidden = !starting;
     part("painting").hidden = !starting;
-    if (starting && !canvas.ready) brush(canvas, part("before"), part("brush"));
+    layers.classList.toggle("marking", starting);
+    part("start-paint").setAttribute("aria-expanded", starting);
+    if (starting && !canvas.ready) brush(canvas, part("before"), part("brush"), part("spot"), part("marks"));
     if (starting) canvas.focus();
   };
   part("take").onclick = () => {
@@ -51,14 +65,15 @@ function build(place, job) {
   });
 }
 
-// Paint in the picture's own pixels, by pointer or by keys.
-function brush(canvas, image, size) {
+// Paint in the picture's own pixels, by pointer or by keys, on top of earlier marks.
+function brush(canvas, image, size, mark, earlier) {
   canvas.ready = true;
   canvas.width = image.naturalWidth;
   canvas.height = image.naturalHeight;
   const pen = canvas.getContext("2d");
   pen.strokeStyle = pen.fillStyle = "#e0a030";
   pen.lineCap = pen.lineJoin = "round";
+  if (earlier.getAttribute("src")) pen.drawImage(earlier, 0, 0, canvas.width, canvas.height);
   let last = null;
   const at = (event) => {
     const box = canvas.getBoundingClientRect();
@@ -85,6 +100,13 @@ function brush(canvas, image, size) {
   canvas.onpointerup = canvas.onpointercancel = () => { last = null; };
   let spot = [canvas.width / 2, canvas.height / 2];
   let down = false;
+  const point = () => {
+    mark.style.left = `${(100 * spot[0]) / canvas.width}%`;
+    mark.style.top = `${(100 * spot[1]) / canvas.height}%`;
+    mark.style.width = `${(100 * Number(size.value)) / canvas.width}%`;
+  };
+  point();
+  size.addEventListener("input", point);
   const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   canvas.onkeydown = (event) => {
     const step = steps[event.key];
@@ -97,6 +119,7 @@ function brush(canvas, image, size) {
     next[1] = Math.min(Math.max(next[1], 0), canvas.height);
     if (down) stroke(spot, next);
     spot = next;
+    point();
   };
   canvas.onkeyup = (event) => { if (event.key === " ") down = false; };
 }

@@ -6,16 +6,25 @@ const SORTED = { value: 0, expected: 1, probability: 2 };
 
 export function showTable(place, job) {
   const facts = job.facts;
+  if (place.chosen) {
+    place.chosen(facts);
+    return;
+  }
   place.replaceChildren(document.getElementById("table").content.cloneNode(true));
   const part = (name) => place.querySelector(name);
   const map = part(".map");
   map.hidden = !facts.map || !facts.flagged.length;
   // Drawn by the server, in which every label is escaped.
-  map.insertAdjacentHTML("afterbegin", facts.map);
+  const drawMap = (drawn) => {
+    map.querySelector("svg")?.remove();
+    map.insertAdjacentHTML("afterbegin", drawn);
+  };
+  drawMap(facts.map);
   for (const name of [".wide", ".more"]) part(name).hidden = !facts.flagged.length;
+  place.chosen = () => {};
   if (!facts.flagged.length) return;
 
-  const rejected = new Set();
+  const rejected = new Set(facts.rejected);
   let order = [...facts.flagged];
   let count = PAGE;
 
@@ -65,17 +74,37 @@ export function showTable(place, job) {
   }
   // One request at a time, and the last choice wins.
   let waiting = null;
+  let saving = false;
+  const tally = () => {
+    const left = facts.flagged.length + facts.unlisted - rejected.size;
+    part(".chosen").textContent = `${left} accepted, ${rejected.size} rejected: all downloads are written so.`;
+  };
   const save = () => {
     clearTimeout(waiting);
     part(".chosen").textContent = "Writing…";
-    waiting = setTimeout(() => attempt(async () => {
-      await ask(`/jobs/${job.key}/choices`, { method: "POST", body: JSON.stringify([...rejected]) });
-      const left = facts.flagged.length + facts.unlisted - rejected.size;
-      part(".chosen").textContent = `${left} accepted, ${rejected.size} rejected: the cleaned table is written so.`;
-    }), 250);
+    waiting = setTimeout(async () => {
+      if (saving) return save();
+      [waiting, saving] = [null, true];
+      const body = JSON.stringify([...rejected]);
+      const written = await attempt(async () => await ask(`/jobs/${job.key}/choices`, { method: "POST", body }));
+      saving = false;
+      if (!written) part(".chosen").textContent = "This choice was not written.";
+      else if (!waiting) tally();
+    }, 250);
+  };
+  // What was chosen in another tab; a choice of this one that is on its way comes first.
+  place.chosen = (told) => {
+    drawMap(told.map);
+    const same = told.rejected.length === rejected.size && told.rejected.every((number) => rejected.has(number));
+    if (waiting || saving || same) return;
+    rejected.clear();
+    for (const number of told.rejected) rejected.add(number);
+    draw();
+    tally();
   };
   part(".show-more").onclick = () => { count += PAGE; draw(); };
   part(".all").onclick = () => { rejected.clear(); draw(); save(); };
   part(".none").onclick = () => { for (const flag of facts.flagged) rejected.add(flag.place); draw(); save(); };
   draw();
+  if (rejected.size) tally();
 }

@@ -14,6 +14,7 @@ export function showVideo(place, job) {
     for (const [name, file] of Object.entries(job.shown)) part(name).src = `${address(file)}?at=${job.looks}`;
     return;
   }
+  if (!part("told").hidden) return;
   part("now").hidden = true;
   part("told").hidden = false;
   const player = part("beside");
