@@ -76,7 +76,8 @@ class _Plates:
     def take(self, number: int, U: Array) -> None:
         if number % self.every:
             return
-        self.kept[number] = U.astype(np.float16)
+        narrow = np.abs(U).max() < np.finfo(np.float16).max  # no hot pixel
+        self.kept[number] = U.astype(np.float16 if narrow else np.float32)
         if len(self.kept) > PLATES:
             self.every *= 2
             self.kept = {k: v for k, v in self.kept.items() if k % self.every == 0}
@@ -115,7 +116,8 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
                 break
     if not masks:
         raise StoppedError("stopped before the first frame")
-    across = flow.work.scene.light.across
+    scene = flow.work.scene
+    across, white = scene.light.across, scene.white
 
     def background(number: int) -> Array:
         place = places[number]
@@ -123,7 +125,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
         c = np.resize(place.c, len(U)).astype(np.float32)
         out = np.empty(U.shape[1:], np.float32)
         modes = across[: place.light.shape[1]]
-        kernels.expect(U, c, place.light, modes, out, 0, len(out))
+        kernels.expect(U, c, place.light, modes, white, out, 0, len(out))
         return flow.levels.back(out)
 
     def chance(number: int) -> Array:
