@@ -114,8 +114,8 @@ class Stream:
         if len(first) < 2:
             self._frames.close()
             raise InputError(
-                f"{source.name} has {'only one' if first else 'no'} frame; what moves is told by "
-                "comparing frames, and two are the least."
+                f"{source.name} has {'only one' if first else 'no'} frame; what moves "
+                "is told by comparing frames, and two are the least."
             )
         self.levels = Levels.of(first)
         self._first = first
