@@ -6,6 +6,7 @@ Each law holds for every problem of its family. `make test` draws eight for each
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,19 +32,29 @@ def incoherent(X, rank):
     return np.abs(U[:, :rank] @ Vt[:rank]).max() <= 1 / np.sqrt(max(X.shape))
 
 
+class Drawn(SimpleNamespace):
+    """A problem that is told by how it is made."""
+
+    def __repr__(self):
+        return f"corrupted_matrix{self.made}"
+
+
 @st.composite
 def exact_problems(draw, missing=True):
-    """Matrices whose low-rank part is beyond doubt: few errors, a low rank, spread."""
+    """Matrices whose low-rank part is beyond doubt: it is spread, errors are few.
+
+    Of small matrices with five errors in one line the convex program has another
+    optimum now and then, which no law binds.
+    """
     m, n, rank = (draw(st.integers(*ends)) for ends in ((24, 40), (24, 40), (1, 2)))
-    problem = corrupted_matrix(
-        (m, n),
-        rank,
-        draw(st.sampled_from([0.0, 0.02, 0.05])),
-        missing=draw(st.sampled_from([0.0, 0.05])) if missing else 0.0,
-        random_state=draw(st.integers(0, 2**32 - 1)),
-    )
-    assume(incoherent(problem.low_rank, rank))
-    return problem
+    share = draw(st.sampled_from([0.0, 0.01, 0.03]))
+    gaps = draw(st.sampled_from([0.0, 0.03])) if missing else 0.0
+    seed = draw(st.integers(0, 2**32 - 1))
+    found = corrupted_matrix((m, n), rank, share, missing=gaps, random_state=seed)
+    bad = (found.sparse != 0) | np.isnan(found.observed)
+    assume(max(bad.sum(axis=axis).max() for axis in (0, 1)) <= 3)
+    assume(incoherent(found.low_rank, rank))
+    return Drawn(**vars(found), made=((m, n), rank, share, gaps, seed))
 
 
 @st.composite
