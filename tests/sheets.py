@@ -20,6 +20,11 @@ def spoilt(n=300, p=6, count=15, seed=0):
     return table, wrong
 
 
+def frame_of(values):
+    """Return an array as a frame with short names."""
+    return pd.DataFrame(values, columns=list("abcdefgh")[: values.shape[1]])
+
+
 def sensors(n=600, seed=0):
     """Make a table of sensors: units, offsets, times, an id, text, errors and gaps."""
     rng = np.random.default_rng(seed)

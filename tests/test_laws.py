@@ -1,11 +1,12 @@
 """Laws of RobustPCA and recover, on problems that Hypothesis draws.
 
-Each law holds for every problem of its family. `make test` draws ten for each law,
-`make test-slow` 250 (profiles in `conftest.py`).
+Each law holds for every problem of its family. `make test` draws eight for each law,
+`make test-slow` 200 (profiles in `conftest.py`).
 """
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,17 +23,38 @@ pytestmark = pytest.mark.law
 CLOSE = 1e-6  # relative: far above rounding, far below any other answer
 
 
+def incoherent(X, rank):
+    """Return whether |UVᵀ| ≤ λ: UVᵀ is then a dual that proves X optimal.
+
+    A row or column that owns a direction ends in the sparse part (docs/limits.md).
+    """
+    U, _, Vt = np.linalg.svd(X, full_matrices=False)
+    return np.abs(U[:, :rank] @ Vt[:rank]).max() <= 1 / np.sqrt(max(X.shape))
+
+
+class Drawn(SimpleNamespace):
+    """A problem that is told by how it is made."""
+
+    def __repr__(self):
+        return f"corrupted_matrix{self.made}"
+
+
 @st.composite
 def exact_problems(draw, missing=True):
-    """Matrices whose low-rank part is beyond doubt: few errors, a low rank."""
-    m, n = draw(st.integers(24, 40)), draw(st.integers(24, 40))
-    return corrupted_matrix(
-        (m, n),
-        draw(st.integers(1, 2)),
-        draw(st.sampled_from([0.0, 0.02, 0.05])),
-        missing=draw(st.sampled_from([0.0, 0.05])) if missing else 0.0,
-        random_state=draw(st.integers(0, 2**32 - 1)),
-    )
+    """Matrices whose low-rank part is beyond doubt: it is spread, errors are few.
+
+    Of small matrices with five errors in one line the convex program has another
+    optimum now and then, which no law binds.
+    """
+    m, n, rank = (draw(st.integers(*ends)) for ends in ((24, 40), (24, 40), (1, 2)))
+    share = draw(st.sampled_from([0.0, 0.01, 0.03]))
+    gaps = draw(st.sampled_from([0.0, 0.03])) if missing else 0.0
+    seed = draw(st.integers(0, 2**32 - 1))
+    found = corrupted_matrix((m, n), rank, share, missing=gaps, random_state=seed)
+    bad = (found.sparse != 0) | np.isnan(found.observed)
+    assume(max(bad.sum(axis=axis).max() for axis in (0, 1)) <= 3)
+    assume(incoherent(found.low_rank, rank))
+    return Drawn(**vars(found), made=((m, n), rank, share, gaps, seed))
 
 
 @st.composite
@@ -142,6 +164,7 @@ def test_the_same_seed_the_same_bytes(Y):
 def test_adding_a_clean_row(problem, seed):
     X = problem.low_rank
     row = np.random.default_rng(seed).standard_normal(len(X)) @ X / np.sqrt(len(X))
+    assume(incoherent(np.vstack([X, row]), np.linalg.matrix_rank(X)))
     found = fitted(np.vstack([problem.observed, row])).low_rank_
     assert_close(found[:-1], X)
     assert_close(found[-1], row)

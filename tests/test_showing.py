@@ -110,6 +110,18 @@ def test_an_estimator_says_what_it_found_above_its_parameters():
     assert "discrepant" not in RobustPCA()._repr_html_()[:40]
 
 
+@pytest.mark.parametrize("kind", ["torch", "dask"])
+def test_a_fit_of_any_library_shows_itself(kind):
+    Y = corrupted_matrix((40, 30), 2, 0.1, random_state=0).observed
+    if kind == "torch":
+        Y = pytest.importorskip("torch").asarray(Y)
+    else:
+        Y = pytest.importorskip("dask.array").from_array(Y, chunks=(20, 30))
+    pca = RobustPCA(random_state=0).fit(Y)
+    assert "rank 2" in pca._repr_html_()
+    assert len(pca.plot().axes) >= 3
+
+
 def test_looking_does_not_compute(monkeypatch):
     found = RobustPCA(random_state=0).fit(Y)
     split = type(found._found)

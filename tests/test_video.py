@@ -107,6 +107,43 @@ def test_units_do_not_matter(made, found, kind):
     )
 
 
+@pytest.mark.parametrize("kind", ["fixed", "once"])
+def test_a_hot_pixel_does_not_blind(made, found, kind):
+    """Scaled by its largest value, all else was black, and nothing was found."""
+    for frames, hot in ((made[0].astype(np.uint16) * 4, 65535), (made[0] / 255, 1e6)):
+        frames[slice(None) if kind == "fixed" else 3, 5, 5] = hot
+        other = separate(frames)
+        assert (other.foreground == found.foreground).mean() > 0.999
+        assert kind == "once" or np.allclose(other.background[-1][5, 5], hot, rtol=0.1)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_white_of_64_bits_is_not_black(made, kind):
+    limits = np.iinfo(kind)
+    frames = np.full(made[0].shape, limits.min, kind)
+    frames[made[0] > 100] = limits.max
+    background = separate(frames).background[-1]
+    assert (background > limits.max // 2).mean() == pytest.approx(
+        (frames[-1] > 0).mean(), abs=0.1
+    )
+
+
+def test_beyond_single_precision(made, found):
+    other = separate(made[0] * 1e300)
+    assert np.array_equal(other.foreground, found.foreground)
+    assert np.isfinite(other.background[-1]).all()
+
+
+def test_floats_may_grow_brighter_than_the_first_frames(made):
+    """Held to end at their largest value, two pixels in five were in front."""
+    frames = made[0] / 255
+    masks = separate(frames).foreground
+    frames[len(frames) // 2 :] *= 1.8
+    other = separate(frames)
+    assert (other.foreground == masks).mean() > 0.99
+    assert other.background[-1].max() > 1.2
+
+
 def test_grey_and_missing_pixels(made):
     frames, truth = made
     grey = 255 - frames.mean(axis=-1)  # plain dark things would pass for shadows
@@ -183,14 +220,14 @@ def test_a_passing_thing_is_no_moving_camera(made):
 @pytest.mark.parametrize(
     ("frames", "said"),
     [
-        (np.zeros((1, 30, 40), np.uint8), "only 1 frame"),
+        (np.zeros((1, 30, 40), np.uint8), "only one frame"),
         (np.zeros((30, 40), np.uint8), "time, rows, columns"),
         (np.zeros((9, 4, 4), np.uint8), "too small"),
         (np.zeros((9, 30, 40, 7), np.uint8), "up to four channels"),
         (np.full((9, 30, 40), "a"), "are not pictures"),
         ([np.zeros((30, 40)), np.zeros((30, 50))], "change their size"),
         (iter([np.zeros((30, 40))] * 20 + [np.zeros((30, 50))]), "at frame 20"),
-        (iter([]), "only 0 frame"),
+        (iter([]), "has no frame"),
         (3.5, "Frames are needed"),
     ],
 )

@@ -115,7 +115,9 @@ def decomposition(
 
 def _far_apart(low_rank: Array) -> bool:
     """Tell whether the columns differ so much in size that one scale hides some."""
-    sizes = np.sqrt(np.mean(np.square(thinned(low_rank), dtype=np.float64), axis=0))
+    values = thinned(low_rank).astype(np.float64)
+    values = values / (np.abs(values).max(initial=0) or 1.0)  # squares of 1e200
+    sizes = np.sqrt(np.mean(np.square(values), axis=0))
     sizes = sizes[sizes > 0]
     return bool(len(sizes)) and sizes.max() > APART * sizes.min()
 

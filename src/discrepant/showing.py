@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from discrepant.foreign import is_foreign, place_of
 from discrepant.linalg import Array
 from discrepant.plotting import decomposition, measured, thinned
 from discrepant.result import Result
@@ -64,9 +65,12 @@ class ShownResult(Shown):
             return decomposition(low_rank + residual + sparse, low_rank, sparse)
         if found.sparse.shape != (rows, columns):
             return measured(found.low_rank, found.sparse, found.outliers)
-        low_rank = found.low_rank
-        observed = low_rank + found.sparse + found.residual
-        return decomposition(*map(_real, (observed, low_rank, found.sparse)))
+        low_rank, sparse, residual = (
+            _here(values, part)
+            for values in (found.low_rank, found.sparse, found.residual)
+        )
+        observed = low_rank + sparse + residual
+        return decomposition(*map(_real, (observed, low_rank, sparse)))
 
     def _facts(self) -> dict[str, str]:
         return facts_of(cast(Result, self))
@@ -95,9 +99,10 @@ def facts_of(found: Result) -> dict[str, str]:
         noise += f" to {sizes.max():.3g}, by column"
     facts = {"rank": str(found.rank), "noise": noise, "steps": str(found.n_steps)}
     rows, columns = shape_of(found)
-    if rows * columns <= MANY:
-        flagged = found.outliers
-        count, known = int(flagged.sum()), flagged.size  # of a sparse one: stored
+    flagged = found.outliers if rows * columns <= MANY else None
+    if flagged is not None and not hasattr(flagged, "compute"):  # nor is one begun
+        stored = hasattr(flagged, "nnz")  # of a sparse one
+        count, known = int(flagged.sum()), flagged.size if stored else rows * columns
         if known:
             facts["corrupt"] = f"{count:,} of {known:,} values ({count / known:.2%})"
     if found.rank:
@@ -202,6 +207,13 @@ def _dense(values: Any, part: tuple[slice, slice]) -> Array:
     dense = np.full(cut.shape, np.nan)
     dense[cut.row, cut.col] = cut.data
     return dense
+
+
+def _here(values: Any, part: tuple[slice, ...]) -> Array:
+    """Return an array of any library as one of NumPy; of a lazy one, a part."""
+    if hasattr(values, "compute"):
+        return np.asarray(values[part].compute())
+    return place_of(values).fetch(values) if is_foreign(values) else values
 
 
 def _real(values: Array) -> Array:

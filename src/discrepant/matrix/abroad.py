@@ -37,6 +37,8 @@ def on_device(estimator: Any, X: Any, *, reset: bool) -> Any:
         )
     if getattr(X, "layout", None) is not None and "strided" not in str(X.layout):
         raise InputTypeError("A sparse tensor was passed; pass X.to_dense().")
+    if getattr(X, "is_meta", False):
+        raise InputError("The tensor is on the device meta, which holds no values.")
     if len(X.shape) != 2:
         raise InputError(f"Expected 2D array, got {len(X.shape)}D array instead.")
     if 0 in X.shape:

@@ -24,12 +24,13 @@ from discrepant.matrix.sweep.cluster import ClusterError, at_work
 from discrepant.matrix.sweep.lazy import LazyRows
 from discrepant.matrix.sweep.rows import Rows
 from discrepant.result import Certificate, History, Status
+from discrepant.showing import ShownResult
 
 Found = Split | NoisySplit
 
 
 @dataclass(frozen=True)
-class LazyParts:
+class LazyParts(ShownResult):
     """A fit of a Dask array; whatever is as large as the data is lazy."""
 
     found: Found

@@ -42,7 +42,14 @@ class Scale:
         def lines() -> Array:
             return np.concatenate([rows.line_sizes(axis) for axis in (0, 1)])
 
-        bound = bound_of(rows.sample(), top, lines)
+        with np.errstate(over="ignore"):
+            bound = bound_of(rows.sample(), top, lines)
+        ends = np.finfo(rows.dtype)
+        if top and not 16 * ends.smallest_normal < bound < ends.max / 16:
+            raise InputError(
+                f"The data are of the size of {bound:.0e}, where {rows.dtype} ends; "
+                "scale them by a power of ten."
+            )
         return cls(observed, top, bound)
 
 

@@ -105,7 +105,7 @@ def from_parts(
 ) -> Certificate:
     """Assemble a certificate from inner products with a feasible dual."""
     return Certificate(
-        gap=_ratio(primal - dual, primal, 0.0),
+        gap=_ratio(max(primal - dual, 0.0), primal, 0.0),  # below it is rounding
         feasibility=feasibility,
         signal_alignment=_ratio(on_signal, nuclear, 1.0, NEGLIGIBLE * primal),
         corruption_alignment=_ratio(

@@ -19,6 +19,8 @@ from discrepant.table.rules import Rules
 from discrepant.table.sheet import Sheet, open_sheet
 from discrepant.table.verdict import judge_sheet, threads, verdict
 
+HUGE = 1e307  # beyond it, differences of two floats may be none
+
 
 def clean(
     table: Any,
@@ -96,7 +98,10 @@ def learn_sheet(sheet: Sheet, random_state: Any, report: Report | None) -> Rules
     """Learn what the columns of a sheet are and how they go together."""
     named = tuple(sheet.fields[j].named for j in sheet.judged)
     rng = np.random.default_rng(random_state)
-    return learn(sheet.values, rng=rng, n_jobs=threads(), named=named, report=report)
+    with np.errstate(over="ignore", invalid="ignore"):  # squares of 1e200
+        return learn(
+            sheet.values, rng=rng, n_jobs=threads(), named=named, report=report
+        )
 
 
 def check_numbers(sheet: Sheet) -> None:
@@ -108,3 +113,9 @@ def check_numbers(sheet: Sheet) -> None:
         )
     if not np.isfinite(sheet.values).any():
         raise InputError("All values are missing; at least one must be observed.")
+    for j, values in zip(sheet.judged, sheet.values.T, strict=True):
+        if np.mean((np.abs(values) > HUGE) & np.isfinite(values)) > 0.25:
+            raise InputError(
+                f"Column {sheet.frame.columns[j]!r} holds values beyond {HUGE:g}, "
+                "whose differences are no numbers; divide it by a power of ten."
+            )

@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -14,24 +14,31 @@ import numpy as np
 from discrepant.linalg import Array
 
 MISSING = frozenset(
-    "|na|n/a|#n/a|<na>|nan|-nan|null|none|-|--|?|.|missing|unknown|n.a.".split("|")
+    "|na|n/a|#n/a|<na>|nan|-nan|null|none|-|--|—|?|.|missing|unknown|n.a.".split("|")
 )
 # Share of the cells with something in them that must read as numbers. Below it, a
 # column of words and codes would be taken for numbers with errors.
 MOST = 0.8
+# A thousand has no zero before it: the comma of 0,049 stands before decimals.
 _MARKS = {
     mark: re.compile(
-        rf"[+-]?(\d{{1,3}}([{group} ]\d{{3}})+|\d+)?([{mark}]\d*)?([eE][+-]?\d+)?"
+        rf"[+-]?([1-9]\d{{0,2}}(?P<group>[{group}' ])\d{{3}}((?P=group)\d{{3}})*|\d+)?"
+        rf"([{mark}]\d*)?([eE][+-]?\d+)?"
     )
     for mark, group in ((".", ","), (",", "."))
 }
+_OTHER = {".": ",", ",": "."}
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./]\d\d?[./]\d{4}.*")
-
+# Thin spaces and those that do not break, minus, dash and apostrophe, each as a plain
+# sign: places in a text stay what they are.
+_PLAIN = str.maketrans("\u00a0\u202f\u2009\u2212\u2013\u2019", "   --'")
+_MINUS = "-\u2212\u2013"
+_SIDES = ("outer", "inner")  # of a currency
 
 # What stands around a number: a currency before it, a unit after it.
 _PARTS = re.compile(
-    r"\(?[+-]?(?P<before>[^\d\s.,()+-]{0,4} ?)[+-]?"
-    r"(?P<number>[.,]?\d([\d., ]*\d)?[.,]?([eE][+-]?\d+)?)"
+    r"(?P<outer>[+(-]*)(?P<before>[^\d\s.,()+-]{0,4} ?)(?P<inner>[+(-]?)"
+    r"(?P<number>[.,]?\d([\d., ']*\d)?[.,]?([eE][+-]?\d+)?)"
     r"(?P<after>( ?[^\d\s.,;:_#@&=+()-][^\d,;:_#@&=+()-]{0,11}[23]?)?)\)?"
 )
 _CURRENCIES = frozenset(
@@ -41,10 +48,11 @@ _CURRENCIES = frozenset(
 # Share of a column's texts that must have the same unit. Where two are mixed (kg and
 # lb, AM and PM) the rarer would be flagged for being what it is.
 SAME_UNIT = 0.95
+# Cells, and their share, from which another way of writing (<0.5, 12.3*, 5 lb) is a
+# custom and no slip.
+FEW, CUSTOM = 3, 0.01
 _CODE = re.compile(r"0\d+")  # digits that name something: 00123
-_WIDE = (
-    4  # digits of names that are all equally long, at least: hours and days have two
-)
+_WIDE = 4  # digits of names that are all equally long: hours and days have two
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,14 @@ class Writing:
         What stands between thousands.
     booked : bool
         Whether negative numbers stand in parentheses.
+    minus : str
+        What stands before them otherwise.
+    inner : bool
+        Whether parentheses and minus stand after the currency.
+    form : {"f", "e", "E", "g", "G"}
+        As in Python: decimals, powers of ten, or whichever is shorter.
+    customs : frozenset of str
+        Shapes of cells that are no such numbers, on purpose.
     """
 
     mark: str = "."
@@ -71,27 +87,34 @@ class Writing:
     after: str = ""
     group: str = ""
     booked: bool = False
+    minus: str = "-"
+    inner: bool = False
+    form: str = "f"
+    customs: frozenset[str] = frozenset()
 
     def read(self, text: str) -> float | None:
         """Read a number as `parse` does, with the column's unit or without one."""
         text = _tidy(text)
-        booked = self.booked and text.startswith("(") and text.endswith(")")
-        text = text[1:-1] if booked else text
-        sign = text[:1] if text[:1] in ("+", "-") and self.before else ""
-        number = text.removeprefix(sign).removesuffix(self.after.strip())
-        found = parse(
-            sign + number.removeprefix(self.before.strip()).strip(), self.mark
-        )
-        return -found if booked and found is not None else found
+        booked = self.booked and "(" in text and text.endswith(")")
+        if booked:
+            text = text[:-1].replace("(", "", 1)
+        before, after = _tidy(self.before), _tidy(self.after)
+        sign = text[:1] if text[:1] in ("+", "-") and before else ""
+        number = text.removeprefix(sign).removesuffix(after).removeprefix(before)
+        found = parse(sign + number.strip(), self.mark)
+        if not booked or found is None:
+            return found
+        return None if found < 0 else -found
 
     def write(self, value: float) -> str:
         """Write a number as the column does."""
-        text = f"{abs(value):,.{self.places}f}"
+        digits = format(abs(value), f",.{self.places}{self.form}")
         signs = {",": self.group, ".": self.mark}
-        text = self.before + "".join(signs.get(c, c) for c in text) + self.after
-        if value >= 0 or not any(c in "123456789" for c in text):
-            return text
-        return f"({text})" if self.booked else f"-{text}"
+        number = "".join(signs.get(c, c) for c in digits)
+        below = value < 0 and any(c in "123456789" for c in digits)
+        sign = ("(" if self.booked else self.minus) if below else ""
+        first = (self.before, sign) if self.inner else (sign, self.before)
+        return "".join([*first, number, self.after, ")" if sign == "(" else ""])
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +123,7 @@ class Readout:
 
     values: Array  # NaN: missing, or not to be read
     unreadable: Array  # bool
+    foreign: Array  # bool: those among them that are so on purpose
     writing: Writing
     numeric: bool
     dates: bool
@@ -110,17 +134,24 @@ def parse(text: str, mark: str) -> float | None:
     text = _tidy(text)
     if text.lower() in MISSING:
         return math.nan
-    for one in (mark, "," if mark == "." else "."):
+    for one, other in ((mark, _OTHER[mark]), (_OTHER[mark], mark)):
         if _MARKS[one].fullmatch(text) and any(c.isdigit() for c in text):
-            plain = text.replace(" ", "").replace("," if one == "." else ".", "")
-            return float(plain.replace(one, "."))
+            found = float(
+                "".join(c for c in text if c not in f" '{other}").replace(one, ".")
+            )
+            return found if math.isfinite(found) else None
     return None
 
 
 def _tidy(text: str) -> str:
     """Return a text with plain spaces and signs."""
-    text = text.strip().replace("\u00a0", " ").replace("\u202f", " ")
-    return text.replace("\u2212", "-")
+    return text.strip().translate(_PLAIN)
+
+
+def _shape(text: str) -> str:
+    """Return how a text with digits is written, whatever they are."""
+    shape = re.sub(r"\d+", "0", _tidy(text))
+    return shape if "0" in shape else ""
 
 
 def are_names(texts: Collection[str]) -> bool:
@@ -181,39 +212,80 @@ def read(cells: Array, missing: Array, told: Writing | None = None) -> Readout:
     numeric = told is not None or (
         readable > 0 and readable >= MOST * held and not are_names(texts)
     )
-    return Readout(values, unreadable, writing, numeric, 2 * dates > max(held, 1))
+    shapes = [
+        _shape(cell) if bad and isinstance(cell, str) else ""
+        for cell, bad in zip(cells, unreadable, strict=True)
+    ]
+    if told is None:
+        least = max(FEW, CUSTOM * held)
+        common = {s for s, count in Counter(shapes).items() if s and count >= least}
+        writing = replace(writing, customs=frozenset(common))
+    foreign = np.array([shape in writing.customs for shape in shapes], bool)
+    often = 2 * dates > max(held, 1)
+    return Readout(values, unreadable, foreign, writing, numeric, often)
 
 
 def _writing(texts: list[str]) -> Writing:
-    tidy = [_tidy(text) for text in texts]
-    before, after = _around(tidy)
-    found = [parts for parts in map(_PARTS.fullmatch, tidy) if parts]
-    numbers = [parts["number"] for parts in found]
+    """Learn how a column writes its numbers."""
+    found = [
+        (parts, text.strip())
+        for text in texts
+        if (parts := _PARTS.fullmatch(_tidy(text))) is not None
+    ]
+    held = sum(_tidy(text).lower() not in MISSING for text in texts)
+    before, after = _around(found, held)
+    numbers = [parts["number"] for parts, _ in found]
     mark = mark_of(numbers)
-    places = 0
-    for number in numbers:
-        if _MARKS[mark].fullmatch(number) and mark in number:
-            places = max(places, len(re.split("[eE]", number)[0].split(mark)[1]))
-    grouped = Counter(_grouped(number, mark) for number in numbers)
-    grouped.pop(None, None)
-    group = grouped.most_common(1)[0][0] if grouped else None
-    booked = any(text.startswith("(") and text.endswith(")") for text in tidy)
-    return Writing(mark, min(places, 15), before, after, group or "", booked)
-
-
-def _around(texts: list[str]) -> tuple[str, str]:
-    """Return the currency before numbers and the unit after them that all share."""
-    counts = Counter(
-        (parts["before"], parts["after"])
-        for parts in map(_PARTS.fullmatch, texts)
-        if parts is not None
+    form, places = _digits([n for n in numbers if _MARKS[mark].fullmatch(n)], mark)
+    groups = [_grouped(text[slice(*p.span("number"))], mark) for p, text in found]
+    signs = [c for p, text in found for c in text[: p.start("number")] if c in _MINUS]
+    outer, inner = (Counter(p[name][:1] for p, _ in found) for name in _SIDES)
+    return Writing(
+        mark,
+        min(places, 15),
+        before,
+        after,
+        group=_most([group for group in groups if group is not None], ""),
+        booked="(" in outer or "(" in inner,
+        minus=_most(signs, "-"),
+        inner=inner["("] + inner["-"] > outer["("] + outer["-"],
+        form=form,
     )
-    if not counts:
+
+
+def _most(found: list[str], otherwise: str) -> str:
+    """Return what is found most often."""
+    return Counter(found).most_common(1)[0][0] if found else otherwise
+
+
+def _digits(numbers: list[str], mark: str) -> tuple[str, int]:
+    """Return the form of numbers, and how many digits it is to have."""
+    halves = [re.split("([eE])", number) for number in numbers]
+    powers = [half for half in halves if len(half) > 1]
+    plain = [half for half in halves if len(half) == 1]
+    often = len(powers) > len(plain)
+    if not often and len(powers) <= (1 - SAME_UNIT) * len(halves):
+        return "f", max((len(n.partition(mark)[2]) for (n,) in plain), default=0)
+    letter = powers[0][1]
+    if often:
+        return letter, max(len(half[0].partition(mark)[2]) for half in powers)
+    digits = (sum(c.isdigit() for c in half[0].lstrip("0.,")) for half in halves)
+    return {"e": "g", "E": "G"}[letter], max(*digits, 1)
+
+
+def _around(found: list[tuple[re.Match[str], str]], held: int) -> tuple[str, str]:
+    """Return the currency before numbers and the unit after them that all share."""
+    pairs = [(parts["before"], parts["after"]) for parts, _ in found]
+    if not pairs:
         return "", ""
-    (before, after), count = counts.most_common(1)[0]
-    held = sum(text.lower() not in MISSING for text in texts)
-    if count < SAME_UNIT * held or not _is_currency(before.strip()):
+    pair, count = Counter(pairs).most_common(1)[0]
+    if count < SAME_UNIT * held or not _is_currency(pair[0].strip()):
         return "", ""
+    same = [one for one, other in zip(found, pairs, strict=True) if other == pair]
+    before, after = (
+        _most([text[slice(*parts.span(name))] for parts, text in same], "")
+        for name in ("before", "after")
+    )
     return before, after
 
 

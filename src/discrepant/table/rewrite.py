@@ -1,5 +1,7 @@
 """The same table with some cells replaced: same type, labels and types of columns."""
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -108,6 +110,8 @@ def _like(cell: Any, number: float, field: Field, whole: bool) -> Any:
         return field.writing.write(number)
     if isinstance(cell, bool | np.bool_):
         return number >= 0.5
+    if isinstance(cell, Decimal | Fraction):
+        return type(cell)(repr(number))
     return round(number) if whole and isinstance(cell, int) else number
 
 

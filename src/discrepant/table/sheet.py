@@ -58,6 +58,8 @@ class Sheet:
         The columns of numbers; NaN: missing or not to be read.
     unreadable : dict of int to bool array
         By column of the frame, cells of text in a column of numbers.
+    foreign : dict of int to bool array
+        Those among them that are so on purpose (<0.5): neither wrong nor missing.
     """
 
     given: Any
@@ -65,6 +67,7 @@ class Sheet:
     fields: tuple[Field, ...]
     values: Array
     unreadable: dict[int, Array]
+    foreign: dict[int, Array]
 
     @property
     def judged(self) -> list[int]:
@@ -95,7 +98,7 @@ def open_sheet(
     if n == 1 and fields is None:
         raise InputError("The table has one row (n_samples = 1); at least two needed.")
     aside = _aside(frame, columns, drop)
-    known, arrays, unreadable = [], [], {}
+    known, arrays, unreadable, foreign = [], [], {}, {}
     plain = _plain(frame)
     for j in range(p):
         series = frame.iloc[:, j]
@@ -103,19 +106,20 @@ def open_sheet(
         if (told is not None and not told.judged) or j in aside:
             known.append(told or Field("set aside"))
             continue
-        field, values, bad = _read(series, told)
+        field, values, found = _read(series, told)
         known.append(field)
         if not field.judged:
             continue
         if plain is None:
             arrays.append(values)
-        if bad is not None and bad.any():
-            unreadable[j] = bad
-            values[bad] = np.inf  # surely wrong
+        if found is not None and found.unreadable.any():
+            unreadable[j] = found.unreadable & ~found.foreign
+            foreign[j] = found.foreign
+            values[unreadable[j]] = np.inf  # surely wrong
     if plain is None or len(_kept(known)) < p:
         picked = arrays if plain is None else [plain[:, j] for j in _kept(known)]
         plain = np.column_stack(picked) if picked else np.zeros((n, 0))
-    return Sheet(table, frame, tuple(known), plain, unreadable)
+    return Sheet(table, frame, tuple(known), plain, unreadable, foreign)
 
 
 def _kept(fields: list[Field]) -> list[int]:
@@ -232,7 +236,7 @@ def _same(name: Any, label: Any) -> bool:
     return bool(name == label or (isinstance(label, str) and str(name) == label))
 
 
-def _read(series: Any, told: Field | None) -> tuple[Field, Array, Array | None]:
+def _read(series: Any, told: Field | None) -> tuple[Field, Array, Readout | None]:
     """Say what a column holds, and read its numbers."""
     import pandas as pd
 
@@ -266,7 +270,7 @@ def _read(series: Any, told: Field | None) -> tuple[Field, Array, Array | None]:
         return Field(other), nothing, None
     texts = any(isinstance(cell, str) for cell in series.iloc[:SAMPLE])
     field = told or Field("numbers", found.writing if texts else None, named)
-    return field, found.values, found.unreadable
+    return field, found.values, found
 
 
 def _read_objects(series: Any, told: Field | None) -> Readout:

@@ -105,6 +105,10 @@ def verdict(
     flagged = np.zeros(sheet.values.shape, bool)
     flagged[tuple(judged.cells[wrong].T)] = True
     replaced = (wrong | np.isnan(judged.score)) & np.isfinite(judged.expected)
+    for k, j in enumerate(at):
+        if j in sheet.foreign:
+            here = judged.cells[:, 1] == k
+            replaced[here] &= ~sheet.foreign[j][judged.cells[here, 0]]
     rows = _bad_rows(sheet, rules, flagged)
     noise = np.full(frame.shape[1], np.nan)
     noise[at] = rules.noise
@@ -219,16 +223,22 @@ def _reports(sheet: Sheet, rules: Rules, flagged: Array) -> tuple[ColumnReport, 
 
 
 def _note(sheet: Sheet, j: int, kind: str) -> str:
-    if j in sheet.unreadable:
-        bad = sheet.unreadable[j]
-        cells = sheet.frame.iloc[:, j].to_numpy(dtype=object)[bad]
-        texts = list(dict.fromkeys(repr(cell) for cell in cells))
-        more = ", …" if len(texts) > TUNING.shown else ""
-        return (
-            f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} cannot be read as "
-            f"numbers ({', '.join(texts[: TUNING.shown])}{more})."
+    said = []
+    for some, what in (
+        (sheet.unreadable, "cannot be read as numbers"),
+        (sheet.foreign, "cannot be read as numbers, but are left as they are"),
+    ):
+        cells = (
+            sheet.frame.iloc[:, j].to_numpy(dtype=object)[some[j]] if j in some else ()
         )
-    return ASIDE.get(kind, "")
+        if len(cells):
+            texts = list(dict.fromkeys(repr(cell) for cell in cells))
+            more = ", …" if len(texts) > TUNING.shown else ""
+            said.append(
+                f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} {what} "
+                f"({', '.join(texts[: TUNING.shown])}{more})."
+            )
+    return " ".join(said) or ASIDE.get(kind, "")
 
 
 def _caveats(

@@ -82,7 +82,8 @@ class _Plates:
         if number % self.every and number not in begins[-1:]:
             return
         self.begins = begins
-        self.kept[number] = U.astype(np.float16)
+        narrow = np.abs(U).max() < np.finfo(np.float16).max  # no hot pixel
+        self.kept[number] = U.astype(np.float16 if narrow else np.float32)
         if len(self.kept) > PLATES + len(begins):
             self.every *= 2
             firsts = {0, *begins}
@@ -126,7 +127,8 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
                 break
     if not masks:
         raise StoppedError("stopped before the first frame")
-    across = flow.work.scene.light.across
+    scene = flow.work.scene
+    across, white = scene.light.across, scene.white
 
     def background(number: int) -> Array:
         place = places[number]
@@ -134,7 +136,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
         c = np.resize(place.c, len(U)).astype(np.float32)
         out = np.empty(U.shape[1:], np.float32)
         modes = across[: place.light.shape[1]]
-        kernels.expect(U, c, place.light, modes, out, 0, len(out))
+        kernels.expect(U, c, place.light, modes, white, out, 0, len(out))
         return flow.levels.back(out, flow.unseen)
 
     def chance(number: int) -> Array:

@@ -16,6 +16,8 @@ from discrepant.linalg import Array
 from discrepant.video.files import RATE, ImageFolder, VideoFile
 
 LEAST = 8  # rows and columns: less has no neighbours to speak of
+FEW = 1e-3  # share of the values that may be far outside the others, on either side
+FAR = 3.0  # how far, in ranges of the others
 
 
 class Source(Protocol):
@@ -114,7 +116,7 @@ def _sizes(
 
 
 def _size(shape: tuple[int, ...]) -> str:
-    return "×".join(map(str, shape))
+    return "×".join(map(str, shape)) or "a single value"
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ class Levels:
     """How values become grey levels of 0 to 255, and back again.
 
     Eight bits are taken as they are. Wider integers and floats are scaled by the
-    largest value of the first frames; the model has no other unit.
+    range of the first frames, without the few values far outside it: beside one hot
+    pixel all else would be black. The model has no other unit.
     """
 
     shape: tuple[int, ...]
@@ -151,9 +154,15 @@ class Levels:
             raise InputError(f"Frames of type {dtype} are not pictures; numbers are.")
         values = np.stack([f for f in first if f.shape == shape]).astype(np.float64)
         values = values[np.isfinite(values)]
-        low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
+        if not len(values):
+            return cls(shape, dtype, 0.0, 1 / 255)
+        low, bottom, top, high = np.quantile(values, [0, FEW, 1 - FEW, 1]) / 255
+        if top > bottom:
+            reach = FAR * (top - bottom)
+            low = low if low >= bottom - reach else bottom
+            high = high if high <= top + reach else top
         low = min(low, 0.0)
-        return cls(shape, dtype, float(low), float((high - low) or 1.0) / 255)
+        return cls(shape, dtype, float(255 * low), float(high - low) or 1 / 255)
 
     def grey(self, frame: Array, number: int, before: Array | None = None) -> Array:
         """Return a frame as (rows, columns, channels), uint8 or float32.
@@ -165,7 +174,8 @@ class Levels:
         if frame.dtype == np.uint8 and self.dtype == np.uint8:
             values = np.ascontiguousarray(frame)
         else:
-            values = ((frame - self.low) / self.unit).astype(np.float32)
+            with np.errstate(over="ignore"):  # beyond float32 is as good as missing
+                values = ((frame - self.low) / self.unit).astype(np.float32)
         values = values.reshape(*self.shape[:2], -1)
         if values.dtype != np.uint8 and not np.isfinite(values).all():
             fill = np.zeros_like(values) if before is None else before
@@ -203,7 +213,10 @@ class Levels:
         if self.dtype.kind == "b":
             return np.asarray(given > 0.5)
         limits = np.iinfo(self.dtype)
-        return np.clip(np.rint(given), limits.min, limits.max).astype(self.dtype)
+        # The ends of 64-bit types are no floats: stay one step of a float inside.
+        least, most = float(limits.min), float(limits.max)
+        most = most if most == limits.max else float(np.nextafter(most, 0))
+        return np.clip(np.rint(given), least, most).astype(self.dtype)
 
 
 def ahead(frames: Iterable[Array], depth: int = 4) -> Generator[Array]:

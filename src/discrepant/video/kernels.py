@@ -24,8 +24,8 @@ ZERO, ONE, WHITE = np.float32(0), np.float32(1), np.float32(255)
 
 
 @njit(**FAST)
-def expect(U, c, light, across, out, top, bottom):
-    """Fill rows of the expected background."""
+def expect(U, c, light, across, white, out, top, bottom):
+    """Fill rows of the expected background, none of it brighter than white."""
     ranks, height, width, channels = U.shape
     count = width * channels
     plates, rows = U.reshape(ranks, height, count), out.reshape(height, count)
@@ -44,7 +44,7 @@ def expect(U, c, light, across, out, top, bottom):
             for n in range(count):
                 row[n] += part * change[n]
         for n in range(count):
-            row[n] = min(row[n], WHITE)
+            row[n] = min(row[n], white)
 
 
 @njit(**FAST)

@@ -153,6 +153,8 @@ class Background:
         count = min(tuning.samples // channels, height * width)
         self.places = np.sort(rng.choice(height * width, count, replace=False))
         self.light = Light(first.shape[1:], tuning.light_modes)
+        # Eight bits end at white; what wider types hold has no end that is known.
+        self.white = np.float32(255 if first.dtype == np.uint8 else np.inf)
         at = self.light.at(*np.divmod(self.places, width))
         self._modes = at.astype(np.float32)  # of samples
         plate, self.variance = _first_plate(first, self.places, bands, tuning)
@@ -238,7 +240,7 @@ class Background:
 
         across = self.light.across[: place.light.shape[1]]
         c = place.c.astype(np.float32)
-        kernels.expect(self.U, c, place.light, across, out, *band)
+        kernels.expect(self.U, c, place.light, across, self.white, out, *band)
 
     def learn(
         self,

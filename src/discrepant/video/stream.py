@@ -151,8 +151,8 @@ class Stream:
         if len(first) < 2:
             self._frames.close()
             raise InputError(
-                f"{source.name} has only {len(first)} frame; what moves is told by "
-                "comparing frames, and two are the least."
+                f"{source.name} has {'only one' if first else 'no'} frame; what moves "
+                "is told by comparing frames, and two are the least."
             )
         self.levels = Levels.of(first)
         self._first = first
@@ -201,7 +201,7 @@ class Stream:
     @property
     def noise(self) -> Array:
         """Noise of each pixel, in the unit of the frames."""
-        return self.work.scene.noise.astype(np.float64) * self.levels.unit
+        return np.asarray(self.work.scene.noise * np.float64(self.levels.unit))
 
     @property
     def notes(self) -> list[str]:

@@ -219,7 +219,7 @@ def _signed(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _subtract(given: Array, out: Array, replaced: Array, taken: Array) -> None:
-    dtype = taken.dtype
+    dtype = taken.dtype.newbyteorder("=")  # ufuncs know no other
     np.subtract(given, out, out=taken, where=replaced, dtype=dtype, casting="unsafe")
 
 

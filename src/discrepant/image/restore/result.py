@@ -87,7 +87,9 @@ class Restoration(Shown):
         part: tuple[Any, ...] = (place,)
         if channels <= MOST_CHANNELS:
             part = (place, ..., slice(3) if channels in (3, 4) else 0)
-        return (after[part] + taken[part]).astype(after.dtype), after[part], mask[part]
+        with np.errstate(invalid="ignore"):  # the ends of 64 bits are no floats
+            before = (after[part] + taken[part]).astype(after.dtype)
+        return before, after[part], mask[part]
 
     def __str__(self) -> str:
         early = "" if self.complete else "; stopped early"

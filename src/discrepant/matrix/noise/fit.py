@@ -332,8 +332,19 @@ class NoisyFit:
         most = min(TUNING.relaxed, 1 + 0.9 / (1 + 2 * self.pace.beta))
         self.omega = float(np.clip(1 / max(curvature, 1e-3), 1.0, most))
         if not self.told:
-            self.model.rescale(ratio)
+            self.model.rescale(self.within_reason(ratio))
         self.look_on(found.saturated)
+
+    def within_reason(self, ratio: Array) -> Array:
+        """Return the change of σ that leaves none far below rounding or above the data.
+
+        The noise of a column that is fitted to its last digit would fall for ever.
+        The data lie within ±1; a column's unit may be far below the usual one.
+        """
+        sigma = self.model.sigma
+        least = float(np.finfo(self.model.rows.dtype).eps) ** 2 * self.model.top
+        ratio = np.where(sigma * ratio < least, least / sigma, ratio)
+        return np.where(sigma * ratio > 1, 1 / sigma, ratio)
 
     def look_on(self, saturated: bool) -> None:
         """Choose how many columns to look through: a few more than the rank."""

@@ -48,11 +48,12 @@ def regress(lines: Any, X: Any, first: int = 12, then: int = 4) -> tuple[Any, An
         target = y
         e = xp.abs(y - c @ X.T)
         scale = _median(place, e, seen) / MAD * freedom
-        z = e / clip(scale, tiny, inf)
-        if i < first:
-            w = 1 / clip(z, 0.1, inf)
-        else:
-            w = clip(1 - (z / BISQUARE) ** 2, 0.0, inf) ** 2
+        with np.errstate(over="ignore"):  # where all others fit exactly, z is infinite
+            z = e / clip(scale, tiny, inf)
+            if i < first:
+                w = 1 / clip(z, 0.1, inf)
+            else:
+                w = clip(1 - (z / BISQUARE) ** 2, 0.0, inf) ** 2
         w = xp.where(seen, w, 0.0)
     return c, xp.where(number > 2 * r, scale, inf)[:, 0]
 
