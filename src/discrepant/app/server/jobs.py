@@ -87,8 +87,9 @@ class Job:
 
     def file(self, name: str) -> Path | None:
         """Return a file of the job by its name in the address, if there is one."""
-        if self.outcome is not None:
-            return self.outcome.files.get(name)
+        if self.outcome is not None and name in self.outcome.files:
+            return self.outcome.files[name]
+        # The work may end before a picture of it is asked for.
         return self.folder / name if name in self.shown.values() else None
 
     def change(self, changed: Callable[[Outcome], Outcome]) -> None:
