@@ -197,8 +197,9 @@ def shown(picture, look):
         return seen(picture)
     if colourless(picture):
         picture = picture.mean(axis=2, keepdims=True)
-    odds = first_look(picture)
-    return seen_again(picture, odds, *told_by_colours(picture, odds))
+    x = seen(picture)
+    odds = first_look(x)
+    return seen_again(x, odds, *told_by_colours(picture, odds))
 
 
 def turned(inputs, targets, weights, rng):

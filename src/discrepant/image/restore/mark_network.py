@@ -29,40 +29,43 @@ Layers = dict[str, Layer]
 MIRRORS = tuple(product((slice(None), slice(None, None, -1)), repeat=2))
 
 
-def first_look(y: Array, mirrored: bool = False) -> Array:
+def first_look(x: Array, mirrored: bool = False) -> Array:
     """Return the logarithm of the odds that a pixel lies under a mark.
 
     Parameters
     ----------
-    y : ndarray of shape (rows, columns, 3) or (rows, columns, 1)
-        The picture on [0, 1], in single precision.
+    x : ndarray of shape (rows, columns, 9) or (rows, columns, 3)
+        What is `seen` of a picture.
     mirrored : bool
         Whether to look at its mirror images too, and return the mean.
     """
     layers = _layers("first")
-    if y.shape[2] == 1:
+    if x.shape[2] == 3:
         layers = layers | {"0 in": _grey(layers["0 in"])}
-    return _mirrored(seen(y), layers) if mirrored else _run(seen(y), layers)
+    return _mirrored(x, layers) if mirrored else _run(x, layers)
 
 
-def second_look(y: Array, odds: Array, colour: Array, told: Array) -> Array:
+def second_look(x: Array, odds: Array, colour: Array, told: Array) -> Array:
     """Return the odds again, where more is known, from all mirror images.
 
     Parameters
     ----------
-    y : ndarray of shape (rows, columns, 3) or (rows, columns, 1)
-        The picture.
+    x : ndarray of shape (rows, columns, 9) or (rows, columns, 3)
+        What is `seen` of a picture.
     odds : ndarray of shape (rows, columns)
         What the first look said.
     colour, told : ndarray of shape (rows, columns)
         What the colour of a pixel adds to it, and those of the pixels around it.
     """
-    more = _mirrored(seen_again(y, odds, colour, told), _layers("second"))
+    more = _mirrored(seen_again(x, odds, colour, told), _layers("second"))
     return np.asarray(odds + told + more, np.float32)
 
 
 def seen(y: Array) -> Array:
-    """Return a picture, and by how much thin things in it are brighter and darker."""
+    """Return a picture, and by how much thin things in it are brighter and darker.
+
+    The picture is on [0, 1] in single precision, with three channels or one.
+    """
     opened = _extreme(_extreme(y, minimum_filter1d), maximum_filter1d)
     closed = _extreme(_extreme(y, maximum_filter1d), minimum_filter1d)
     seen: Array = np.concatenate(
@@ -71,11 +74,10 @@ def seen(y: Array) -> Array:
     return seen
 
 
-def seen_again(y: Array, odds: Array, colour: Array, told: Array) -> Array:
+def seen_again(x: Array, odds: Array, colour: Array, told: Array) -> Array:
     """Return what is seen with what is known already, always with three colours."""
     known = np.stack([odds / STRONG, colour, told], axis=2, dtype=np.float32)
-    picture = np.broadcast_to(y, (*y.shape[:2], 3))
-    return np.concatenate([seen(picture), known], axis=2)
+    return np.concatenate([x.repeat(9 // x.shape[2], axis=2), known], axis=2)
 
 
 def _extreme(y: Array, along: Callable[..., Array]) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter, maximum_filter
 from scipy.special import expit
 
-from discrepant.image.restore.mark_network import first_look, second_look
+from discrepant.image.restore.mark_network import first_look, second_look, seen
 from discrepant.image.restore.smooth import filled
 from discrepant.linalg import Array
 
@@ -123,20 +123,21 @@ def find_marks(y: Array, known: Array) -> Marks:
         The image on [0, 1] in single precision, and which values may be looked at.
     """
     certain, perhaps = np.zeros((2, *y.shape[:2]), bool)
-    seen: Array = np.asarray(known.all(axis=2))
+    told: Array = np.asarray(known.all(axis=2))
     if (
         y.shape[2] not in (1, 3)
         or min(y.shape[:2]) < TUNING.smallest
-        or seen.mean() < TUNING.known
+        or told.mean() < TUNING.known
     ):
         return Marks(certain, perhaps)
     y = filled(y, known)
     if colourless(y):
         y = y.mean(axis=2, keepdims=True)
-    glance = expit(first_odds(y)) * seen
+    x = seen(y)
+    glance = expit(first_odds(y, x)) * told
     if np.mean(glance > TUNING.striking) <= TUNING.some:
         return Marks(certain, perhaps)
-    chance = expit(second_odds(y)) * seen
+    chance = expit(second_odds(y, x)) * told
     sure = chance > TUNING.sure
     if np.mean(sure & _rough(y, chance)) > TUNING.enough and not _drawn(y):
         certain = chance > TUNING.likely
@@ -162,16 +163,22 @@ def _drawn(y: Array) -> bool:
     return float(alike) > TUNING.drawn
 
 
-def first_odds(y: Array) -> Array:
-    """Return the logarithm of the odds that pixels lie under marks, at a glance."""
-    alone = first_look(y)
+def first_odds(y: Array, x: Array) -> Array:
+    """Return the logarithm of the odds that pixels lie under marks, at a glance.
+
+    Parameters
+    ----------
+    y, x : ndarray of shape (rows, columns, channels)
+        The picture, and what is `seen` of it.
+    """
+    alone = first_look(x)
     return np.asarray(alone + told_by_colours(y, alone)[1])
 
 
-def second_odds(y: Array) -> Array:
+def second_odds(y: Array, x: Array) -> Array:
     """Return them as well as they can be told."""
-    alone = first_look(y, mirrored=True)
-    odds = second_look(y, alone, *told_by_colours(y, alone))
+    alone = first_look(x, mirrored=True)
+    odds = second_look(x, alone, *told_by_colours(y, alone))
     share = gaussian_filter(expit(odds), TUNING.around)
     return np.asarray(odds - TUNING.crowded * np.maximum(share - TUNING.few, 0))
 
