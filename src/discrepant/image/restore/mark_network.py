@@ -22,6 +22,7 @@ from scipy.ndimage import maximum_filter1d, minimum_filter1d
 from discrepant.linalg import Array
 
 THIN = 7  # pixels; what is thinner stands out
+BAND = 16  # rows that are convolved together
 STRONG = 4.0  # odds are looked at as parts of so much, in logarithms
 Layer = tuple[Array, Array]  # weights of shape (3 or 1, 3 or 1 × inputs, outputs), bias
 Layers = dict[str, Layer]
@@ -155,30 +156,44 @@ def _lit(x: Array, layer: Layer, step: int = 1) -> Array:
 def _convolved(x: Array, layer: Layer, step: int = 1) -> Array:
     """Convolve by 3×3 weights, or 1×1, with zeros around; every other pixel by step 2.
 
-    The three columns of a window lie side by side in memory, so that each of its rows
-    is one matrix product.
+    Band by band, so that what is worked on stays in the cache.
     """
     weights, bias = layer
     rows, columns, channels = x.shape
     if len(weights) == 1:
         mixed: Array = x.reshape(-1, channels) @ weights[0] + bias
         return mixed.reshape(rows, columns, -1)
-    beside = np.zeros((rows + 2, columns // step, 3, channels), np.float32)
-    beside[1:-1, :, 1] = x[:, ::step]
+    high, wide = rows // step, columns // step
+    out = np.empty((high, wide, len(bias)), np.float32)
+    for top in range(0, high, BAND):
+        band = out[top : top + BAND]
+        beside = _beside(x, step * top - 1, step * (len(band) - 1) + 3, step)
+        flat = band.reshape(-1, len(bias))
+        part = np.empty_like(flat)
+        for k in range(3):
+            lines = beside[k : k + step * len(band) : step].reshape(len(flat), -1)
+            np.matmul(lines, weights[k], out=part if k else flat)
+            flat += part if k else bias
+    return out
+
+
+def _beside(x: Array, first: int, count: int, step: int) -> Array:
+    """Return rows of x with the three columns of each window side by side.
+
+    So each row of a window is one matrix product.
+    """
+    rows, columns, channels = x.shape
+    low, high = max(first, 0), min(first + count, rows)
+    beside = np.zeros((count, columns // step, 3, channels), np.float32)
+    seen, part = beside[low - first : high - first], x[low:high]
+    seen[:, :, 1] = part[:, ::step]
     if step == 1:
-        beside[1:-1, 1:, 0] = x[:, :-1]
-        beside[1:-1, :-1, 2] = x[:, 1:]
+        seen[:, 1:, 0] = part[:, :-1]
+        seen[:, :-1, 2] = part[:, 1:]
     else:
-        beside[1:-1, 1:, 0] = x[:, 1:-1:2]
-        beside[1:-1, :, 2] = x[:, 1::2]
-    shape = (rows // step, columns // step, weights.shape[2])
-    out = np.empty((shape[0] * shape[1], shape[2]), np.float32)
-    part = np.empty_like(out)
-    for k in range(3):
-        lines = beside[k : k + rows : step].reshape(len(out), -1)
-        np.matmul(lines, weights[k], out=part if k else out)
-        out += part if k else bias
-    return out.reshape(shape)
+        seen[:, 1:, 0] = part[:, 1:-1:2]
+        seen[:, :, 2] = part[:, 1::2]
+    return beside
 
 
 def _blocks(x: Array) -> Array:
