@@ -105,8 +105,8 @@ def test_hot_pixels_stand_out_in_a_picture_with_white_parts():
         hot = rng.random(y.shape) < share
         given = np.where(hot, np.float32(1), y)
         judge = Judge(given, np.ones(y.shape, bool))
-        odds = judge.learned(1 - hot.astype(np.float32)).odds
+        odds = judge.learned(1 - hot.astype(np.float32)).odds[0]
         assert odds[-1] > 3 * np.median(odds)
         # The sky taken for corruption too is no hint of it.
-        odds = judge.learned((given < 1).astype(np.float32)).odds
+        odds = judge.learned((given < 1).astype(np.float32)).odds[0]
         assert odds[-1] < 3 * np.median(odds)

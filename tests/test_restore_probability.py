@@ -75,3 +75,16 @@ def test_jpeg_keeps_to_the_time_limit():
     found = restore(given, time_limit=0.5)
     assert time.perf_counter() - started < 30  # whole, it takes minutes
     assert not found.complete
+
+
+def test_white_of_one_channel_hides_no_hot_pixels_of_the_others():
+    from sklearn.datasets import load_sample_image
+
+    truth = load_sample_image("china.jpg")[:320, 200:520]  # the blue of its sky is full
+    given = truth.copy()
+    hot = np.random.default_rng(1).random(truth.shape[:2]) < 0.005
+    given[hot] = 255
+    found = restore(given, quality="fast")
+    plain = hot & (truth.min(axis=2) < 175)
+    assert found.mask.any(axis=2)[plain].mean() > 0.7
+    assert not found.mask[~hot].any()

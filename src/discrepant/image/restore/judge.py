@@ -47,7 +47,7 @@ class Tuning:
         its peaks tell nothing.
     pseudo_counts : float
         A bin's rate of corruption begins at the share as if so many values had been
-        seen there.
+        seen there; and its rate in one channel at that in all.
     peak_window : int
         Bins over which the usual density around a bin is a median.
     peak_ratio, peak_offset : float
@@ -93,9 +93,9 @@ class Belief:
     ----------
     share : float
         How much is corrupted.
-    odds : ndarray of shape (BINS,)
+    odds : ndarray of shape (BINS,) or (channels, BINS)
         The corrupt-to-clean odds of a value in each bin: those of the share, and more
-        at single values that stand out.
+        at single values that stand out; in each channel as its clean values allow.
     """
 
     share: float
@@ -143,10 +143,12 @@ class Judge:
         self.dead = np.zeros((*y.shape[:2], 1), bool)
         self._y = y
         self._bin = _binned(y)
-        self._counts = np.bincount(self._bin.ravel(), counted.ravel(), BINS)
-        common = self._counts * BINS / max(self._counts.sum(), 1)
+        self._place = self._bin + BINS * np.arange(y.shape[2], dtype=np.int32)
+        self._counts = self._counted(counted)
+        counts = self._counts.sum(axis=0)
+        common = counts * BINS / max(counts.sum(), 1)
         self._poor: dict[tuple[int, int], float] = {}
-        peak = self._standing_out(common, self._counts)
+        peak = self._standing_out(common, counts)
         self._few = common[~peak].sum() < TUNING.few_share * common.sum()
         if belief is None:
             suspect = np.minimum(common, TUNING.sharpest)
@@ -162,6 +164,17 @@ class Judge:
             constant, random = blank_lines(self._y, self.known, axis)
             found.append(without_border(constant) | random)
         return found
+
+    def _counted(self, weight: Array) -> Array:
+        """Return how much weight each bin of each channel has."""
+        shape = (self._bin.shape[2], BINS)
+        counts = np.bincount(self._place.ravel(), weight.ravel(), shape[0] * BINS)
+        return counts.reshape(shape)
+
+    def _odds(self) -> Array:
+        """Return the odds of each bin of each channel."""
+        shape = (self._bin.shape[2], BINS)
+        return np.broadcast_to(self.belief.odds, shape)
 
     def _standing_out(self, density: Array, counts: Array) -> Array:
         """Return which bins of a density stand out, of values that are everywhere.
@@ -179,7 +192,7 @@ class Judge:
 
     def clean_odds(self) -> Array:
         """Return the clean-to-corrupt odds of each value, but for its likelihood."""
-        odds: Array = (1 / self.belief.odds).astype(np.float32)[self._bin]
+        odds: Array = (1 / self._odds().ravel()).astype(np.float32)[self._place]
         odds[self._sure] = SURE
         odds[~self.known | self.dead] = 0
         return odds
@@ -222,8 +235,8 @@ class Judge:
 
     def peaked(self, values: Array) -> Array:
         """Return which values have a level at which corruption stands out."""
-        odds = self.belief.odds
-        found: Array = (odds > 2 * np.median(odds))[_binned(values)]
+        odds = self._odds()
+        found: Array = (odds > 2 * np.median(odds)).any(axis=0)[_binned(values)]
         return found
 
     def weighed_as(
@@ -231,7 +244,8 @@ class Judge:
     ) -> Array:
         """Return what would be said of other values in the place of those there."""
         error = error + values - self._y[where]
-        weight = density(error, scale) / self.belief.odds[_binned(values)]
+        odds = self._odds()[np.nonzero(where)[2], _binned(values)]
+        weight = density(error, scale) / odds
         found: Array = weight / (1 + weight)
         return found
 
@@ -241,33 +255,43 @@ class Judge:
         return state.astype(np.uint8)
 
     def _posterior(self, likelihood: Array, state: Array) -> tuple[Array, Array]:
-        """Return who is clean, and how many of each bin are not."""
+        """Return who is clean, and how many of each channel and bin are not."""
         from discrepant.image.restore.kernels import posterior
 
-        odds = np.append(1 / self.belief.odds, SURE).astype(np.float32)
-        weight, wrong = np.empty(likelihood.shape, np.float32), np.zeros(BINS)
-        seen, bins = np.ascontiguousarray(likelihood).ravel(), self._bin.ravel()
+        odds = np.append(1 / self._odds(), SURE).astype(np.float32)
+        weight, wrong = np.empty(likelihood.shape, np.float32), np.zeros(len(odds) - 1)
+        seen, bins = np.ascontiguousarray(likelihood).ravel(), self._place.ravel()
         posterior(seen, bins, odds, state.ravel(), weight.ravel(), wrong)
-        return weight, wrong
+        return weight, wrong.reshape(-1, BINS)
 
     def learned(self, weight: Array) -> Belief:
         """Return what follows from how likely each value is to be clean."""
         wrong = np.where(self._open & ~self.dead, 1 - weight, 0)
-        return self._learned(np.bincount(self._bin.ravel(), wrong.ravel(), BINS))
+        return self._learned(self._counted(wrong))
 
     def _learned(self, counts: Array) -> Belief:
-        """Return what follows from how many values of each bin are corrupt."""
+        """Return what follows from how many of each channel and bin are corrupt."""
         total = max(float(self._counts.sum()), 1)
         share = counts.sum() / total
         share = float(np.clip(share, TUNING.least_share, TUNING.most_share))
-        among_wrong = counts * BINS / max(float(counts.sum()), 1e-9)
-        peak = self._standing_out(among_wrong, counts) & ~self._few
+        both = counts.sum(axis=0)
+        among_wrong = both * BINS / max(float(both.sum()), 1e-9)
+        peak = self._standing_out(among_wrong, both) & ~self._few
         flat = max(float(among_wrong[~peak].sum()) / BINS, TUNING.flattest)
-        # A value that is common among clean ones too is no hint of corruption.
-        seen = self._counts + TUNING.pseudo_counts
-        rate = (counts + TUNING.pseudo_counts * share) / seen
+        # A value that is common among clean ones too is no hint of corruption: in its
+        # own channel, since the blue of a sky is full where its red is not.
+        rate = _rate(both, self._counts.sum(axis=0), share)
+        rate = _rate(counts, self._counts, rate)
         special = np.where(peak, rate * np.minimum(among_wrong, TUNING.sharpest), 0)
         return Belief(share, (flat + special) * share / (1 - share))
+
+
+def _rate(wrong: Array, counts: Array, before: Array | float) -> Array:
+    """Return which share of each bin is wrong, from what was held before."""
+    found: Array = (wrong + TUNING.pseudo_counts * before) / (
+        counts + TUNING.pseudo_counts
+    )
+    return found
 
 
 def _binned(y: Array) -> Array:
