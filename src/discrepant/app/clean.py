@@ -199,7 +199,7 @@ def write_cleaned(
     """
     names = _names(source.suffix)
     source.write(folder / names[0], found.table)
-    write_flagged(folder / "flagged.csv", found.flagged)
+    _write_flagged(folder / "flagged.csv", found.flagged)
     write_report(found, folder / "report.html", title=title, rows=source.rows)
     try:
         with _quiet_fonts():
@@ -232,7 +232,7 @@ def _columns(
     return [known[name] for name in asked]
 
 
-def write_flagged(path: Path, flagged: Any) -> None:
+def _write_flagged(path: Path, flagged: Any) -> None:
     """Write the flagged cells; what was computed in six digits, values in full."""
     computed = ("expected", "low", "high", "score", "probability")
     texts = {

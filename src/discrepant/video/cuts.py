@@ -17,9 +17,7 @@ MOST = 0.8  # of the picture; so much is another scene even if it came slowly
 LONGER = 12  # frames for which that must stand still
 STILL = 0.8  # of what is covered: pixels that are as they were
 BACK = 0.7  # of the samples, up to noise, in which a former scene is known again
-ALIKE = (
-    0.4  # times the usual likeness of two frames, below which they are of two scenes
-)
+ALIKE = 0.4  # of the usual likeness of two frames; with less they are of two scenes
 LEAST = 0.2  # likeness of frames of one scene; where all moves there are no scenes
 SIDE = 48  # rows and columns of the small pictures that are compared, about
 

@@ -29,6 +29,11 @@ HEADERS = {
 }
 
 
+def bracketed(host: str) -> str:
+    """Return a host as it stands in the address of a page."""
+    return f"[{host}]" if ":" in host else host
+
+
 @dataclass(frozen=True)
 class Guard:
     """Refuse whoever is not the page.
@@ -69,7 +74,7 @@ class Guard:
         hosts = set(self.hosts)
         if self.open_to_all and scope.get("server"):
             number, port = scope["server"]
-            hosts.add(f"[{number}]:{port}" if ":" in number else f"{number}:{port}")
+            hosts.add(f"{bracketed(number)}:{port}")
         if headers.get("host", "") not in hosts:
             return "This page answers only to its own address."
         origin = headers.get("origin")

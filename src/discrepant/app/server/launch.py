@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import uvicorn
 
-from discrepant.app.server.guard import Guard
+from discrepant.app.server.guard import Guard, bracketed
 from discrepant.app.server.site import LIMIT, build
 from discrepant.errors import InputError
 
@@ -55,7 +55,7 @@ def serve(
             "choose another port."
         ) from None
     port = bound.getsockname()[1]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, _bracketed(host))
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, bracketed(host))
     names = [shown]
     if everywhere or _is_here(host):
         names += ["127.0.0.1", "localhost"]
@@ -81,11 +81,6 @@ def serve(
     )
     server = uvicorn.Server(config)
     server.run(sockets=[bound])
-
-
-def _bracketed(host: str) -> str:
-    """Return an address as it stands in the address of a page."""
-    return f"[{host}]" if ":" in host else host
 
 
 def _is_here(host: str) -> bool:

@@ -167,14 +167,13 @@ class Judge:
 
     def _counted(self, weight: Array) -> Array:
         """Return how much weight each bin of each channel has."""
-        shape = (self._bin.shape[2], BINS)
-        counts = np.bincount(self._place.ravel(), weight.ravel(), shape[0] * BINS)
-        return counts.reshape(shape)
+        bins = self._bin.shape[2] * BINS
+        counts = np.bincount(self._place.ravel(), weight.ravel(), bins)
+        return counts.reshape(-1, BINS)
 
     def _odds(self) -> Array:
         """Return the odds of each bin of each channel."""
-        shape = (self._bin.shape[2], BINS)
-        return np.broadcast_to(self.belief.odds, shape)
+        return np.broadcast_to(self.belief.odds, self._counts.shape)
 
     def _standing_out(self, density: Array, counts: Array) -> Array:
         """Return which bins of a density stand out, of values that are everywhere.
