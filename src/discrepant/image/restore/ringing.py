@@ -64,6 +64,8 @@ class Tuning:
         the patches: these predict some of the ringing too, which is no merit.
     least_doubt : float
         Variance of a mean, at least, as a share of that of a value.
+    share : float
+        Window of the means that tell how much impulses left, in pixels.
     window : float
         Of the Gaussian mean that colour starts from, in its own pixels.
     cell : int
@@ -91,6 +93,7 @@ class Tuning:
     judged: float = 8.0
     favour: float = 1.4
     least_doubt: float = 0.02
+    share: float = 8.0
     window: float = 2.0
     cell: int = 16
     held: float = 0.5
@@ -309,8 +312,10 @@ def _kept(y: Array, picture: Array) -> float:
     """Return the share of brightness that impulses left, in the mean.
 
     With a share p of values replaced by others that know nothing of the picture, the
-    mean of what is seen is ``(1 − p) x`` plus a constant: a regression finds 1 − p.
+    mean of what is seen is ``(1 − p) x`` plus a constant: a regression finds 1 − p. Of
+    means over many pixels, since the picture still holds some of the impulses.
     """
+    y, picture = blur(y, TUNING.share), blur(picture, TUNING.share)
     x = picture - picture.mean()
     slope = float((x * y).sum() / max(float((x * x).sum()), 1e-9))
     return float(np.clip(slope, 0.2, 1))
