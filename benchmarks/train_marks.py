@@ -223,7 +223,9 @@ def draw(queue, images, look, seed):
 
 
 def loss(network, inputs, targets, weights):
-    odds = network(torch.from_numpy(inputs))
+    x = torch.from_numpy(inputs).contiguous(memory_format=torch.channels_last)
+    with torch.autocast("cpu", torch.bfloat16):
+        odds = network(x).float()
     cost = functional.binary_cross_entropy_with_logits(
         odds, torch.from_numpy(targets), reduction="none"
     )
@@ -237,7 +239,7 @@ def train(learned, aside, look, steps, path):
     queue = Queue(20)
     for seed in (1, 2):
         Process(target=draw, args=(queue, learned, look, seed), daemon=True).start()
-    network = Network(look)
+    network = Network(look).to(memory_format=torch.channels_last)
     if look is LOOKS["second"]:
         network.begin(FOLDER / "first_look.npz")
     optimiser = torch.optim.AdamW(network.parameters(), weight_decay=1e-3)

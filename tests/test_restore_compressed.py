@@ -128,3 +128,14 @@ def test_a_detector_that_is_known_needs_no_measuring():
 def test_words_that_mean_nothing_are_refused(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         restore(np.zeros((8, 8)), **wrong)
+
+
+def test_bright_colours_do_not_fade():
+    rng = np.random.default_rng(3)
+    relief = gaussian_filter(rng.normal(size=(128, 128)), 10)
+    orange = np.array([215, 120, 35]) + 25 * (relief / relief.std())[..., None]
+    truth = np.rint(np.clip(orange, 0, 255)).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(spoiled(truth, 0.3)).save(file, "JPEG", quality=75)
+    found = restore(np.asarray(Image.open(file)), quality="fast").image.astype(float)
+    assert np.mean(found[..., 0] - found[..., 2]) > 0.9 * 180

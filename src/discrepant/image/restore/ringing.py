@@ -86,7 +86,7 @@ class Tuning:
     start_doubt: float = (8 / 255) ** 2
     doubt_ratio: float = 1.5
     passes: int = 4
-    colour_passes: int = 2
+    colour_passes: int = 4
     colour_deviation: float = 8 / 255
     kinds: tuple[float, ...] = (2.0, 4.0, 8.0)
     means: tuple[float, ...] = (2.0, 4.0)
@@ -346,8 +346,9 @@ def _colour(
             # ones not at all, so the others by the more.
             drawn = min((1 - kept) / max(1 - float(spread.shares[0]), 1e-3), 0.8)
             sure = spread.clean / (finest * spread.precision)
-            told[..., c] = y[..., c] * (sure + (1 - sure) / (1 - drawn))
-            noise[..., c] = 1 / np.where(seen[..., 0], spread.precision, 1e-6)
+            raised = sure + (1 - sure) / (1 - drawn)
+            told[..., c] = raised * y[..., c]
+            noise[..., c] = raised**2 / np.where(seen[..., 0], spread.precision, 1e-6)
         own = doubt / (noise + doubt)
         picture: Array = own * told + (1 - own) * guess
         if last and on():
