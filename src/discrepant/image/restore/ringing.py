@@ -249,21 +249,44 @@ def _brightness(
     on: On,
     kind: Array | None = None,
 ) -> Plane:
-    """Restore one plane by itself, from a guess and its variance on."""
+    """Restore one plane by itself, from a guess and its variance on.
+
+    Patches predict it anew as long as that explains the values better. Small things
+    that are rare would be taken for impulses the more the oftener they are predicted.
+    """
     guess, doubt = start
-    for last in range(passes, -1, -1):
-        spread = Spread.of(y[..., 0] - guess[..., 0], doubt[..., 0], finest, kind)
-        precision = np.where(known, spread.precision[..., None], 1e-6)
-        best, sure = guess, doubt
-        if not last:
-            best, sure = _simplest(y, precision, guess, doubt, finest)
-        own = precision * sure / (1 + precision * sure)
-        picture = own * y + (1 - own) * best
-        if last and on():
-            guess, doubt = predict(picture, y, 1 / precision, search)
-            doubt *= np.float32(TUNING.doubt_ratio)
+    spread = _errors(y, guess, doubt, finest, kind)
+    for number in range(passes):
+        if not on():
+            break
+        picture, precision = _mixed(y, known, spread, guess, doubt)
+        found, variance = predict(picture, y, 1 / precision, search)
+        variance *= np.float32(TUNING.doubt_ratio)
+        again = _errors(y, found, variance, finest, kind)
+        if number and again.fit < spread.fit:
+            break
+        guess, doubt, spread = found, variance, again
+    _, precision = _mixed(y, known, spread, guess, doubt)
+    best, sure = _simplest(y, precision, guess, doubt, finest)
+    picture, _ = _mixed(y, known, spread, best, sure)
     wrong = spread.belongs[_impulsive(spread, finest)].sum(axis=0)[..., None]
     return Plane(picture, guess, doubt, np.where(known, wrong, 1))
+
+
+def _errors(
+    y: Array, guess: Array, doubt: Array, finest: float, kind: Array | None
+) -> Spread:
+    """Return how far values lie from a guess."""
+    return Spread.of(y[..., 0] - guess[..., 0], doubt[..., 0], finest, kind)
+
+
+def _mixed(
+    y: Array, known: Array, spread: Spread, guess: Array, doubt: Array
+) -> tuple[Array, Array]:
+    """Return what each value should be, itself considered, and how much it tells."""
+    precision = np.where(known, spread.precision[..., None], 1e-6)
+    own = precision * doubt / (1 + precision * doubt)
+    return own * y + (1 - own) * guess, precision
 
 
 def _impulsive(spread: Spread, finest: float) -> Array:

@@ -8,6 +8,7 @@ each rung is used is learned. From it follows how much a value tells of the pict
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from discrepant.linalg import Array
 
@@ -50,11 +51,14 @@ class Spread:
         How often each is used.
     belongs : ndarray of shape (rungs, rows, columns)
         The probability that a value was drawn with each.
+    fit : float
+        The mean logarithm of the likelihood of a value, but for a constant.
     """
 
     variances: Array
     shares: Array
     belongs: Array
+    fit: float
 
     @classmethod
     def of(
@@ -76,15 +80,16 @@ class Spread:
         for _ in range(TUNING.rounds):
             belongs = _normal(likely * shares[:, None])
             shares = np.maximum(belongs.mean(axis=1), TUNING.least)
-        likely = _likelihood(error, doubt, ladder)
-        column = shares.reshape(-1, *(1,) * error.ndim)
-        return cls(ladder, shares, _normal(likely * column))
+        log = _log_likelihood(error, doubt, ladder)
+        log += np.log(shares).reshape(-1, *(1,) * error.ndim)
+        whole = logsumexp(log, axis=0)
+        return cls(ladder, shares, np.exp(log - whole), float(whole.mean()))
 
     @classmethod
     def _by_kind(
         cls, error: Array, doubt: Array, finest: float, kind: Array
     ) -> "Spread":
-        belongs, ladder = None, np.empty(0)
+        belongs, ladder, fit = None, np.empty(0), 0.0
         for each in np.unique(kind):
             where = kind == each
             part = cls.of(error[where], doubt[where], finest)
@@ -92,8 +97,10 @@ class Spread:
                 ladder = part.variances
                 belongs = np.empty((len(ladder), *error.shape), np.float32)
             belongs[:, where] = part.belongs
+            fit += part.fit * where.mean()
         assert belongs is not None  # there is at least one kind
-        return cls(ladder, belongs.mean(axis=tuple(range(1, belongs.ndim))), belongs)
+        shares = belongs.mean(axis=tuple(range(1, belongs.ndim)))
+        return cls(ladder, shares, belongs, float(fit))
 
     @property
     def precision(self) -> Array:
@@ -110,11 +117,16 @@ class Spread:
 
 def _likelihood(error: Array, doubt: Array, ladder: Array) -> Array:
     """Return the normal densities under each rung, over the largest of them."""
-    total = doubt + ladder.reshape(-1, *(1,) * doubt.ndim)
-    log = -0.5 * (np.log(total) + error**2 / total)
-    log -= log.max(axis=0)
-    found: Array = np.exp(log)
+    log = _log_likelihood(error, doubt, ladder)
+    found: Array = np.exp(log - log.max(axis=0))
     return found
+
+
+def _log_likelihood(error: Array, doubt: Array, ladder: Array) -> Array:
+    """Return the logarithms of the normal densities under each rung."""
+    total = doubt + ladder.reshape(-1, *(1,) * doubt.ndim)
+    log: Array = -0.5 * (np.log(total) + error**2 / total)
+    return log
 
 
 def _normal(likely: Array) -> Array:
