@@ -49,8 +49,8 @@ ORDER = {
         kernels patch_kernels numbering smooth likelihood lines judge calibrate mode
         detect screen borders tone mark_network
         marks patches contexts clusters graphic rounds tile tiles planes
-        comb spread ringing compressed outliers standing cosmic motion_kernels motion
-        temporal axes stack denoise result grids front
+        comb spread flat ringing compressed outliers standing cosmic motion_kernels
+        motion temporal axes stack denoise result grids front
     """,
     "image.network": """
         fused_kernels fused architecture device checkpoints corruption prior fit

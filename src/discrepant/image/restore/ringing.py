@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from discrepant.image.restore.detect import detect
+from discrepant.image.restore.flat import simplest
 from discrepant.image.restore.judge import Judge
 from discrepant.image.restore.likelihood import blur
 from discrepant.image.restore.patches import Search, predict
@@ -54,16 +55,6 @@ class Tuning:
         follow them.
     kinds : tuple of float
         Bounds of how far a value strays, in standard deviations.
-    means : tuple of float
-        Windows of the means that are tried on flat ground, in pixels.
-    judged : float
-        The window over which guesses are compared by their errors: wide, since noise
-        is in all of them.
-    favour : float
-        A mean is preferred if its squared errors are at most so many times those of
-        the patches: these predict some of the ringing too, which is no merit.
-    least_doubt : float
-        Variance of a mean, at least, as a share of that of a value.
     share : float
         Window of the means that tell how much impulses left, in pixels.
     window : float
@@ -89,10 +80,6 @@ class Tuning:
     colour_passes: int = 4
     colour_deviation: float = 8 / 255
     kinds: tuple[float, ...] = (2.0, 4.0, 8.0)
-    means: tuple[float, ...] = (2.0, 4.0)
-    judged: float = 8.0
-    favour: float = 1.4
-    least_doubt: float = 0.02
     share: float = 8.0
     window: float = 2.0
     cell: int = 16
@@ -267,7 +254,7 @@ def _brightness(
             break
         guess, doubt, spread = found, variance, again
     _, precision = _mixed(y, known, spread, guess, doubt)
-    best, sure = _simplest(y, precision, guess, doubt, finest)
+    best, sure = simplest(y, precision, guess, doubt, finest)
     picture, _ = _mixed(y, known, spread, best, sure)
     wrong = spread.belongs[_impulsive(spread, finest)].sum(axis=0)[..., None]
     return Plane(picture, guess, doubt, np.where(known, wrong, 1))
@@ -297,38 +284,6 @@ def _impulsive(spread: Spread, finest: float) -> Array:
     if peak > first:
         gross[: first + int(shares[first:peak].argmin())] = False
     return gross
-
-
-def _simplest(
-    y: Array, precision: Array, guess: Array, doubt: Array, finest: float
-) -> tuple[Array, Array]:
-    """Return the guess, or a mean of what is around where that predicts better.
-
-    On flat ground nothing is better than a mean over many values. All are judged alike:
-    by their errors at values that they were not told.
-    """
-    weight = np.minimum(precision * np.float32(finest), 1)
-    whole = np.maximum(blur(weight, TUNING.judged), 1e-6)
-    least = blur(weight * (y - guess) ** 2, TUNING.judged) / whole
-    for window in TUNING.means:
-        centre = blur(_point(), window).max()  # a value is not told itself
-        total = np.maximum(blur(weight, window) - centre * weight, 1e-6)
-        mean = (blur(weight * y, window) - centre * weight * y) / total
-        strayed = blur(weight * (y - mean) ** 2, TUNING.judged) / whole
-        better = strayed < np.float32(TUNING.favour) * least
-        least = np.where(better, strayed / np.float32(TUNING.favour), least)
-        guess = np.where(better, mean, guess)
-        left = np.maximum(strayed - finest, TUNING.least_doubt * finest)
-        doubt = np.where(better, left, doubt)
-    return guess, doubt.astype(np.float32)
-
-
-def _point() -> Array:
-    """Return an image of one value, in the middle of zeros."""
-    side = 8 * int(max(TUNING.means))
-    point = np.zeros((2 * side + 1, 2 * side + 1, 1), np.float32)
-    point[side, side] = 1
-    return point
 
 
 def _kept(y: Array, picture: Array) -> float:
