@@ -243,19 +243,20 @@ def _brightness(
     """
     guess, doubt = start
     spread = _errors(y, guess, doubt, finest, kind)
+    precision = _told(spread, known)
     for number in range(passes):
         if not on():
             break
-        picture, precision = _mixed(y, known, spread, guess, doubt)
+        picture = _mixed(y, precision, guess, doubt)
         found, variance = predict(picture, y, 1 / precision, search)
         variance *= np.float32(TUNING.doubt_ratio)
         again = _errors(y, found, variance, finest, kind)
+        # A start may have been told its own values: only what is predicted compares.
         if number and again.fit < spread.fit:
             break
         guess, doubt, spread = found, variance, again
-    _, precision = _mixed(y, known, spread, guess, doubt)
-    best, sure = simplest(y, precision, guess, doubt, finest)
-    picture, _ = _mixed(y, known, spread, best, sure)
+        precision = _told(spread, known)
+    picture = _mixed(y, precision, *simplest(y, precision, guess, doubt, finest))
     wrong = spread.belongs[_impulsive(spread, finest)].sum(axis=0)[..., None]
     return Plane(picture, guess, doubt, np.where(known, wrong, 1))
 
@@ -267,13 +268,16 @@ def _errors(
     return Spread.of(y[..., 0] - guess[..., 0], doubt[..., 0], finest, kind)
 
 
-def _mixed(
-    y: Array, known: Array, spread: Spread, guess: Array, doubt: Array
-) -> tuple[Array, Array]:
-    """Return what each value should be, itself considered, and how much it tells."""
-    precision = np.where(known, spread.precision[..., None], 1e-6)
+def _told(spread: Spread, known: Array) -> Array:
+    """Return how much each value tells of the picture, as a precision."""
+    return np.where(known, spread.precision[..., None], 1e-6)
+
+
+def _mixed(y: Array, precision: Array, guess: Array, doubt: Array) -> Array:
+    """Return what each value should be, itself considered."""
     own = precision * doubt / (1 + precision * doubt)
-    return own * y + (1 - own) * guess, precision
+    mixed: Array = own * y + (1 - own) * guess
+    return mixed
 
 
 def _impulsive(spread: Spread, finest: float) -> Array:
