@@ -1,13 +1,14 @@
 """Photographs with marks on them, drawn at random, to learn from.
 
 Wider than what is tried by `scans`, and in other fonts: marks of any colour, width,
-sharpness and opacity, over photographs that were sharpened, saved or noisy before. What
-must not be taken for a mark is drawn as well, beneath them: panels with writing on
-them, pages, wires and grids, impulses.
+sharpness and opacity, most often dust in white and ink in black, over photographs that
+were sharpened, saved or noisy before. What must not be taken for a mark is drawn as
+well, beneath them: panels with writing on them, pages, wires and grids, impulses.
 """
 
 import io
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -35,29 +36,27 @@ def fonts():
 
 
 FONTS = fonts()
+WORDS = np.array([w for page in topics.values() for w in page.split() if w.isalnum()])
 
 
-def example(photographs, size, rng):
+def example(photographs, size, marks, alike, rng):
     """Return an image on [0, 1], what lies under marks, and how much each pixel counts.
 
-    Of three examples one has no marks.
+    Marks are drawn on the given share of examples, on some of which something that is
+    like them has been drawn before: a panel on a quarter of the second share.
     """
     y = crop(photographs[rng.integers(len(photographs))], size, rng)
-    if rng.random() < 0.25:
-        y = panel(y, rng)
-    if rng.random() < 0.05:
-        y = page(y, rng)
-    if rng.random() < 0.15:
-        y = wires(y, rng)
+    for share, draw in ((0.25, panel), (0.05, page), (0.15, wires)):
+        if rng.random() < alike * share:
+            y = draw(y, rng)
     y = developed(y, rng)
     covered, change = np.zeros((2, *y.shape[:2]))
-    if rng.random() < 0.67:
+    if rng.random() < marks:
         y, covered, change = marked(y, rng)
     y = taken(y, rng)
     target = covered > 0.1
     weight = np.ones(target.shape, np.float32)
     weight[target & (change < 0.03)] = 0.1  # nobody could tell
-    weight[(covered > 0.07) & (covered < 0.14)] = 0.3
     return y.astype(np.float32), target, weight
 
 
@@ -73,7 +72,7 @@ def crop(photograph, size, rng):
     if rng.random() < 0.5:
         part = part[:, ::-1]
     y = part / 255.0
-    if rng.random() < 0.3:
+    if rng.random() < 0.4:
         y = np.repeat(y @ np.array([0.299, 0.587, 0.114])[:, None], 3, axis=2)
     elif rng.random() < 0.3:
         y = y[..., rng.permutation(3)]
@@ -97,7 +96,7 @@ def taken(y, rng):
     """Return a picture with noise, impulses, and as it comes back from a file."""
     level = rng.choice([0, rng.uniform(0, 4), rng.uniform(2, 12)]) / 255
     noise = rng.normal(0, level, y.shape)
-    if np.ptp(y, axis=2).max() < 1e-6:
+    if not coloured(y):
         noise = noise[..., :1]
     y = y + noise
     if rng.random() < 0.08:
@@ -127,6 +126,10 @@ def impulses(y, rng):
     return np.where(where[..., None], values, y)
 
 
+def coloured(y):
+    return np.abs(y[..., :2] - y[..., 1:]).max() > 1e-6
+
+
 def ink(y, rng):
     """Return a colour that shows on a picture."""
     mean = y.mean(axis=(0, 1))
@@ -148,18 +151,15 @@ def colour(rng, like=None):
         found = np.clip(rng.uniform(0, 1) + rng.normal(0, 0.05, 3), 0, 1)
     else:
         found = rng.random(3)
-    if like is not None and np.ptp(like, axis=2).max() < 1e-6:
+    if like is not None and not coloured(like):
         found = np.full(3, found.mean())
     return found
 
 
 def cover(y, layer, shade, opacity, blur):
     """Return a picture under a layer, and how far each pixel is covered."""
-    rows, columns = y.shape[:2]
-    small = (
-        np.asarray(layer, float).reshape(rows, FINE, columns, FINE).mean(axis=(1, 3))
-    )
-    alpha = opacity * gaussian_filter(small / 255, blur)
+    small = np.asarray(layer.reduce(FINE), float) / 255
+    alpha = opacity * gaussian_filter(small, blur)
     return (1 - alpha[..., None]) * y + alpha[..., None] * shade, alpha
 
 
@@ -167,16 +167,44 @@ def marked(y, rng):
     """Return a picture with marks of one to three colours."""
     rows, columns = y.shape[:2]
     out, covered = y, np.zeros((rows, columns))
-    kinds = (dust, scratches, hairs, writing, stamp, smudges)
-    blur = rng.uniform(0.3, 1.0)
-    for _ in range(rng.integers(1, 4)):
+    blur = rng.uniform(0.3, 0.8)
+    for shade, kinds in dust_and_ink(y, rng) if rng.random() < 0.6 else any_of(y, rng):
         layer = Image.new("L", (FINE * columns, FINE * rows))
-        for draw in rng.permutation(np.array(kinds, object))[: rng.integers(1, 3)]:
+        for draw in kinds:
             draw(layer, rng)
-        opacity = 1.0 if rng.random() < 0.7 else rng.uniform(0.5, 1)
-        out, alpha = cover(out, layer, ink(y, rng), opacity, blur)
+        opacity = 1.0 if rng.random() < 0.85 else rng.uniform(0.5, 1)
+        out, alpha = cover(out, layer, shade, opacity, blur)
         covered = 1 - (1 - covered) * (1 - alpha)
     return out, covered, np.abs(out - y).mean(axis=2)
+
+
+def any_of(y, rng):
+    """Return colours, and what is drawn in each."""
+    kinds = np.array([dust, scratches, hairs, writing, stamp, smudges], object)
+    return [
+        (ink(y, rng), rng.permutation(kinds)[: rng.integers(1, 3)])
+        for _ in range(rng.integers(1, 4))
+    ]
+
+
+def dust_and_ink(y, rng):
+    """Return the same as most scans have it: dust is bright and ink is dark."""
+    bright, dark = rng.uniform(0.8, 1.0, 1), rng.uniform(0.0, 0.3, 1)
+    if rng.random() < 0.3:
+        bright, dark = dark, bright
+    if rng.random() < 0.3:
+        bright, dark = bright + rng.normal(0, 0.06, 3), dark + rng.normal(0, 0.1, 3)
+    shades = [np.clip(shade, 0, 1) * np.ones(3) for shade in (bright, dark)]
+    if not coloured(y):
+        shades = [np.full(3, shade.mean()) for shade in shades]
+    often = (
+        {dust: 0.7, scratches: 0.7, hairs: 0.2},
+        {writing: 0.65, stamp: 0.2, hairs: 0.3, smudges: 0.15},
+    )
+    return [
+        (shade, [draw for draw, odds in kinds.items() if rng.random() < odds])
+        for shade, kinds in zip(shades, often, strict=True)
+    ]
 
 
 def dust(layer, rng):
@@ -231,18 +259,24 @@ def thickness(rng):
 
 
 def words(rng, count):
+    if rng.random() < 0.6:
+        return " ".join(rng.choice(WORDS, count // 4))
     letters = rng.choice(LETTERS, count)
     letters[rng.random(count) < 0.15] = " "
     return "".join(letters)
 
 
 def writing(layer, rng, most=26):
+    """Draw lines, alike or each of its own size."""
     pen, (width, height) = ImageDraw.Draw(layer), layer.size
-    size = FINE * int(rng.integers(9, most))
-    font = ImageFont.truetype(FONTS[rng.integers(len(FONTS))], size)
-    y = rng.uniform(-0.1, 0.8) * height
-    for _ in range(rng.integers(1, 5)):
-        pen.text((rng.uniform(-0.3, 0.6) * width, y), words(rng, 20), 255, font)
+    path, size = FONTS[rng.integers(len(FONTS))], FINE * int(rng.integers(9, most))
+    left, alike = rng.uniform(-0.3, 0.6), rng.random() < 0.7
+    y = rng.uniform(-0.1, 0.2 if rng.random() < 0.4 else 0.8) * height
+    for _ in range(rng.integers(1, 6)):
+        if not alike:
+            size, left = FINE * int(rng.integers(9, most)), rng.uniform(-0.3, 0.6)
+        font = ImageFont.truetype(path, size)
+        pen.text((left * width, y), words(rng, rng.integers(6, 40)), 255, font)
         y += size * rng.uniform(1.1, 3)
 
 

@@ -10,7 +10,12 @@ from discrepant.app.cli import app
 from discrepant.app.restore import Job, Options, restore_file
 from discrepant.image.files.formats import read
 from discrepant.image.restore.mark_network import first_look, seen
-from discrepant.image.restore.marks import find_marks, first_odds, second_odds
+from discrepant.image.restore.marks import (
+    find_marks,
+    first_odds,
+    known_before,
+    odds_again,
+)
 
 data = pytest.importorskip("skimage.data")
 CAT = data.chelsea()[:256, 60:316]
@@ -152,7 +157,7 @@ def test_colours_that_marks_share_tell_more_of_them():
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_second_look_sees_more_and_takes_less_for_marks(channels):
+def test_each_look_sees_more_and_takes_less_for_marks(channels):
     truth = CAT if channels == 3 else CAT.mean(axis=2)
     given, covered = scanned(truth, seed=3)
     under = covered > 0.1
@@ -161,9 +166,11 @@ def test_the_second_look_sees_more_and_takes_less_for_marks(channels):
         return np.mean(odds[under] > np.quantile(odds[~under], 0.995))
 
     y = unit(given)
-    first, second = first_odds(y, seen(y)), second_odds(y, seen(y))
-    assert found(second) > found(first)
-    assert second.dtype == np.float32
+    x = seen(y)
+    before = known_before(y, x)
+    second, third = (odds_again(look, x, before) for look in ("second", "third"))
+    assert found(third) > found(second) > found(first_odds(y, x))
+    assert second.dtype == third.dtype == np.float32
 
 
 def test_a_mirror_image_has_the_marks_of_the_picture():

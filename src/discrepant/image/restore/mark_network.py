@@ -1,11 +1,13 @@
-"""How likely each pixel of a picture lies under a mark, as two small networks see it.
+"""How likely each pixel of a picture lies under a mark, as three small networks see it.
 
-Both have levels of resolution, from half of the picture's own on, each half as fine as
+All have levels of resolution, from half of the picture's own on, each half as fine as
 the one above: what a stroke looks like is seen in the first, what it crosses and where
 it goes on in the others. The first looks at every picture. The second is larger, and
 is also told what the first saw, and which colours it saw together: it looks again
-where there seem to be marks. Their weights were learned from photographs with marks
-drawn on them, and with writing, wires and impulses that are none
+where there seem to be marks, and was shown much that only looks like marks. The third,
+larger still, is asked which pixels they cover once it is clear that there are some; it
+knows writing best. Their weights were learned from photographs with marks drawn on
+them, and with writing, wires and impulses that are none
 (``benchmarks/train_marks.py``).
 """
 
@@ -46,11 +48,13 @@ def first_look(x: Array, mirrored: bool = False) -> Array:
     return _mirrored(x, layers) if mirrored else _run(x, layers)
 
 
-def second_look(x: Array, odds: Array, colour: Array, told: Array) -> Array:
+def look_again(look: str, x: Array, odds: Array, colour: Array, told: Array) -> Array:
     """Return the odds again, where more is known, from all mirror images.
 
     Parameters
     ----------
+    look : {"second", "third"}
+        Which network looks.
     x : ndarray of shape (rows, columns, 9) or (rows, columns, 3)
         What is `seen` of a picture.
     odds : ndarray of shape (rows, columns)
@@ -58,7 +62,7 @@ def second_look(x: Array, odds: Array, colour: Array, told: Array) -> Array:
     colour, told : ndarray of shape (rows, columns)
         What the colour of a pixel adds to it, and those of the pixels around it.
     """
-    more = _mirrored(seen_again(x, odds, colour, told), _layers("second"))
+    more = _mirrored(seen_again(x, odds, colour, told), _layers(look))
     return np.asarray(odds + told + more, np.float32)
 
 

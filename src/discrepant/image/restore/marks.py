@@ -4,8 +4,9 @@ A small network says how likely each pixel lies under one, by what is around it
 (`mark_network`). What it cannot see is that marks share their colours all over the
 picture: these are learned from the picture itself, in turn with what lies under marks.
 If there seem to be any, a larger network looks again, with all that is known by then.
-Where much is nearly certain, and crosses what is beneath, it is taken out; what may as
-well be the picture is only suggested.
+Where much is nearly certain, and crosses what is beneath, there are marks: a third says
+which pixels they cover, and these are taken out; what may as well be the picture is
+only suggested.
 """
 
 import math
@@ -15,9 +16,11 @@ import numpy as np
 from scipy.ndimage import gaussian_filter, maximum_filter
 from scipy.special import expit
 
-from discrepant.image.restore.mark_network import first_look, second_look, seen
+from discrepant.image.restore.mark_network import first_look, look_again, seen
 from discrepant.image.restore.smooth import filled
 from discrepant.linalg import Array
+
+Known = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,8 @@ class Tuning:
     around: float = 16.0
     few: float = 0.1
     crowded: float = 8.0
-    likely: float = 0.57
-    possible: float = 0.1
+    likely: float = 0.67
+    possible: float = 0.15
     doubtful: float = 0.5
     sure: float = 0.85
     enough: float = 0.0035
@@ -137,9 +140,11 @@ def find_marks(y: Array, known: Array) -> Marks:
     glance = expit(first_odds(y, x)) * told
     if np.mean(glance > TUNING.striking) <= TUNING.some:
         return Marks(certain, perhaps)
-    chance = expit(second_odds(y, x)) * told
+    before = known_before(y, x)
+    chance = expit(odds_again("second", x, before)) * told
     sure = chance > TUNING.sure
     if np.mean(sure & _rough(y, chance)) > TUNING.enough and not _drawn(y):
+        chance = expit(odds_again("third", x, before)) * told
         certain = chance > TUNING.likely
         perhaps = chance > TUNING.possible
     else:
@@ -175,10 +180,19 @@ def first_odds(y: Array, x: Array) -> Array:
     return np.asarray(alone + told_by_colours(y, alone)[1])
 
 
-def second_odds(y: Array, x: Array) -> Array:
-    """Return them as well as they can be told."""
+def known_before(y: Array, x: Array) -> Known:
+    """Return what is known for those that look again.
+
+    They are the odds as the first look has them, from all mirror images, and what
+    colours add: a pixel's own, and those around.
+    """
     alone = first_look(x, mirrored=True)
-    odds = second_look(x, alone, *told_by_colours(y, alone))
+    return alone, *told_by_colours(y, alone)
+
+
+def odds_again(look: str, x: Array, before: Known) -> Array:
+    """Return the logarithm of the odds as the second or the third look has them."""
+    odds = look_again(look, x, *before)
     share = gaussian_filter(expit(odds), TUNING.around)
     return np.asarray(odds - TUNING.crowded * np.maximum(share - TUNING.few, 0))
 
