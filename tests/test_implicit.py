@@ -275,12 +275,22 @@ class TestOddData:
         Y = noisy((400, 400))
         before = Y.copy()
         model = RobustPCA(random_state=0).fit(Y[:50, :50])
-        main = threading.main_thread().ident
-        timer = threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT))
-        timer.start()
+        main, over = threading.main_thread().ident, threading.Event()
+
+        def interrupt():
+            # Python loses one that falls into a finaliser or a callback: once more.
+            wait = 0.1
+            while not over.wait(wait):
+                signal.pthread_kill(main, signal.SIGINT)
+                wait = 5.0
+
+        threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            while True:
-                model.fit(Y)
+            try:
+                while True:
+                    model.fit(Y)
+            finally:
+                over.set()
         with pytest.raises(NotFittedError):
             model.transform(Y)
         assert np.array_equal(Y, before)
