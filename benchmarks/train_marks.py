@@ -61,20 +61,21 @@ class Look:
     channels: tuple
     down: tuple
     again: tuple
-    rate: float  # largest step
-    marks: float  # share of examples that have some
-    alike: float  # how often there is something like them, see `marks_drawn.example`
-    turned: float  # how often a batch is mirrored
+    rate: float = 3e-3  # largest step
+    marks: float = 0.67  # share of examples that have some
+    alike: float = 1.0  # how often something is like them, see `marks_drawn.example`
+    turned: float = 0.5  # how often a batch is mirrored
 
 
 # The third is asked where there are marks for certain, and reads: writing is upright.
 LOOKS = {
-    "first": Look(9, (24, 32, 48), (0, 1, 2), (1, 1, 0), 5e-3, 0.67, 1.0, 0.5),
-    "second": Look(
-        12, (24, 32, 48, 96), (1, 2, 3, 3), (2, 2, 1, 0), 3e-3, 0.67, 1.0, 0.5
-    ),
+    "first": Look(9, (24, 32, 48), (0, 1, 2), (1, 1, 0), rate=5e-3),
+    "second": Look(12, (24, 32, 48, 96), (1, 2, 3, 3), (2, 2, 1, 0)),
     "third": Look(
-        12, (32, 64, 96, 128), (1, 2, 3, 4), (2, 2, 2, 0), 3e-3, 0.8, 0.5, 0.05
+        *(12, (32, 64, 96, 128), (1, 2, 3, 4), (2, 2, 2, 0)),
+        marks=0.8,
+        alike=0.5,
+        turned=0.05,
     ),
 }
 

@@ -40,25 +40,24 @@ def layer(shape, seed=0, thick=2.0):
 
 def scanned(truth, colour=255, seed=0, noise=6):
     """Return a photograph under marks and noise, and what is covered."""
-    covered = layer(truth.shape, seed)
+    return under(truth, layer(truth.shape, seed), colour, seed, noise)
+
+
+def under(truth, covered, colour, seed=0, noise=6):
     part = covered[..., None] if truth.ndim == 3 else covered
     out = (1 - part) * truth + part * colour
     out += np.random.default_rng(seed).normal(0, noise, truth.shape)
     return np.clip(np.rint(out), 0, 255).astype(np.uint8), covered
 
 
-def written(truth, noise=6):
+def written(truth):
     """Return the same under three lines of dark writing."""
     page = Image.new("L", (4 * truth.shape[1], 4 * truth.shape[0]))
     for k, size in enumerate((14, 20, 11)):
         font = ImageFont.load_default(4 * size)
         line = (80, 240 + 260 * k)
         ImageDraw.Draw(page).text(line, "keep dry  no. 7152  second copy", 255, font)
-    covered = gaussian_filter(np.asarray(page.reduce(4)) / 255, 0.5)
-    part = covered[..., None] if truth.ndim == 3 else covered
-    out = (1 - part) * truth + part * 20
-    out += np.random.default_rng(0).normal(0, noise, truth.shape)
-    return np.clip(np.rint(out), 0, 255).astype(np.uint8), covered
+    return under(truth, gaussian_filter(np.asarray(page.reduce(4)) / 255, 0.5), 20)
 
 
 def psnr(image, truth):
@@ -173,13 +172,13 @@ def test_colours_that_marks_share_tell_more_of_them():
 
 def looks(given, covered):
     """Return the share of marks that each look finds at 0.5% of the rest."""
-    y, under = unit(given), covered > 0.1
+    y, marked = unit(given), covered > 0.1
     x = seen(y)
     before = known_before(y, x)
     again = [odds_again(look, x, before) for look in ("second", "third")]
     assert all(odds.dtype == np.float32 for odds in again)
     return [
-        np.mean(odds[under] > np.quantile(odds[~under], 0.995))
+        np.mean(odds[marked] > np.quantile(odds[~marked], 0.995))
         for odds in (first_odds(y, x), *again)
     ]
 

@@ -20,7 +20,7 @@ from discrepant.image.restore.mark_network import first_look, look_again, seen
 from discrepant.image.restore.smooth import filled
 from discrepant.linalg import Array
 
-Known = tuple[Array, Array, Array]
+Known = tuple[Array, Array, Array]  # see `known_before`
 
 
 @dataclass(frozen=True)
