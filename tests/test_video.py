@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from discrepant import InputError, separate
+from discrepant.video.bands import Bands
+from discrepant.video.door import _Plates
 from discrepant.video.example import street
+from discrepant.video.model import Background, Place
 from discrepant.video.motion import Steadiness
 
 
@@ -107,6 +110,14 @@ def test_units_do_not_matter(made, found, kind):
     )
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
+def test_memory_order_does_not_matter(made, kind):
+    frames = made[0][:20].astype(kind)
+    one, two = separate(frames), separate(np.asfortranarray(frames))
+    assert np.array_equal(one.foreground, two.foreground)
+    assert np.array_equal(one.background[7], two.background[7])
+
+
 @pytest.mark.parametrize("kind", ["fixed", "once"])
 def test_a_hot_pixel_does_not_blind(made, found, kind):
     """Scaled by its largest value, all else was black, and nothing was found."""
@@ -194,6 +205,42 @@ def test_a_pattern_of_change_is_background():
     found = separate(frames.astype(np.uint8))
     assert found.rank >= 2
     assert found.foreground[20:].mean() < 0.002
+
+
+def test_few_snapshots_show_the_same_background(monkeypatch):
+    """Frames before a pattern was learned are shown without it."""
+    monkeypatch.setattr("discrepant.video.door.PLATES", 2)
+    rng = np.random.default_rng(3)
+    time = np.arange(80)[:, None, None]
+    frames = rng.uniform(60, 180, (60, 80)) + 1.5 * rng.standard_normal((80, 60, 80))
+    for start, pace in ((14, 1.0), (36, 1.7)):  # learned at frames 31 and 63
+        screen = rng.standard_normal((60, 80)) * (np.arange(80) < 30) * 15
+        frames += np.where(time >= start, np.sin(pace * time), 0) * screen
+    frames = frames.clip(0, 255).astype(np.uint8)
+    whole = separate(iter(frames), stream=False)
+    assert whole.rank == 3
+    for frame in separate(iter(frames)):
+        shown = whole.background[frame.number].astype(float)
+        assert np.abs(shown - frame.background).mean() < 2
+
+
+def test_coefficients_belong_to_patterns():
+    """A pattern that is dropped does not hand its coefficients to the next one."""
+    rng = np.random.default_rng(6)
+    first = rng.uniform(0, 255, (12, 16, 20, 1)).astype(np.float32)
+    scene = Background(first, 12, Bands(first.shape[1:]))
+    scene.U = np.stack([first[0], 9 + 0 * first[0], 5 + 0 * first[0]])
+    scene.patterns = (0, 1, 2)
+    plates = _Plates()
+    plates.take(0, scene, [])
+    place = Place(np.array([1.0, 0.5]), np.ones((16, 1)), np.empty(0), (0, 2))
+    assert plates.near(3, place)[1].tolist() == [1.0, 0.0, 0.5]
+    scene.U, scene.patterns = scene.U[:1], (0,)
+    plates.take(8, scene, [])
+    assert plates.near(7, place)[1].tolist() == [1.0, 0.0, 0.5]  # has the pattern
+    scene.U, scene.patterns = first[:2], (0, 2)
+    plates.take(16, scene, [])
+    assert plates.near(9, place)[1].tolist() == [1.0, 0.5]
 
 
 def test_black_is_said():

@@ -13,7 +13,7 @@ from discrepant.memory import check_memory
 from discrepant.progress import Progress, StoppedError, reporting
 from discrepant.video.foreground import CHANCES
 from discrepant.video.frames import open_frames
-from discrepant.video.model import Place
+from discrepant.video.model import Background, Place
 from discrepant.video.result import Lazy, Separation
 from discrepant.video.stream import Stream
 
@@ -75,15 +75,17 @@ class _Plates:
     """
 
     def __init__(self) -> None:
-        self.every, self.kept = 8, dict[int, Array]()
+        self.every, self.kept = 8, dict[int, tuple[Array, tuple[int, ...]]]()
         self.begins: list[int] = []
 
-    def take(self, number: int, U: Array, begins: list[int]) -> None:
+    def take(self, number: int, scene: Background, begins: list[int]) -> None:
         if number % self.every and number not in begins[-1:]:
             return
         self.begins = begins
+        U = scene.U
         narrow = np.abs(U).max() < np.finfo(np.float16).max  # no hot pixel
-        self.kept[number] = U.astype(np.float16 if narrow else np.float32)
+        U = U.astype(np.float16 if narrow else np.float32)
+        self.kept[number] = U, scene.patterns
         if len(self.kept) > PLATES + len(begins):
             self.every *= 2
             firsts = {0, *begins}
@@ -91,13 +93,24 @@ class _Plates:
                 k: v for k, v in self.kept.items() if k % self.every == 0 or k in firsts
             }
 
-    def near(self, number: int, rank: int) -> Array:
-        """Return the snapshot of a scene that is nearest in time, of a rank."""
+    def near(self, number: int, place: Place) -> tuple[Array, Array]:
+        """Return the best snapshot for a frame, and the frame's coefficients in it.
+
+        Of the snapshots just before and just after the frame, in its scene, that is the
+        one with more of the frame's patterns, or else the nearer. The coefficient of a
+        pattern that the frame does not have is 0.
+        """
         scene = bisect_right(self.begins, number)
         same = [k for k in self.kept if bisect_right(self.begins, k) == scene]
-        same = [k for k in same if len(self.kept[k]) == rank] or same
-        nearest = min(same, key=lambda k: abs(k - number))
-        return self.kept[nearest].astype(np.float32)
+        after = bisect_right(same, number)
+        coefficients = dict(zip(place.patterns, place.c, strict=True))
+
+        def fitness(k: int) -> tuple[int, int]:
+            return len(coefficients.keys() & set(self.kept[k][1])), -abs(k - number)
+
+        U, patterns = self.kept[max(same[max(after - 1, 0) : after + 1], key=fitness)]
+        c = [coefficients.get(pattern, 0.0) for pattern in patterns]
+        return U.astype(np.float32), np.array(c, np.float32)
 
 
 def _check_held(name: str, frames: int, shape: tuple[int, ...]) -> None:
@@ -121,7 +134,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
             masks.append(np.packbits(flow.work.front.mask))
             beliefs.append(flow.work.front.said.copy())
             places.append(place._replace(away=np.empty(0)))
-            plates.take(number, flow.work.scene.U, flow.work.begins)
+            plates.take(number, flow.work.scene, flow.work.begins)
             most = max(most, len(place.c))
             if not watch((number + 1) / max(flow.count or 0, number + 2), ""):
                 break
@@ -132,8 +145,7 @@ def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
 
     def background(number: int) -> Array:
         place = places[number]
-        U = plates.near(number, len(place.c))
-        c = np.resize(place.c, len(U)).astype(np.float32)
+        U, c = plates.near(number, place)
         out = np.empty(U.shape[1:], np.float32)
         modes = across[: place.light.shape[1]]
         kernels.expect(U, c, place.light, modes, white, out, 0, len(out))

@@ -175,7 +175,8 @@ class Levels:
             values = np.ascontiguousarray(frame)
         else:
             with np.errstate(over="ignore"):  # beyond float32 is as good as missing
-                values = ((frame - self.low) / self.unit).astype(np.float32)
+                values = (frame - self.low) / self.unit
+                values = values.astype(np.float32, order="C")
         values = values.reshape(*self.shape[:2], -1)
         if values.dtype != np.uint8 and not np.isfinite(values).all():
             fill = np.zeros_like(values) if before is None else before

@@ -123,11 +123,15 @@ def _cosines(size: int, count: int) -> Array:
 
 
 class Place(NamedTuple):
-    """Where a frame lies: coordinates, the light on each row, residuals of samples."""
+    """Where a frame lies: coordinates, the light on each row, residuals of samples.
+
+    ``patterns`` names the pattern of each coordinate, see `Background.patterns`.
+    """
 
     c: Array
     light: Array
     away: Array
+    patterns: tuple[int, ...]
 
 
 class Background:
@@ -141,6 +145,12 @@ class Background:
         For how many frames the plate counts as seen.
     bands : Bands
         Of the rows of a frame.
+
+    Attributes
+    ----------
+    patterns : tuple of int
+        The number of each pattern in ``U``; the plate has number 0. A pattern keeps its
+        number when others come and go, and no number is used twice.
     """
 
     def __init__(
@@ -159,6 +169,8 @@ class Background:
         self._modes = at.astype(np.float32)  # of samples
         plate, self.variance = _first_plate(first, self.places, bands, tuning)
         self.U = plate[None]
+        self.patterns: tuple[int, ...] = (0,)
+        self._learned = 0  # patterns so far
         self.support = np.full((height, width), min(age, tuning.most), np.float32)
         self.other = plate.copy()
         self.rival = np.zeros((height, width), np.float32)
@@ -228,7 +240,7 @@ class Background:
             away = coordinates(basis, values, ridge, c)
         c[0] = max(c[0], DIMMEST)
         field = c[rank:] if uneven else None
-        return Place(c[:rank], self.light.rows(c[0], field), away)
+        return Place(c[:rank], self.light.rows(c[0], field), away, self.patterns)
 
     def shows(self, frame: Array, share: float) -> bool:
         """Whether a frame shows this scene: in that share of samples, up to noise."""
@@ -305,6 +317,8 @@ class Background:
 
         self._bands.each(add)
         self.U = np.concatenate([self.U, new / weight[..., None]])
+        numbers = range(self._learned + 1, self._learned + found + 1)
+        self.patterns, self._learned = (*self.patterns, *numbers), numbers[-1]
         self._inertia = np.diag(
             [*np.diag(self._inertia), *np.full(found, 1 / self.tuning.memory)]
         )
@@ -318,6 +332,7 @@ class Background:
         keep = np.concatenate([[True], np.sqrt(self._energy) * size > 0.1])
         if not keep.all():
             self.U = np.ascontiguousarray(self.U[keep])
+            self.patterns = tuple(np.array(self.patterns)[keep].tolist())
             self._inertia = self._inertia[np.ix_(keep, keep)]
             self._energy = self._energy[keep[1:]]
 
