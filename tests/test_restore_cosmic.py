@@ -46,6 +46,21 @@ def test_rays_are_found_and_stars_are_kept(told):
     assert np.median(found.image[found.mask]) < 200
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # it is no picture
+@pytest.mark.parametrize("exponent", [-1000, 500, 1000])
+@pytest.mark.parametrize("kind", ["normal", "uniform", "stars"])
+def test_squares_neither_overflow_nor_vanish(kind, exponent):
+    """A star field and its noise are the same in any unit."""
+    rng = np.random.default_rng(0)
+    noise = {"normal": rng.standard_normal, "uniform": rng.random}
+    image = field()[0].astype(float) if kind == "stars" else noise[kind]((80, 80))
+    usual, other = restore(image), restore(np.ldexp(image, exponent))
+    assert np.isfinite(other.image).all()
+    if kind == "stars":
+        assert np.array_equal(other.mask, usual.mask) and usual.mask.any()
+        assert np.allclose(np.ldexp(other.image, -exponent), usual.image)
+
+
 def test_what_is_full_is_not_wrong():
     image, _, _ = field(seed=3)
     image[40:44, 50] = image[60, 70:73] = FULL  # columns that bled

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter, maximum_filter, minimum_filter, zoom
 from scipy.stats import norm
 
-from discrepant.image.restore.outliers import discovered
+from discrepant.image.restore.outliers import binary_exponent, discovered
 from discrepant.image.restore.rounds import Rounds
 from discrepant.image.restore.standing import Detector
 from discrepant.image.restore.tiles import Mended
@@ -112,6 +112,8 @@ def cosmic_rays(plane: Array, bad: Array, detector: Detector) -> Rays | None:
     y = plane.astype(np.float64)
     full = detector.full(y)
     known = ~bad & np.isfinite(y)
+    exponent = binary_exponent(y[known])
+    y, detector = np.ldexp(y, -exponent), detector.in_unit(exponent)
     y = np.where(known, y, np.median(y[known]))
     ground = _ground(y)
     noise = _Noise.of(y - ground, ground, detector)
@@ -137,7 +139,8 @@ def cosmic_rays(plane: Array, bad: Array, detector: Detector) -> Rays | None:
         if not more.any():
             break
     light = _filled(y - ground, wrong | full, wrong, spread)
-    return Rays(light + ground, wrong, _probability(sharp, wrong))
+    guess = np.ldexp(light + ground, exponent)
+    return Rays(guess, wrong, _probability(sharp, wrong))
 
 
 def star_field(values: Array, bad: Array, detector: Detector) -> Mended | None:

@@ -77,6 +77,16 @@ class Outliers:
     probability: Array
 
 
+def binary_exponent(values: Array) -> int:
+    """Return the least n with ``|values| < 2ⁿ``.
+
+    In the unit ``2ⁿ`` squares of values neither overflow nor vanish, and no value is
+    rounded.
+    """
+    largest = np.abs(values[np.isfinite(values)]).max(initial=0)
+    return int(np.frexp(largest)[1])
+
+
 def outliers(
     plane: Array,
     bad: Array,

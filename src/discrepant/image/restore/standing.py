@@ -6,7 +6,7 @@ import numpy as np
 
 from discrepant.checks import check_number
 from discrepant.image.arrays import rounded
-from discrepant.image.restore.outliers import outliers
+from discrepant.image.restore.outliers import binary_exponent, outliers
 from discrepant.image.restore.tiles import Mended
 from discrepant.linalg import Array
 
@@ -47,6 +47,12 @@ class Detector:
             full: Array = values >= self.saturation
         return full
 
+    def in_unit(self, exponent: int) -> "Detector":
+        """Return the detector for values divided by ``2 ** exponent``."""
+        if self.gain is None:
+            return self
+        return replace(self, gain=float(np.ldexp(self.gain, exponent)))
+
     def spared(self, found: Mended, values: Array, bad: Array) -> Mended:
         """Return what was found with saturated values as they were."""
         full = self.full(values) & ~bad
@@ -80,12 +86,15 @@ def with_outliers(
         return found
     out, mask, probability = found.values, found.mask, found.probability
     for c in range(values.shape[2]):
+        plane, exponent = found.values[..., c].astype(np.float64), 0
+        if kind == "f":  # whole numbers are in steps of 1, which say what noise is
+            exponent = binary_exponent(plane)
         more = outliers(
-            found.values[..., c],
+            np.ldexp(plane, -exponent),
             bad[..., c],
             whole=kind in "ui",
             sensitivity=float(detector.sensitivity),
-            gain=detector.gain,
+            gain=detector.in_unit(exponent).gain,
             read_noise=float(detector.read_noise),
         )
         if more is None:
@@ -93,7 +102,7 @@ def with_outliers(
         if out is found.values:  # only now, since most images are no smooth ground
             out, mask, probability = out.copy(), mask.copy(), probability.copy()
         low, high = values[..., c].min(), values[..., c].max()
-        guess = np.clip(more.guess, low, high)
+        guess = np.clip(np.ldexp(more.guess, exponent), low, high)
         whole = kind in "ui"
         guess = rounded(guess, values.dtype) if whole else guess.astype(values.dtype)
         out[..., c] = np.where(more.mask, guess, out[..., c])
