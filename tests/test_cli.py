@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
+from PIL import Image
 
 from discrepant.app.cli import app
 from discrepant.app.speech import in_flags
 from discrepant.paper.problems import corrupted_matrix
+from discrepant.video.example import street
 
 
 @pytest.fixture
@@ -69,6 +72,46 @@ def test_nothing_is_overwritten_unasked(discrepant, table, tmp_path):
     assert "--overwrite" in refused.stderr
     assert precious.read_text() == "precious"
     assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+@pytest.mark.parametrize("command", ["clean", "pca", "zarr", "restore", "video"])
+def test_overwrite_replaces_all_results(discrepant, table, tmp_path, command):
+    """The second run is refused, the third replaces what the first one wrote."""
+    (tmp_path / "in").mkdir()
+    if command == "zarr":
+        data = np.outer(np.arange(1.0, 31), np.ones(20))
+        zarr.save(tmp_path / "in.zarr", data)
+        args: tuple = ("pca", "in.zarr", "--workers", 1)
+    elif command == "restore":
+        image = np.add.outer(np.arange(32), np.arange(32)).astype(np.uint8)
+        Image.fromarray(image).save(tmp_path / "in" / "a.png")
+        args = ("restore", "in", "--fast", "--mask")
+    elif command == "video":
+        for number, frame in enumerate(street(8)[0]):
+            Image.fromarray(frame).save(tmp_path / "in" / f"{number}.png")
+        args = ("video", "in", "--masks", "--background")
+    else:
+        args = (command, table)
+
+    def run(*more):
+        return discrepant(*args, "-o", "out", *more, cwd=tmp_path)
+
+    def written():
+        files = (tmp_path / "out").rglob("*")
+        return {p: p.stat().st_ino for p in files if not p.name.startswith(".")}
+
+    done = run()
+    assert done.returncode == 0, done.stderr
+    first = written()
+    refused = run()
+    assert refused.returncode in (1, 2) and "--overwrite" in refused.stderr
+    assert written() == first
+    for folder in [path for path in first if path.is_dir()]:
+        (folder / "stale").write_text("of an earlier run")
+    done = run("--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert written().keys() == first.keys()
+    assert all(written()[path] != first[path] for path in first if path.is_file())
 
 
 def test_the_input_is_never_overwritten(discrepant, table, tmp_path):

@@ -123,6 +123,39 @@ def test_results_are_moved_all_or_none(tmp_path, overwrite):
     assert not overwrite or (tmp_path / "a.txt").read_text() == "old"
 
 
+def test_folders_are_replaced_as_a_whole(tmp_path):
+    def write(word, **options):
+        with staged(tmp_path, ["a", "z"], folders=["a"], **options) as scratch:
+            (scratch / "a").mkdir()
+            (scratch / "a" / word).write_text(word)
+            (scratch / "z").write_text(word)
+
+    write("first")
+    with pytest.raises(InputError, match="exists already"):
+        write("second")
+    write("second", overwrite=True)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["second"]
+    (tmp_path / "z").unlink()
+    with pytest.raises(InputError, match="cannot be written to"):
+        with staged(tmp_path, ["a"], folders=["a"], overwrite=True) as scratch:
+            (scratch / "a").mkdir()
+            (scratch / "z").write_text("third")
+            (tmp_path / "z").mkdir()  # by somebody else, meanwhile
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["second"]
+    assert not scratches(tmp_path)
+
+
+def test_a_folder_that_holds_the_input_is_not_replaced(tmp_path):
+    (tmp_path / "masks").mkdir()
+    (tmp_path / "masks" / "in.mp4").write_text("video")
+    for keep in (tmp_path / "masks", tmp_path / "masks" / "in.mp4"):
+        with (
+            pytest.raises(InputError, match="overwritten by its own result"),
+            staged(tmp_path, ["masks"], folders=["masks"], overwrite=True, keep=keep),
+        ):
+            raise AssertionError("worked all the same")
+
+
 def test_of_two_runs_at_once_one_is_refused(tmp_path):
     barrier, outcomes = threading.Barrier(2), []
 

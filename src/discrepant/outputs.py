@@ -33,24 +33,28 @@ def staged(
     directory: Path,
     names: Sequence[str],
     *,
+    folders: Sequence[str] = (),
     overwrite: bool = False,
     keep: Path | None = None,
 ) -> Iterator[Path]:
-    """Yield a scratch folder whose files move to ``directory`` once all is well.
+    """Yield a scratch folder whose content moves to ``directory`` once all is well.
 
     Parameters
     ----------
     directory : Path
         Where the results go; made if it is not there.
     names : sequence of str
-        The files that will be written; checked before any work is done.
+        The files and folders that will be written; checked before any work is done.
+    folders : sequence of str
+        Those of them that are folders.
     overwrite : bool
-        Whether files of these names may be replaced.
+        Whether files and folders of these names may be replaced. A folder is replaced
+        as a whole, and only by a folder.
     keep : Path, optional
-        A file that is never replaced: the input.
+        A file or folder that is never replaced: the input.
     """
     with _told(directory, all_of_them=True):
-        _check_free(directory, names, overwrite, keep)
+        _check_free(directory, names, folders, overwrite, keep)
         made = _first_missing(directory)
         directory.mkdir(parents=True, exist_ok=True)
         _remove_left(directory)
@@ -78,16 +82,20 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def _check_free(
-    directory: Path, names: Sequence[str], overwrite: bool, keep: Path | None
+    directory: Path,
+    names: Sequence[str],
+    folders: Sequence[str],
+    overwrite: bool,
+    keep: Path | None,
 ) -> None:
     taken = [name for name in names if os.path.lexists(directory / name)]
     for name in taken:
-        if (directory / name).is_dir():
+        if (directory / name).is_dir() and name not in folders:
             raise InputError(
                 f"{directory / name} is a folder, and a file is to be written there; "
                 "choose another place."
             )
-    if keep is not None and any(_same(directory / name, keep) for name in taken):
+    if keep is not None and any(_holds(directory / name, keep) for name in taken):
         raise InputError(
             f"{keep} would be overwritten by its own result; choose another folder."
         )
@@ -100,21 +108,22 @@ def _exists(path: Path) -> str:
 
 
 def _move(scratch: Path, directory: Path, overwrite: bool) -> None:
-    """Move all files to their places, or, if one cannot be moved, none.
+    """Move all files and folders to their places, or, if one cannot be moved, none.
 
     What is replaced is kept until all are in place.
     """
-    files = sorted(p for p in scratch.iterdir() if p.name not in (LOCK, OLD))
+    paths = sorted(p for p in scratch.iterdir() if p.name not in (LOCK, OLD))
     old = scratch / OLD
     old.mkdir()
     placed: list[Path] = []
     try:
-        for path in files:
+        for path in paths:
             target = directory / path.name
             if os.path.lexists(target):
                 if not overwrite:  # of a run at the same time
                     raise InputError(_exists(target))
-                _copy(target, old / path.name)
+                # A file is replaced in one step; a folder cannot be.
+                (os.replace if path.is_dir() else _copy)(target, old / path.name)
             if overwrite:
                 os.replace(path, target)
             else:
@@ -122,13 +131,14 @@ def _move(scratch: Path, directory: Path, overwrite: bool) -> None:
             placed.append(target)
     except BaseException:
         for target in placed:
-            before = old / target.name
-            if before.exists():
-                os.replace(before, target)
-            elif target.is_dir():
+            if target.is_dir():
                 shutil.rmtree(target)
-            else:
+            elif not os.path.lexists(old / target.name):
                 target.unlink(missing_ok=True)
+        for path in old.iterdir():
+            target = directory / path.name
+            if target in placed or not os.path.lexists(target):
+                os.replace(path, target)
         raise
 
 
@@ -206,8 +216,12 @@ def _remove_left(directory: Path) -> None:
             continue
 
 
-def _same(first: Path, second: Path) -> bool:
-    return second.exists() and first.exists() and first.samefile(second)
+def _holds(path: Path, kept: Path) -> bool:
+    """Return whether replacing a path would remove a file or folder."""
+    if not (path.exists() and kept.exists()):
+        return False
+    kept = kept.resolve()
+    return any(path.samefile(each) for each in (kept, *kept.parents))
 
 
 def _first_missing(directory: Path) -> Path | None:

@@ -75,6 +75,7 @@ def scaled_pca(
         raise InputError("Pass workers= or scheduler=, not both.")
     parts = tuple(f"{part}{file.suffix.lower()}" for part in ("low_rank", "sparse"))
     names = (*parts, "summary.json")
+    folders = parts if file.suffix.lower() == ".zarr" else ()
     with _available():
         data, labels = open_lazily(file, key)
     model = RobustPCA(
@@ -87,7 +88,9 @@ def scaled_pca(
         verbose=progress,
     )
     with (
-        staged(output, names, overwrite=overwrite, keep=file) as scratch,
+        staged(
+            output, names, folders=folders, overwrite=overwrite, keep=file
+        ) as scratch,
         _available(),
         connected(scheduler, workers) as client,
     ):

@@ -112,10 +112,11 @@ def video(
         "activity.png", "summary.json",
     ]  # fmt: skip
     names += ["background.mp4"] * background + ["masks"] * masks
-    keep = Path(file) if Path(file).is_file() else None
     with (
         reporting(progress, "Separating") as watch,
-        staged(output, names, overwrite=overwrite, keep=keep) as scratch,
+        staged(
+            output, names, folders=["masks"], overwrite=overwrite, keep=Path(file)
+        ) as scratch,
     ):
         started = time.perf_counter()
         stream = Stream(source)
@@ -167,7 +168,6 @@ def video(
             no_picture=no_picture,
         )
         write_json(scratch / "summary.json", report.summary)
-        _make_way(output / "masks", masks)
         watch(1.0, "done")
     return report
 
@@ -278,14 +278,6 @@ def activity_plot(activity: Array, rate: float) -> "Figure":
     draw_activity(axes, np.arange(len(activity)) / rate, activity)
     axes.set(xlabel="seconds")
     return figure
-
-
-def _make_way(folder: Path, asked: bool) -> None:
-    """Remove masks of an earlier run, which new ones replace."""
-    import shutil
-
-    if asked and folder.is_dir():
-        shutil.rmtree(folder)
 
 
 def _full(error: OSError, output: Path) -> InputError:
