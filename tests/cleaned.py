@@ -30,6 +30,7 @@ class Cleaned:
     noise: pd.Series
     columns: tuple
     rows: tuple = ()
+    row_numbers: tuple = ()
     rank: int = 3
     caveats: tuple = ()
     fdr: float = 0.01
@@ -83,5 +84,6 @@ def made(rows=600, *, names=None, bad_rows=(), caveats=()):
         noise,
         columns,
         tuple(frame.index[list(bad_rows)]),
+        tuple(bad_rows),
         caveats=caveats,
     )

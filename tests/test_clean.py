@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discrepant import InputError, clean
+from discrepant import Cleaner, InputError, clean
 from discrepant.progress import StoppedError
 from discrepant.table import verdict
 from discrepant.table.example import CHANNELS, sensor_table
+from discrepant.table.odds import cutoff
+from discrepant.table.rewrite import as_type
+from discrepant.table.view import View
 from sheets import correlated, sensors, spoilt
 
 
@@ -305,3 +308,60 @@ def test_a_million_rows():
     flagged = clean(table).mask.to_numpy()
     assert (flagged & wrong).sum() > 0.97 * flagged.sum()
     assert (flagged & wrong).sum() > 0.95 * wrong.sum()
+
+
+def test_rates_above_a_twentieth_flag_more():
+    table = correlated(noise=0.3)
+    rng = np.random.default_rng(3)
+    wrong = rng.random(table.shape) < 0.05
+    table[wrong] += rng.choice([-3, 3], wrong.sum())
+    counts = [clean(table, fdr=rate).mask.to_numpy().sum() for rate in (0.05, 0.1, 0.3)]
+    assert counts[0] < counts[1] < counts[2]
+    kept = Cleaner(fdr=0.3).fit(table).judge(table)
+    assert kept.mask.to_numpy().sum() == counts[2]
+
+
+def test_a_cleaner_that_was_sure_of_nothing_still_flags_new_rows():
+    assert cutoff(np.array([2.5], np.float32), 0.01) < 6
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int64", "uint64"])
+def test_replacements_reach_the_ends_of_integers(kind):
+    ends = np.iinfo(kind)
+    beyond = np.array([ends.max, ends.min, ends.max * 2.0, ends.min - 1e19])
+    expected = [ends.max, ends.min, ends.max, ends.min]
+    assert as_type(beyond, np.dtype(kind)).tolist() == expected
+    assert as_type(np.array([3.5, 99.7]), np.dtype(kind)).tolist() == [4, 100]
+
+
+def test_rows_wrong_from_end_to_end_are_told_apart_by_place():
+    table = correlated()
+    table[10] = 8 * np.random.default_rng(5).normal(size=6)
+    found = clean(pd.DataFrame(table, index=np.arange(300) // 2))
+    assert list(found.rows) == [5]
+    assert found.row_numbers.tolist() == [10]
+    assert View(found).bad_rows.tolist() == [10]
+
+
+def test_one_percentage_for_one_result(tmp_path):
+    table = pd.DataFrame(correlated()).assign(name="x", other="y")
+    table.iloc[3, 2] += 9
+    found = clean(table)
+    found.report(tmp_path / "report.html")
+    sentence = str(found).split(". ")[0]
+    assert "0.056%" in sentence  # of 1800 cells of numbers
+    assert sentence in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_scores_after_an_early_stop_cover_the_rows_that_the_mask_covers(monkeypatch):
+    monkeypatch.setattr(verdict, "TUNING", replace(verdict.TUNING, kept=0))
+    table = correlated(3000)
+    table[::100, 2] += 9
+    stops = iter([True, True, True, True, False])
+    found = clean(table, progress=lambda share, note: next(stops, False))
+    judged = np.flatnonzero(found.mask.to_numpy().any(axis=1)).max()
+    scores = found.scores.to_numpy()
+    assert judged < 2900
+    assert (scores[2900:] == -50).all()
+    assert found.expected.iloc[2900:].isna().all(axis=None)
+    assert (found.mask.to_numpy() <= (scores > 0)).all()

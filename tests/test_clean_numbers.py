@@ -34,6 +34,17 @@ def test_numbers_as_text_are_read():
     assert any("'broken'" in caveat for caveat in found.caveats)
 
 
+def test_words_like_powers_of_ten_are_text():
+    frame = frame_of(DATA)
+    floors = [f"E{k % 90}" for k in range(len(frame))]
+    assert clean(frame.assign(a=floors)).columns[0].role == "text"
+    texts = [f"{value:.2f}" for value in frame["a"]]
+    texts[5] = "E26"
+    found = clean(frame.assign(a=texts))
+    assert found.mask.loc[5, "a"]
+    assert found.flagged["value"].isin(["E26"]).any()
+
+
 def test_mixed_cells():
     cells = np.array([1, 2.5, "3,5", "1 234", "n/a", None, "word", True], object)
     found = read(cells, np.array([cell is None for cell in cells]))
@@ -52,6 +63,7 @@ def test_mixed_cells():
         *[("a", ".", None), ("", ".", np.nan), ("12 kg", ".", None)],
         *[("1,2,3", ".", None), ("-", ".", np.nan), ("+.5", ".", 0.5)],
         *[("0,049", ".", 0.049), ("1’234.5", ".", 1234.5), ("1e400", ".", None)],
+        *[("E26", ".", None), ("-e5", ",", None), (".E2", ".", None)],
         *[("1\u2009234", ".", 1234), ("—", ".", np.nan), ("1,234 567", ".", None)],
     ],
 )

@@ -12,8 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 # in its own folder and in every folder around it.
 ORDER = {
     "": """
-        errors progress compiled checks memory foreign linalg labels result outputs
-        plotting showing paper matrix table image video experiments app __main__
+        errors progress compiled checks memory foreign linalg arrays labels result
+        outputs plotting showing paper matrix table image video experiments app __main__
     """,
     "paper": """
         kernels operators sensing observation alpha parameters subspace stopping

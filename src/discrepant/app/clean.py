@@ -17,8 +17,8 @@ from discrepant.progress import Progress, part, reporting
 from discrepant.table.door import clean
 from discrepant.table.mixed import Source, read_mixed
 from discrepant.table.plot import cell_map
-from discrepant.table.report import headline, write_report
-from discrepant.table.result import Cleaned, ColumnReport
+from discrepant.table.report import write_report
+from discrepant.table.result import Cleaned, ColumnReport, summary
 
 JUDGED = ("numbers", "few values", "booleans")  # roles of columns
 READING, CLEANING = 0.15, 0.85  # where the parts of the work end, about
@@ -141,7 +141,7 @@ def clean_file(
             file=file.name,
             shape=(rows, width),
             rows=source.rows,
-            found=headline(found),
+            found=summary(found),
             flagged=int(np.asarray(found.mask).sum()),
             bad_rows=tuple(map(str, found.rows)),
             rank=int(found.rank),

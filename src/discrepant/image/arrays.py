@@ -89,19 +89,6 @@ def has_transparency(image: Array, channel_axis: int | None) -> bool:
     return image.dtype.kind in "ui" and channel_axis == 2 and image.shape[2] == 4
 
 
-def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Return floats as integers; what lies beyond their range becomes its end.
-
-    As floats, the ends of 64-bit integers lie beyond them: a cast alone would wrap.
-    """
-    ends = np.iinfo(dtype)
-    inside = (values > float(ends.min)) & (values < float(ends.max))
-    out: Array = np.rint(np.where(inside, values, 0.0)).astype(dtype)
-    out[values >= float(ends.max)] = ends.max
-    out[values <= float(ends.min)] = ends.min
-    return out
-
-
 @dataclass(frozen=True, eq=False)
 class Stack:
     """An image of any dtype with its channels last, and which values are bad.

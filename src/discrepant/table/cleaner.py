@@ -16,7 +16,7 @@ from discrepant.checks import (
 from discrepant.errors import InputError, InputTypeError
 from discrepant.table.door import check_numbers, learn_sheet
 from discrepant.table.grids import frame_of, is_grid
-from discrepant.table.odds import cutoff
+from discrepant.table.odds import cutoff, least_odds
 from discrepant.table.result import Cleaned
 from discrepant.table.sheet import Sheet, open_sheet
 from discrepant.table.verdict import judge_sheet, verdict
@@ -97,7 +97,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         sheet = self._sheet(X, reset=True)
         check_numbers(sheet)
         rules = learn_sheet(sheet, self.random_state, None)
-        judged = judge_sheet(sheet, rules, False)
+        judged = judge_sheet(sheet, rules, least_odds(self.fdr), False)
         self.cutoff_ = cutoff(judged[0].score, self.fdr)
         found = verdict(sheet, rules, judged, self.cutoff_, self.fdr)
         self.noise_, self.rank_ = found.noise, found.rank
@@ -113,7 +113,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Say what is wrong in rows, each judged by itself."""
         check_is_fitted(self)
         sheet = self._sheet(X, reset=False)
-        judged = judge_sheet(sheet, self._rules, bool(self.fill))
+        judged = judge_sheet(sheet, self._rules, self.cutoff_, bool(self.fill))
         return verdict(sheet, self._rules, judged, self.cutoff_, float(self.fdr))
 
     def _sheet(self, X: Any, reset: bool) -> Sheet:

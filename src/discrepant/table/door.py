@@ -13,7 +13,7 @@ from discrepant.checks import check_flag, check_rate_of_flags, check_seed
 from discrepant.errors import InputError
 from discrepant.progress import Progress, Report, reporting
 from discrepant.table.learning import learn
-from discrepant.table.odds import cutoff
+from discrepant.table.odds import cutoff, least_odds
 from discrepant.table.result import Cleaned
 from discrepant.table.rules import Rules
 from discrepant.table.sheet import Sheet, open_sheet
@@ -90,7 +90,7 @@ def clean(
     check_numbers(sheet)
     with reporting(progress, "Cleaning") as report:
         rules = learn_sheet(sheet, random_state, report)
-        judged = judge_sheet(sheet, rules, fill, report)
+        judged = judge_sheet(sheet, rules, least_odds(fdr), fill, report)
     return verdict(sheet, rules, judged, cutoff(judged[0].score, fdr), float(fdr))
 
 

@@ -9,7 +9,7 @@ from discrepant.linalg import Array
 from discrepant.progress import Report
 from discrepant.table import tails
 from discrepant.table.maps import Column
-from discrepant.table.odds import LEAST_ODDS, SURE
+from discrepant.table.odds import SURE
 from discrepant.table.rules import Rules, prepare
 
 BLOCK = 512  # rows judged at a time: some thirty arrays of 0.2 MB for 50 columns
@@ -66,11 +66,17 @@ class Every:
         """Make room for a table."""
         return cls(np.empty(shape, np.float32), np.empty(shape))
 
+    def clear(self, values: Array, start: int) -> None:
+        """Mark the rows from ``start`` on as not judged."""
+        self.score[start:] = np.where(np.isnan(values[start:]), np.nan, -SURE)
+        self.expected[start:] = np.nan
+
 
 def judge(
     values: Array,
     rules: Rules,
     *,
+    least: float = 0.0,
     fill: bool = False,
     every: Every | None = None,
     n_jobs: int = 1,
@@ -78,7 +84,8 @@ def judge(
 ) -> Judged:
     """Judge rows by rules that were learnt, each row by itself.
 
-    Told to stop, those that were judged by then are handed back.
+    Cells of log odds from ``least`` on are listed. If ``report`` returns False, the
+    rows that were judged by then are returned.
     """
     n = len(values)
     blocks = [slice(i, i + BLOCK) for i in range(0, n, BLOCK)]
@@ -90,7 +97,7 @@ def judge(
 
     def work(at: slice) -> Judged:
         here = None if every is None else Every(every.score[at], every.expected[at])
-        return _judge_block(values[at], rules, reaches, fill, here)
+        return _judge_block(values[at], rules, reaches, (least, fill), here)
 
     found = []
     with ThreadPoolExecutor(min(n_jobs, len(blocks))) as pool:
@@ -103,8 +110,7 @@ def judge(
                 break
     done = sum(one.rows for one in found)
     if every is not None:
-        every.score[done:] = np.where(np.isnan(values[done:]), np.nan, -SURE)
-        every.expected[done:] = np.nan
+        every.clear(values, done)
     return Judged(
         cells=np.concatenate([one.cells for one in found]),
         score=np.concatenate([one.score for one in found]),
@@ -115,9 +121,14 @@ def judge(
 
 
 def _judge_block(
-    values: Array, rules: Rules, reaches: list[float], fill: bool, every: Every | None
+    values: Array,
+    rules: Rules,
+    reaches: list[float],
+    listed: tuple[float, bool],
+    every: Every | None,
 ) -> Judged:
     """Judge some rows; also fill arrays of all their cells where there are such."""
+    least, fill = listed
     sure = _surely_wrong(values, rules)
     score = np.where(np.isnan(values), np.nan, -SURE).astype(np.float32)
     expected = np.full(values.shape, np.nan)
@@ -132,7 +143,7 @@ def _judge_block(
         heard = np.where(part.missing, score[:, modelled], found.score)
         score[:, modelled] = heard
     score[sure] = SURE
-    likely = score >= np.float32(LEAST_ODDS)
+    likely = score >= np.float32(least)
     if fill:
         likely |= np.isnan(score)
     for k, j in enumerate(modelled):

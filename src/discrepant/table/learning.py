@@ -91,7 +91,7 @@ def learn(
             before = model if isinstance(model, Model) else None
             model = learn_model(part, rounds, before, n_jobs)
             found = search(part, model, n_jobs)
-        if rounds == TUNING.rounds[0]:
+        if number == 1:
             split[rules.used] = found.out.mean(axis=0) > TUNING.most
             rules = replace(rules, columns=_describe_again(learnt, rules, part, found))
         _tell(report, 0.4 * number / len(TUNING.rounds))

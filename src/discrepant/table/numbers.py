@@ -19,10 +19,12 @@ MISSING = frozenset(
 # Share of the cells with something in them that must read as numbers. Below it, a
 # column of words and codes would be taken for numbers with errors.
 MOST = 0.8
-# A thousand has no zero before it: the comma of 0,049 stands before decimals.
+# A thousand has no zero before it: the comma of 0,049 stands before decimals. There is
+# a digit before any exponent: E26 is a name.
 _MARKS = {
     mark: re.compile(
-        rf"[+-]?([1-9]\d{{0,2}}(?P<group>[{group}' ])\d{{3}}((?P=group)\d{{3}})*|\d+)?"
+        r"[+-]?(?=[.,]?\d)"
+        rf"([1-9]\d{{0,2}}(?P<group>[{group}' ])\d{{3}}((?P=group)\d{{3}})*|\d+)?"
         rf"([{mark}]\d*)?([eE][+-]?\d+)?"
     )
     for mark, group in ((".", ","), (",", "."))
@@ -135,7 +137,7 @@ def parse(text: str, mark: str) -> float | None:
     if text.lower() in MISSING:
         return math.nan
     for one, other in ((mark, _OTHER[mark]), (_OTHER[mark], mark)):
-        if _MARKS[one].fullmatch(text) and any(c.isdigit() for c in text):
+        if _MARKS[one].fullmatch(text):
             found = float(
                 "".join(c for c in text if c not in f" '{other}").replace(one, ".")
             )

@@ -29,12 +29,12 @@ class Tuning:
     )
     # Sure cells would otherwise pay for coin tosses: without it precision was 0.965
     # on normal data at a false discovery rate of 0.01, with it 0.992.
-    # So each cell alone may be right with ten times the rate's chance, half at most.
-    alone: float = 10.0
+    # So the odds of each cell to be right may be 11 times those of the rate: at 0.01 a
+    # cell is flagged if it is right with a probability of at most 0.1.
+    alone: float = 11.0
 
 
 TUNING = Tuning()
-LEAST_ODDS = 0.0  # below, a cell is likelier right than wrong, and never flagged
 
 
 def probability(score: Array) -> Array:
@@ -43,14 +43,18 @@ def probability(score: Array) -> Array:
     return np.asarray((1 / (1 + np.exp(-odds))).astype(score.dtype))
 
 
+def least_odds(fdr: float) -> float:
+    """Return the log odds below which no cell is flagged at a false discovery rate."""
+    return float(np.log((1 - fdr) / (TUNING.alone * fdr)))
+
+
 def cutoff(score: Array, fdr: float) -> float:
     """Give the log odds from which on cells are flagged.
 
     Most are flagged whose mean chance of being right, by the model's own odds, is at
-    most fdr; each must also be sure enough by itself (`alone`).
+    most fdr; each must also be sure enough by itself (`least_odds`).
     """
-    chance = min(TUNING.alone * fdr, 0.5)
-    least = float(np.log((1 - chance) / chance))
+    least = least_odds(fdr)
     likely = score[score >= np.float32(least)].astype(np.float64)
     likely = np.sort(likely)[::-1]
     right = 1 / (1 + np.exp(np.minimum(likely, SURE)))
@@ -58,7 +62,8 @@ def cutoff(score: Array, fdr: float) -> float:
     count = int(np.sum(mean <= fdr))
     if count == len(likely):
         return least
-    return float(likely[count - 1]) if count else float(np.inf)
+    # Where no cell is sure enough, a new row's may be: one that meets the rate alone.
+    return float(likely[count - 1]) if count else float(np.log((1 - fdr) / fdr))
 
 
 def flags(score: Array, cut: float) -> Array:

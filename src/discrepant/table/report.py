@@ -12,35 +12,12 @@ import numpy as np
 from discrepant.errors import InputError
 from discrepant.showing import card
 from discrepant.table import svg
-from discrepant.table.view import View, looked_into, number, shortened
+from discrepant.table.result import summary
+from discrepant.table.view import View, number, shortened
 
 LISTED = 200  # flagged cells that the page lists
 FEW = 8  # and a notebook
 CELL = 120  # characters of a value that are shown
-
-
-def headline(cleaned: Any) -> str:
-    """Say in a sentence or two what was found."""
-    rows, width = np.shape(cleaned.mask)
-    flagged = int(np.asarray(cleaned.mask).sum())
-    columns = int(np.asarray(cleaned.mask).any(axis=0).sum())
-    modelled = sum(looked_into(cleaned))
-    if not flagged:
-        found = f"None of the {rows:,}×{width} cells stands out"
-    else:
-        share = 100 * flagged / max(rows * modelled, 1)
-        found = (
-            f"{flagged:,} {'cell is' if flagged == 1 else 'cells are'} flagged "
-            f"({share:.2g}% of the columns looked into), in {columns} of {width} "
-            f"{'column' if width == 1 else 'columns'}"
-        )
-    found += f", at a false discovery rate of {100 * cleaned.fdr:g}%."
-    bad = len(cleaned.rows)
-    if bad:
-        found += (
-            f" {bad:,} {'row is' if bad == 1 else 'rows are'} wrong from end to end."
-        )
-    return found
 
 
 def write_report(cleaned: Any, path: Any, *, title: str = "", rows: str = "") -> None:
@@ -76,7 +53,7 @@ def page(cleaned: Any, *, title: str = "", rows: str = "") -> str:
     return Template(template.read_text(encoding="utf-8")).substitute(
         title=escape(title or "A table, cleaned"),
         version=escape(__version__),
-        lead=escape(headline(cleaned)),
+        lead=escape(summary(cleaned)),
         figures=_figures(view),
         caveats=_caveats(cleaned.caveats),
         map=_map(view),
@@ -90,7 +67,7 @@ def page(cleaned: Any, *, title: str = "", rows: str = "") -> str:
 def fragment(cleaned: Any) -> str:
     """Return a short piece of HTML for notebooks: what was found, the first flags."""
     table = _flag_table(cleaned, FEW)
-    return card(headline(cleaned), notes=cleaned.caveats, body=table)
+    return card(summary(cleaned), notes=cleaned.caveats, body=table)
 
 
 def _table(

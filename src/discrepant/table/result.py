@@ -59,6 +59,8 @@ class Cleaned:
         The flagged cells; shape and labels of the table.
     rows : Index
         Labels of the rows that are wrong from end to end.
+    row_numbers : int array
+        Positions of these rows, from 0: labels may repeat.
     noise : Series
         For each column, in its unit, the spread of a clean cell around what the others
         say of it; NaN where it is not modelled.
@@ -82,6 +84,7 @@ class Cleaned:
     flagged: Any
     mask: Any = field(repr=False)
     rows: Any
+    row_numbers: Any = field(repr=False)
     noise: Any
     rank: int
     columns: tuple[ColumnReport, ...]
@@ -123,18 +126,41 @@ class Cleaned:
         return str(_later("report").fragment(self))
 
     def __str__(self) -> str:
-        n, p = self.mask.shape
-        count = len(self.flagged)
-        share = count / max(n * p, 1)
-        said = (
-            f"{count:,} of {n * p:,} cells ({share:.2%}) were flagged in "
-            f"{sum(c.flagged > 0 for c in self.columns)} of {p} columns"
-        )
-        if len(self.rows):
-            said += f", and {len(self.rows)} rows are wrong from end to end"
-        return said + "." + "".join(f" {caveat}" for caveat in self.caveats[:1])
+        return " ".join([summary(self), *self.caveats[:1]])
 
     __repr__ = __str__
+
+
+def summary(cleaned: Any) -> str:
+    """Return how many cells of a cleaned table are flagged, in a sentence or two."""
+    rows, width = np.shape(cleaned.mask)
+    flagged = int(np.asarray(cleaned.mask).sum())
+    columns = int(np.asarray(cleaned.mask).any(axis=0).sum())
+    if not flagged:
+        sentence = f"None of the {rows:,}×{width} cells stands out"
+    else:
+        share = 100 * flagged / max(rows * sum(analysed(cleaned)), 1)
+        sentence = (
+            f"{flagged:,} {'cell is' if flagged == 1 else 'cells are'} flagged "
+            f"({share:.2g}% of the columns looked into), in {columns} of {width} "
+            f"{'column' if width == 1 else 'columns'}"
+        )
+    sentence += f", at a false discovery rate of {100 * cleaned.fdr:g}%."
+    bad = len(cleaned.rows)
+    if bad:
+        sentence += (
+            f" {bad:,} {'row is' if bad == 1 else 'rows are'} wrong from end to end."
+        )
+    return sentence
+
+
+def analysed(cleaned: Any) -> list[bool]:
+    """Return for each column whether its cells were compared with others."""
+    noise = np.asarray(cleaned.noise, float)
+    return [
+        bool(np.isfinite(size)) or report.flagged > 0
+        for size, report in zip(noise, cleaned.columns, strict=True)
+    ]
 
 
 def _later(room: str) -> Any:

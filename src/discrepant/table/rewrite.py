@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.arrays import round_to_dtype
 from discrepant.linalg import Array
 from discrepant.table.grids import grid_like, is_grid
 from discrepant.table.sheet import Field, Sheet
@@ -92,10 +93,7 @@ def as_type(numbers: Array, kind: np.dtype[Any]) -> Array:
     if kind.kind == "b":
         return np.asarray(numbers >= 0.5)
     if kind.kind in "iu":
-        range_ = np.iinfo(kind)
-        # The ends of 64-bit types are no floats: stay one step of a float inside.
-        low, high = float(range_.min), np.nextafter(float(range_.max), 0)
-        return np.clip(np.round(numbers), low, high).astype(kind)
+        return round_to_dtype(numbers, kind)
     return numbers.astype(kind)
 
 

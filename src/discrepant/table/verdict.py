@@ -50,12 +50,17 @@ class Cells:
     sheet: Sheet
     rules: Rules
     every: Every | None
+    rows: int  # that were judged, from the first: after an early stop not all
 
     def frame(self, name: str) -> Any:
         """Give "score" or "expected" with the labels of the table."""
         if self.every is None:
-            self.every = Every.of(self.sheet.values.shape)
-            judge(self.sheet.values, self.rules, every=self.every, n_jobs=threads())
+            values, rows = self.sheet.values, self.rows
+            every = Every.of(values.shape)
+            part = Every(every.score[:rows], every.expected[:rows])
+            judge(values[:rows], self.rules, every=part, n_jobs=threads())
+            every.clear(values, rows)
+            self.every = every
         return labelled(self.sheet, getattr(self.every, name), np.nan)
 
 
@@ -73,13 +78,26 @@ def labelled(sheet: Sheet, values: Array, empty: Any) -> Any:
 
 
 def judge_sheet(
-    sheet: Sheet, rules: Rules, fill: bool, report: Report | None = None
+    sheet: Sheet,
+    rules: Rules,
+    least: float,
+    fill: bool,
+    report: Report | None = None,
 ) -> tuple[Judged, Every | None]:
-    """Judge all rows; keep what was found of every cell where they are not many."""
+    """Judge all rows, and list the cells of log odds from ``least`` on.
+
+    The scores of all cells are kept too where they are not many.
+    """
     values = sheet.values
     every = Every.of(values.shape) if values.size <= TUNING.kept else None
     judged = judge(
-        values, rules, fill=fill, every=every, n_jobs=threads(), report=report
+        values,
+        rules,
+        least=least,
+        fill=fill,
+        every=every,
+        n_jobs=threads(),
+        report=report,
     )
     return judged, every
 
@@ -118,6 +136,7 @@ def verdict(
         flagged=_listed(sheet, judged, wrong),
         mask=labelled(sheet, flagged, False),
         rows=frame.index[rows],
+        row_numbers=np.flatnonzero(rows),
         noise=pd.Series(noise, index=frame.columns, name="noise"),
         rank=rules.rank,
         columns=reports,
@@ -127,7 +146,7 @@ def verdict(
         ),
         fdr=fdr,
         original=sheet.given,
-        cells=Cells(sheet, rules, every),
+        cells=Cells(sheet, rules, every, judged.rows),
     )
 
 

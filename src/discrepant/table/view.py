@@ -12,6 +12,7 @@ import numpy as np
 
 from discrepant.linalg import Array
 from discrepant.table.numbers import read
+from discrepant.table.result import analysed
 from discrepant.table.sheet import as_frame
 
 BINS = 240  # lines of a cell map: each has a pixel, so that none is lost
@@ -72,15 +73,12 @@ class View:
     @cached_property
     def bad_rows(self) -> Array:
         """The places of the rows that are wrong from end to end."""
-        labels = list(self.cleaned.rows)
-        if not labels:
-            return np.zeros(0, int)
-        return np.flatnonzero(self.frame.index.isin(labels))
+        return np.asarray(self.cleaned.row_numbers, int)
 
     @cached_property
     def modelled(self) -> list[bool]:
         """Which columns were looked into."""
-        return looked_into(self.cleaned)
+        return analysed(self.cleaned)
 
     @cached_property
     def probability(self) -> Any:
@@ -196,15 +194,6 @@ def blended(sign: Array, low: Any, high: Any) -> Array:
     """Return the colours of signs from −1 to 1, between two; (…, 3)."""
     share = (1 + sign[..., None]) / 2
     return np.asarray((1 - share) * np.array(low) + share * np.array(high))
-
-
-def looked_into(cleaned: Any) -> list[bool]:
-    """Tell of each column whether its cells were judged."""
-    noise = np.asarray(cleaned.noise, float)
-    return [
-        bool(np.isfinite(size)) or report.flagged > 0
-        for size, report in zip(noise, cleaned.columns, strict=True)
-    ]
 
 
 def limits(

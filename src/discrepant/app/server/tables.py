@@ -15,8 +15,7 @@ from discrepant.errors import InputError
 from discrepant.progress import Report, StoppedError, part
 from discrepant.table import svg
 from discrepant.table.mixed import Source, read_mixed
-from discrepant.table.report import headline
-from discrepant.table.result import Cleaned
+from discrepant.table.result import Cleaned, summary
 from discrepant.table.sheet import as_frame
 from discrepant.table.view import View, number
 
@@ -66,7 +65,7 @@ def heal_table(upload: Upload, folder: Path, report: Report) -> Outcome:
     loaded = f"{reader}({upload.name!r})" if reader else "table"
     return Outcome(
         facts={
-            "headline": headline(found),
+            "headline": summary(found),
             "caveats": list(caveats),
             "map": _map(found),
             "flagged": _listed(found, cells),

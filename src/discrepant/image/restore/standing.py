@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discrepant.arrays import round_to_dtype
 from discrepant.checks import check_number
-from discrepant.image.arrays import rounded
 from discrepant.image.restore.outliers import binary_exponent, outliers
 from discrepant.image.restore.tiles import Mended
 from discrepant.linalg import Array
@@ -104,7 +104,9 @@ def with_outliers(
         low, high = values[..., c].min(), values[..., c].max()
         guess = np.clip(np.ldexp(more.guess, exponent), low, high)
         whole = kind in "ui"
-        guess = rounded(guess, values.dtype) if whole else guess.astype(values.dtype)
+        guess = (
+            round_to_dtype(guess, values.dtype) if whole else guess.astype(values.dtype)
+        )
         out[..., c] = np.where(more.mask, guess, out[..., c])
         mask[..., c] |= more.mask
         probability[..., c] = np.maximum(probability[..., c], more.probability)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.image.arrays import rounded
+from discrepant.arrays import round_to_dtype
 from discrepant.linalg import Array
 
 
@@ -114,7 +114,7 @@ class Tone:
         if self.dtype.kind == "b":
             out = v > 0.5
         elif self.dtype.kind in "ui":
-            out = rounded(v, self.dtype)
+            out = round_to_dtype(v, self.dtype)
         else:
             out = v.astype(self.dtype)
         return out
