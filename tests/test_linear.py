@@ -345,6 +345,7 @@ class TestOnTheWay:
 
     def test_stopped_on_request(self):
         _, A, y, _ = sensed(25)
-        found = recover(y, A, progress=lambda share, note: False, random_state=0)
+        with pytest.warns(ConvergenceWarning, match="stopped early"):
+            found = recover(y, A, progress=lambda share, note: False, random_state=0)
         assert not found.status.converged
         assert "stopped on request" in str(found.status)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discrepant.paper.operators import Diagonal, Entries, Identity, Mask, Wrapped
     from discrepant.paper.recovery import Recovery
     from discrepant.paper.sensing import Outer, Sensing
-    from discrepant.result import Certificate, History, Result, Status
+    from discrepant.result import Certificate, History, Outcome, Result, Status
     from discrepant.table.cleaner import Cleaner
     from discrepant.table.door import clean
     from discrepant.video.door import separate
@@ -37,6 +37,7 @@ __all__ = [
     "Identity",
     "InputError",
     "Mask",
+    "Outcome",
     "Outer",
     "Recovery",
     "Result",
@@ -65,7 +66,7 @@ _LATER = {
     "paper.operators": ["Diagonal", "Entries", "Identity", "Mask", "Wrapped"],
     "paper.recovery": ["Recovery"],
     "paper.sensing": ["Outer", "Sensing"],
-    "result": ["Certificate", "History", "Result", "Status"],
+    "result": ["Certificate", "History", "Outcome", "Result", "Status"],
     "table.cleaner": ["Cleaner"],
     "table.door": ["clean"],
     "video.door": ["separate"],

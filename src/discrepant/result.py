@@ -2,26 +2,42 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
 import numpy as np
 
 from discrepant.linalg import Array
 
-STOPPED = "stopped early, as was asked for"
+
+class Outcome(Enum):
+    """How a run ended."""
+
+    EXACT = "exact to rounding"
+    CONVERGED = "converged"
+    NOISE_LEVEL = "fitted at the level of the noise"
+    STOPPED = "stopped on request"
+    LIMIT = "reached its limit of steps or of time"
+    NOT_EXACT = "no exact solution was found"
 
 
 @dataclass(frozen=True)
 class Status:
-    """How a run ended: whether it converged, and a sentence a person can read."""
+    """How a run ended: an outcome, and a sentence a person can read."""
 
-    converged: bool
+    outcome: Outcome
     sentence: str
 
     @property
+    def converged(self) -> bool:
+        """Whether nothing was left to do."""
+        done = (Outcome.EXACT, Outcome.CONVERGED, Outcome.NOISE_LEVEL)
+        return self.outcome in done
+
+    @property
     def stopped(self) -> bool:
-        """Whether it ended because somebody asked for that."""
-        return self.sentence == STOPPED
+        """Whether it ended because the caller asked for that."""
+        return self.outcome is Outcome.STOPPED
 
     def __str__(self) -> str:
         return self.sentence

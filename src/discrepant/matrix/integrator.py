@@ -41,7 +41,7 @@ from discrepant.matrix.split import Split, split_of
 from discrepant.matrix.steps import TUNING as STEP
 from discrepant.matrix.steps import State, Stepper
 from discrepant.progress import Report
-from discrepant.result import STOPPED, Status
+from discrepant.result import Outcome, Status
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,6 @@ class Tuning:
 TUNING = Tuning()
 HIGH_RANK = 0.3  # share of the columns beyond which a rank is that of noise
 CAUGHT_UP = 10.0  # times the error of the usual row: what is left if all are like it
-NOT_EXACT = "no exact solution was found"
 
 
 def integrate(
@@ -157,7 +156,9 @@ class _Integration:
         stepper, log = self.stepper, self.log
         if stepper.program.scale.top == 0:
             stepper.T = stepper.program.rows.scratch(fill=0.0)
-            return self.result("converged: nothing but zeros or missing entries", True)
+            return self.result(
+                Outcome.EXACT, "converged: nothing but zeros or missing entries"
+            )
         self.begin(warm)
         phase, look_at = ("fast", STEP.showing) if self.polish else ("careful", 0.0)
         while not log.ended:
@@ -166,26 +167,25 @@ class _Integration:
             residual, dual_residual = step.residual, step.dual_residual
             if residual <= self.tol and dual_residual <= TUNING.dual_slack * self.tol:
                 return self.result(
-                    f"converged: residual {residual:.0e} below tol {self.tol:.0e}", True
+                    Outcome.CONVERGED,
+                    f"converged: residual {residual:.0e} below tol {self.tol:.0e}",
                 )
             if residual < look_at and not stepper.saturated:
                 r = self.visible_rank()
                 self.looks -= 1
                 if r and self.try_polish(r, residual):
-                    return self.result("converged: exact to rounding", True)
+                    return self.result(Outcome.EXACT, "converged: exact to rounding")
                 if stepper.wrongly_clipped(TUNING.many_clipped):
-                    return self.result("clipped entries that are not corrupt", False)
+                    return self.result(
+                        Outcome.NOT_EXACT, "clipped entries that are not corrupt"
+                    )
                 phase, look_at = "careful", residual / TUNING.patience
                 if self.looks <= 0:
-                    return self.result(NOT_EXACT, False)
+                    return self.result(Outcome.NOT_EXACT)
             if phase == "careful" and np.isfinite(self.looks) and self.is_high(step):
-                return self.result(NOT_EXACT, False)
+                return self.result(Outcome.NOT_EXACT)
             stepper.grow(self.growth(step))
-        if log.stopped:
-            return self.result(STOPPED, False)
-        return self.result(
-            f"took all of {log.max_iter} steps: residual {log.residual:.1e}", False
-        )
+        return self.result(log.outcome, f"{log.end}: residual {log.residual:.1e}")
 
     def is_high(self, step: Step) -> bool:
         """Whether the rank is that of noise; under X ⪰ 0 it may fall again."""
@@ -285,7 +285,7 @@ class _Integration:
             log=self.log,
         )
 
-    def result(self, sentence: str, converged: bool) -> Split:
+    def result(self, outcome: Outcome, sentence: str = "") -> Split:
         """Hand back where the integration stands."""
         stepper, log = self.stepper, self.log
         state = State(
@@ -297,5 +297,5 @@ class _Integration:
             zeta=self.zeta,
             residual=log.residual,
         )
-        status = Status(converged, sentence)
+        status = Status(outcome, sentence or outcome.value)
         return split_of(stepper.program, state, status, log.history())

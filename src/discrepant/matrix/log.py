@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discrepant.progress import Report
-from discrepant.result import History
+from discrepant.result import History, Outcome
 
 
 class Step(NamedTuple):
@@ -48,6 +48,18 @@ class Log:
     def ended(self) -> bool:
         """Whether no further step may be taken."""
         return self.stopped or len(self.steps) >= self.max_iter
+
+    @property
+    def outcome(self) -> Outcome:
+        """Why no further step may be taken."""
+        return Outcome.STOPPED if self.stopped else Outcome.LIMIT
+
+    @property
+    def end(self) -> str:
+        """The same in words."""
+        if self.stopped:
+            return "stopped early, on request"
+        return f"took all of {self.max_iter} steps"
 
     @property
     def residual(self) -> float:

@@ -33,7 +33,7 @@ from discrepant.matrix.steps import TUNING as STEP
 from discrepant.matrix.steps import State
 from discrepant.matrix.sweep import Rows, open_rows
 from discrepant.matrix.sweep.tiles import Fits
-from discrepant.result import Status
+from discrepant.result import Outcome, Status
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def exact_from(
             return None
     mu = TUNING.mu * STEP.first_mu / s[0]
     state = State(U, V * s, None, (U, V * s), mu, zeta, log.residual)
-    status = Status(True, "converged: exact to rounding")
+    status = Status(Outcome.EXACT, "converged: exact to rounding")
     return split_of(program, state, status, log.history())
 
 

@@ -95,6 +95,16 @@ class Whole(ShownResult):
         return self.split.certificate
 
     @property
+    def dual(self) -> Array:
+        """The dual of the convex program, of the shape of the data."""
+        return self.split.dual
+
+    @property
+    def bound(self) -> float:
+        """Size at which gross entries of y were clipped."""
+        return self.split.program.scale.bound
+
+    @property
     def status(self) -> Status:
         """How the run ended."""
         return self.split.status

@@ -22,7 +22,7 @@ from discrepant.paper.observation import checked_data
 from discrepant.paper.parameters import Absent, Factor, PSDFactor
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import Rule, Steps
-from discrepant.result import History, Status
+from discrepant.result import History, Outcome, Status
 
 FINAL_MU = 1e-5  # the last μ in units of ‖Y‖₂: it leaves that relative error
 FALL_OF_MU = 0.9  # from step to step, as in the paper of Lin et al.
@@ -79,7 +79,7 @@ def convex(
     mu, mu_last = top, FINAL_MU * top
     residuals, ranks, seconds = [], [], []
     started = time.perf_counter()
-    status = Status(False, f"took all of {max_iter} steps")
+    status = Status(Outcome.LIMIT, f"took all of {max_iter} steps")
     for k in range(1, max_iter + 1):
         momentum = (t_old - 1) / t
         X_bar = X + momentum * (X - X_old)
@@ -98,7 +98,7 @@ def convex(
         seconds.append(time.perf_counter() - started)
         # In units of μ this bounds the error of the dual variable.
         if mu <= mu_last and sub <= tol * mu:
-            status = Status(True, f"converged after {k} steps")
+            status = Status(Outcome.CONVERGED, f"converged after {k} steps")
             break
         if np.vdot(X_bar - X, X - X_old) + np.vdot(S_bar - S, S - S_old) > 0:
             t = 1.0  # momentum points uphill: start it again
@@ -218,7 +218,7 @@ def alternating_projections(
     seconds: list[float] = []
     started = time.perf_counter()
     norm = float(np.linalg.norm(Y)) or 1.0
-    status = Status(False, f"took all of {max_iter} steps")
+    status = Status(Outcome.LIMIT, f"took all of {max_iter} steps")
     for k in range(1, max_iter + 1):
         U, sigma, Vt = np.linalg.svd(Y - S, full_matrices=False)
         X = (U[:, :rank] * sigma[:rank]) @ Vt[:rank]
@@ -230,7 +230,7 @@ def alternating_projections(
         residuals.append(float(np.linalg.norm(left_over - S)) / norm)
         seconds.append(time.perf_counter() - started)
         if residuals[-1] <= tol:
-            status = Status(True, f"converged after {k} steps")
+            status = Status(Outcome.CONVERGED, f"converged after {k} steps")
             break
     columns = {
         "step": np.arange(1, k + 1),

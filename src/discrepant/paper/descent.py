@@ -28,7 +28,7 @@ from discrepant.paper.stopping import (
     most_steps,
 )
 from discrepant.progress import Progress, reporting
-from discrepant.result import History, Status
+from discrepant.result import History, Outcome, Status
 
 Callback = Callable[[Moment, Parameterisation, Parameterisation], Any]
 
@@ -112,7 +112,9 @@ def descend(
                 started = time.perf_counter()
                 status = first_word(stop, moment)
                 if status is None and not go_on:
-                    status = Status(False, f"stopped on request after {k} steps")
+                    status = Status(
+                        Outcome.STOPPED, f"stopped on request after {k} steps"
+                    )
                 if status is not None:
                     break
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from discrepant.checks import check_number, shown
 from discrepant.errors import InputError
-from discrepant.result import Status
+from discrepant.result import Outcome, Status
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Residual:
         if moment.residual > self.tol:
             return None
         return Status(
-            True,
+            Outcome.CONVERGED,
             f"converged after {moment.step} steps: residual {moment.residual:.1e} "
             f"at or below tol {self.tol:.1e}",
         )
@@ -60,7 +60,8 @@ class Steps:
         if moment.step < self.most:
             return None
         return Status(
-            False, f"took all of {self.most} steps: residual {moment.residual:.1e}"
+            Outcome.LIMIT,
+            f"took all of {self.most} steps: residual {moment.residual:.1e}",
         )
 
 
@@ -75,7 +76,7 @@ class Seconds:
         if moment.seconds < self.most:
             return None
         return Status(
-            False,
+            Outcome.LIMIT,
             f"stopped after {self.most:g} s and {moment.step} steps: "
             f"residual {moment.residual:.1e}",
         )

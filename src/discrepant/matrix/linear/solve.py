@@ -34,7 +34,7 @@ from discrepant.matrix.linear.tangent import Kind, Point, dual_norm
 from discrepant.paper.alpha import natural_alpha
 from discrepant.paper.operators import Operator
 from discrepant.progress import Report
-from discrepant.result import Status
+from discrepant.result import Outcome, Status
 
 
 @dataclass(frozen=True)
@@ -354,8 +354,15 @@ def _split(
     order = np.argsort(-np.abs(at.d))
     shape = A.given.shape
     probability = proof.wrong.astype(float) if noisy is None else noisy.probability
-    how = "stopped on request" if solver.log.stopped else "converged"
-    how = how if converged or solver.log.stopped else "ended"
+    if solver.log.stopped:
+        outcome, how = Outcome.STOPPED, "stopped on request"
+        caveats = ["The fit was stopped early: X may be far off."]
+    elif converged:
+        outcome, how = Outcome.CONVERGED, "converged"
+        if noisy is not None:
+            outcome = Outcome.NOISE_LEVEL
+    else:
+        outcome, how = Outcome.LIMIT, "ended"
     return LinearSplit(
         point=at.kept(order),
         y=A.given,
@@ -366,10 +373,7 @@ def _split(
         outliers=proof.wrong.reshape(shape),
         probability=probability.reshape(shape),
         sigma=0.0 if noisy is None else noisy.sigma,
-        status=Status(
-            converged and not solver.log.stopped,
-            f"{how} after {rounds} rounds: {sentence}",
-        ),
+        status=Status(outcome, f"{how} after {rounds} rounds: {sentence}"),
         history=solver.log.history(),
         caveats=tuple(caveats),
         bound=clip_bound(np.abs(A.y), float(np.abs(A.y).max())) or math.inf,

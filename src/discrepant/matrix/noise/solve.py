@@ -17,7 +17,7 @@ from discrepant.matrix.program import Program
 from discrepant.matrix.spectra import product
 from discrepant.matrix.split import Split, split_of
 from discrepant.matrix.sweep.robust import BINS, COARSE
-from discrepant.result import STOPPED, Status
+from discrepant.result import Outcome, Status
 
 TRUSTED = 1e-3  # gap up to which an exact splitting is taken for the convex optimum
 
@@ -108,7 +108,7 @@ def _exactly(first: Split, fit: NoisyFit, last: Pass) -> Split | None:
         return None
     U, V, s = product(found.A, found.B)
     state = replace(first.state, U=U, C=V * s, zeta=found.zeta, residual=log.residual)
-    status = Status(True, "converged: exact to rounding")
+    status = Status(Outcome.EXACT, "converged: exact to rounding")
     exact = split_of(program, state, status, log.history())
     # Of several exact splittings the convex optimum is wanted, and proof of it; where
     # errors are huge its rank says more than its value.
@@ -151,21 +151,19 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
     if program.psd and len(s):
         left, right, s = _positive(left, right, s)
     left, right = rows.turn(left, right)
-    if fit.rounding(last):
+    if not done:
+        sentence = fit.log.end
+    elif fit.rounding(last):
         sentence = "converged: nothing but rounding is left"
-    elif done:
-        sentence = "converged: fitted at the level of the noise"
-    elif fit.log.stopped:
-        sentence = STOPPED
     else:
-        sentence = f"took all of {fit.log.max_iter} steps"
+        sentence = "converged: fitted at the level of the noise"
     return NoisySplit(
         U=left.astype(rows.dtype),
         singular_values=(s / program.unit).astype(rows.dtype),
         components=np.ascontiguousarray(right.T, rows.dtype),
         noise=(model.sigma * ratio / program.unit).astype(rows.dtype),
         mixture=mixture,
-        status=Status(done, sentence),
+        status=Status(Outcome.NOISE_LEVEL if done else fit.log.outcome, sentence),
         history=fit.log.history(),
         settled=done and not fit.small(last),
         rounding=fit.rounding(last),

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from discrepant.linalg import Array
+from discrepant.linalg import Array, norm
 from discrepant.matrix.integrator import integrate
 from discrepant.matrix.noise.coordinates import noisy_coordinates
 from discrepant.matrix.noise.mixture import Mixture
 from discrepant.matrix.once import once
 from discrepant.matrix.parts import Parts
+from discrepant.matrix.split import Split
 from discrepant.result import Certificate
 
 CERTIFIED = 1e-5  # residual of the penalised program at which its certificate is taken
@@ -86,10 +87,18 @@ class NoisySplit(Parts):
         Its κ = 1/σ(√m + √n) puts the threshold for singular values at the edge of the
         noise's spectrum. It is solved for this when first asked for.
         """
+        return self._penalised.certificate
+
+    @property
+    def dual(self) -> Array:
+        """The dual M of the penalised program, m×n."""
+        return self._penalised.dual
+
+    @once
+    def _penalised(self) -> Split:
         rows = self.program.rows
         edge = math.sqrt(rows.m) + math.sqrt(rows.n)
-        sigma = float(np.sqrt(np.mean(np.square(self.noise, dtype=np.float64))))
+        sigma = norm(self.noise.astype(np.float64)) / math.sqrt(len(self.noise))
         penalised = replace(self.program, kappa=1 / (sigma * edge))
         rng = np.random.default_rng(0)
-        found = integrate(penalised, tol=CERTIFIED, polish=False, rng=rng)
-        return found.certificate
+        return integrate(penalised, tol=CERTIFIED, polish=False, rng=rng)

@@ -16,7 +16,7 @@ from discrepant.matrix.observed.fit import EntriesFit
 from discrepant.matrix.observed.split import ObservedSplit, Stored
 from discrepant.matrix.spectra import product
 from discrepant.progress import Report
-from discrepant.result import STOPPED, Status
+from discrepant.result import Outcome, Status
 
 EXACT = (
     1e-9  # of the data's size: an entry of an exact fit that is off by more is wrong
@@ -57,13 +57,13 @@ def solve_stored(
     if fit.rank:
         U, V, s = product(fit.U, fit.V)
     if fit.exact:
+        outcome = Outcome.EXACT
         sentence = "converged: exact to rounding on the entries that are clean"
     elif done:
+        outcome = Outcome.NOISE_LEVEL
         sentence = "converged: fitted at the level of the noise"
-    elif log.stopped:
-        sentence = STOPPED
     else:
-        sentence = f"took all of {max_iter} steps"
+        outcome, sentence = log.outcome, log.end
     size = 0.0 if fit.exact else fit.sigma
     kind = type(table)
     return ObservedSplit(
@@ -72,7 +72,7 @@ def solve_stored(
         components=np.ascontiguousarray(V.T, entries.dtype),
         noise=np.full(entries.shape[1], size, entries.dtype),
         lam=1 / np.sqrt(len(entries.y) / min(entries.shape)),
-        status=Status(done, sentence),
+        status=Status(outcome, sentence),
         history=log.history(),
         stored=Stored(entries, kind),
         chance=chance,
