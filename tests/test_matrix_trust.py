@@ -10,6 +10,16 @@ from discrepant.paper.problems import corrupted_matrix
 from problems import noisy
 
 
+def wrong_rows(seed, shape=(60, 200), rank=5, share=0.65):
+    """Return a matrix of low rank of which most rows are replaced by noise."""
+    rng = np.random.default_rng(seed)
+    m, n = shape
+    Y = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n)) / np.sqrt(rank)
+    bad = rng.permutation(m)[: int(share * m)]
+    Y[bad] = 3 * rng.standard_normal((len(bad), n))
+    return Y
+
+
 class TestOutcome:
     def test_stopped_runs_say_so_whatever_the_solver(self):
         Y = noisy()
@@ -60,3 +70,22 @@ class TestCertificates:
         usual = recover(noisy(), random_state=0).certificate.gap
         found = recover(noisy() * scale, random_state=0)
         assert found.certificate.gap == pytest.approx(usual, rel=1e-3)
+
+
+class TestSize:
+    @pytest.mark.parametrize("seed", [3, 8, 21, 24])
+    def test_wrong_rows_do_not_make_values_far_beyond_the_data(self, seed):
+        Y = wrong_rows(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pca = RobustPCA(random_state=0).fit(Y)
+        assert np.abs(pca.low_rank_).max() < 2 * np.abs(Y).max()
+
+    @pytest.mark.parametrize("seed", [0, 1, 2])
+    def test_nor_do_constant_columns(self, seed):
+        from sklearn.datasets import load_digits
+
+        Y = load_digits().data[:600]
+        with pytest.warns(UserWarning):
+            pca = RobustPCA(random_state=seed).fit(Y)
+        assert np.abs(pca.low_rank_).max() < 2 * np.abs(Y).max()

@@ -44,6 +44,13 @@ def caveats(
             "to the low-rank part.",
             UserWarning,
         )
+    mixture = getattr(found, "mixture", None)  # of a fit with noise
+    if mixture is not None and mixture.clean < 0.5:
+        yield (
+            f"{1 - mixture.clean:.0%} of the entries do not fit the low-rank part and "
+            "are taken for corrupt: it need not be the truth.",
+            UserWarning,
+        )
     if noisy and found.rank == 0:
         yield (
             "No component stands out of the noise: the low-rank part is zero, and "

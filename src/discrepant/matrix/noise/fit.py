@@ -338,13 +338,16 @@ class NoisyFit:
     def within_reason(self, ratio: Array) -> Array:
         """Return the change of σ that leaves none far below rounding or above the data.
 
-        The noise of a column that is fitted to its last digit would fall for ever.
-        The data lie within ±1; a column's unit may be far below the usual one.
+        The noise of a column that is fitted to its last digit would fall for ever. The
+        data lie within ±1; a column's unit may be far below the usual one. In units of
+        the noise all columns share one rounding error, that of the least noisy one: it
+        has to stay below the noise of the others.
         """
-        sigma = self.model.sigma
-        least = float(np.finfo(self.model.rows.dtype).eps) ** 2 * self.model.top
-        ratio = np.where(sigma * ratio < least, least / sigma, ratio)
-        return np.where(sigma * ratio > 1, 1 / sigma, ratio)
+        sigma, sizes = self.model.sigma, self.model.sizes
+        eps = float(np.finfo(self.model.rows.dtype).eps)
+        after = np.clip(sigma * ratio, eps**2 * self.model.top, 1.0)
+        least = sqrt(eps) * float(np.max(after / sizes)) * sizes
+        return np.asarray(np.maximum(after, least) / sigma)
 
     def look_on(self, saturated: bool) -> None:
         """Choose how many columns to look through: a few more than the rank."""

@@ -5,6 +5,7 @@ axis (0) and columns the short one (1).
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 
 import numpy as np
@@ -128,14 +129,16 @@ class Model:
 
         Columns whose sizes differ widely are in different units, and so is their noise.
         """
-        sizes = self.rows.line_sizes(1) * self.program.unit
-        seen = sizes > 0
-        self.units = bool(seen.any() and sizes.max() > UNITS * sizes[seen].min())
-        if not self.units:
-            return np.full(len(sizes), self.top)
-        return np.where(
-            seen, 2 * sizes, self.top
-        )  # of a quartile, more than the median
+        sizes = self.sizes
+        self.units = bool(sizes.max() > UNITS * sizes.min())
+        return sizes if self.units else np.full(len(sizes), self.top)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """The usual size of the entries of each of the caller's columns."""
+        quartiles = self.rows.line_sizes(1) * self.program.unit
+        # Twice a quartile is more than the median.
+        return np.where(quartiles > 0, 2 * quartiles, self.top)
 
     def _usual_size(self) -> float:
         """Return the usual size of an entry: where σ starts."""

@@ -139,6 +139,7 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
     ratio = np.full(len(model.sigma), mixture.tau)
     if fit.each and not fit.told:
         ratio = own_scales((swept.by_row, swept.by_column)[model.own].T, mixture)
+        ratio = fit.within_reason(ratio)
     cells = Cells(
         (row, column),
         (model.U, model.C),
