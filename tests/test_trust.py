@@ -1,5 +1,6 @@
 """Right, or a sentence: inputs and parameters that once were neither."""
 
+import time
 import warnings
 
 import joblib
@@ -16,7 +17,7 @@ from discrepant import (
     restore,
     separate,
 )
-from discrepant.image.arrays import rounded
+from discrepant.arrays import round_to_dtype
 from discrepant.paper.problems import corrupted_matrix
 from discrepant.paper.stopping import Steps
 from discrepant.table.files import read_table
@@ -193,7 +194,7 @@ def test_integers_at_their_limits(dtype):
     ends = np.iinfo(dtype)
     values = np.array([-1e30, float(ends.min), 3.4, float(ends.max), 1e30])
     expected = [ends.min, ends.min, 3, ends.max, ends.max]
-    assert rounded(values, np.dtype(dtype)).tolist() == expected
+    assert round_to_dtype(values, np.dtype(dtype)).tolist() == expected
 
 
 def test_white_does_not_turn_black():
@@ -234,3 +235,58 @@ def test_sentences_do_not_dump_the_data():
             " array", ""
         )
         assert len(str(caught.value)) < 400
+
+
+YEARS = {
+    "country,region,1960,1961,1962": True,
+    "Country,Region,1960,1961,1962": True,
+    "Country,Region,1960,1970,1975": True,
+    "country,,1960,1961,1962": True,
+    "1960,1961,1962,1963,1964": True,
+    "Norway,South,9.5,7.1,8.2": False,
+    "Norway,North,9,7,8": False,
+    "Norway,Centre,4,8,9": False,
+}
+LANDS = "Spain Italy Peru Chad Mali Oman Cuba Fiji Iran Iraq Togo Laos".split()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+@pytest.mark.parametrize("first", YEARS)
+def test_years_after_columns_of_text_are_labels(tmp_path, first, suffix):
+    rng = np.random.default_rng(0)
+    texts = [[land, ("North", "South")[k % 2]] for k, land in enumerate(LANDS)]
+    if first[0].isdigit():
+        texts = [[f"{a:.3f}", f"{b:.3f}"] for a, b in rng.normal(8, 3, (12, 2))]
+    numbers = [[f"{value:.3f}" for value in row] for row in rng.normal(8, 3, (12, 3))]
+    rows = [",".join(a + b) for a, b in zip(texts, numbers, strict=True)]
+    lines = [first, *rows]
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "csv":
+        path.write_text("\n".join(lines) + "\n")
+    else:
+        book = pytest.importorskip("openpyxl").Workbook()
+        for line in lines:
+            cells = [float(c) if c[:1].isdigit() else c for c in line.split(",")]
+            book.active.append([int(c) if c in range(3000) else c for c in cells])
+        book.save(path)
+    assert len(read_mixed(path).table) == 12 + (not YEARS[first])
+
+
+def test_two_years_that_may_be_values_are_asked_about(tmp_path):
+    path = tmp_path / "a.csv"
+    body = "".join(f"{land},North,{k}.5,{k}\n" for k, land in enumerate(LANDS))
+    path.write_text("Country,Region,1960,1970\n" + body)
+    with pytest.raises(InputError, match="header=True or header=False"):
+        read_mixed(path)
+    assert len(read_mixed(path, header=True).table) == 12
+
+
+def test_an_open_quote_is_named_in_linear_time(tmp_path):
+    path = tmp_path / "a.csv"
+    lines = ["a,b,c", *(f"{k},x{k},{k}.5" for k in range(100_000))]
+    lines[50] = '50,"x50,50.5'
+    path.write_text("\n".join(lines) + "\n")
+    start = time.perf_counter()
+    with pytest.raises(InputError, match="quote in line 51 that is never closed"):
+        read_mixed(path)
+    assert time.perf_counter() - start < 5  # all lines at once took a minute

@@ -103,7 +103,7 @@ def layout_of(
             cornered
             or numbered
             or (
-                _stands_above(first, body, mark)
+                _is_header(first, body, mark, path)
                 if mixed
                 else any(not is_number(cell, mark) for cell in first[1:] or first)
             )
@@ -140,33 +140,42 @@ def is_number(cell: str, decimal: str) -> bool:
     return True
 
 
-def split(record: str, separator: str) -> tuple[list[str], bool]:
-    """Split a record into its cells as they stand, quotes and spaces included.
-
-    The second value tells whether the last cell has an open quote.
-    """
+def split(record: str, separator: str) -> list[str]:
+    """Split a record into its cells as written, quotes and spaces included."""
     if '"' not in record:
-        return record.split(separator), False
-    cells: list[str] = []
-    start = 0
+        return record.split(separator)
+    ends, _ = cell_ends(record, separator, False)
+    starts = [0, *(end + 1 for end in ends)]
+    return [record[a:b] for a, b in zip(starts, [*ends, len(record)], strict=True)]
+
+
+def cell_ends(line: str, separator: str, quoted: bool) -> tuple[list[int], bool]:
+    """Return the places of the separators in a line, and whether a quote stays open.
+
+    ``quoted`` tells whether the line begins inside a quoted cell. A quote opens only at
+    the start of a cell, after spaces.
+    """
+    ends: list[int] = []
+    place = 0
     while True:
-        place = start
-        while record[place : place + 1] == " ":
-            place += 1
-        if record[place : place + 1] == '"':
-            place += 1
-            while True:
-                place = record.find('"', place)
-                if place < 0:
-                    return [*cells, record[start:]], True
-                if record[place + 1 : place + 2] != '"':
-                    break
-                place += 2
-        end = record.find(separator, place)
-        if end < 0:
-            return [*cells, record[start:]], False
-        cells.append(record[start:end])
-        start = end + 1
+        if not quoted:
+            while line[place : place + 1] == " ":
+                place += 1
+            if line[place : place + 1] == '"':
+                quoted, place = True, place + 1
+        while quoted:
+            place = line.find('"', place)
+            if place < 0:
+                return ends, True
+            quoted = (
+                line[place + 1 : place + 2] == '"'
+            )  # two quotes are one of the text
+            place += 2 if quoted else 1
+        place = line.find(separator, place)
+        if place < 0:
+            return ends, False
+        ends.append(place)
+        place += 1
 
 
 def _separator(line: str, suffix: str) -> str:
@@ -174,7 +183,7 @@ def _separator(line: str, suffix: str) -> str:
         return "\t"
 
     def cells(mark: str) -> int:  # csv.reader refuses a long line that has no mark
-        return len(split(line, mark)[0])
+        return len(split(line, mark))
 
     return max(",;\t|", key=cells)  # on a tie the comma, which comes first
 
@@ -189,6 +198,7 @@ def _line(file: TextIO, path: Path) -> str:
 # A comma before decimals beyond doubt: not three of them, or no thousands before it.
 _DECIMAL = re.compile(r"[+-]?(\d*,(\d{1,2}|\d{4,})|0\d*,\d+|\d{4,},\d+|\d*,\d+[eE].*)")
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+_WHOLE = re.compile(r"-?\d+")
 _POINT = re.compile(r"[+-]?\d*\.(\d{1,2}|\d{4,})([eE][+-]?\d+)?")
 
 
@@ -220,20 +230,93 @@ def _marks(
     return decimal or ".", False
 
 
-def _stands_above(first: list[str], body: list[list[str]], decimal: str) -> bool:
-    """Tell whether the first line names columns of which some are of text.
+def has_labels(
+    first: list[str], body: list[list[str]], decimal: str, path: Path
+) -> bool:
+    """Return whether the first line of a table of any columns holds labels."""
+    return (
+        _is_cornered(first, body, decimal)
+        or _is_numbered(first, body, decimal, path, None)
+        or _is_header(first, body, decimal, path)
+    )
 
-    It does where a word stands above numbers, or where it holds words alone and none
-    of them comes again below.
+
+def _is_header(
+    first: list[str], body: list[list[str]], decimal: str, path: Path
+) -> bool:
+    """Return whether the first line holds labels, where columns may be of text.
+
+    It does if it has a word above numbers, or words alone of which none recurs below,
+    or if it has numbers as labels (see `_is_row_of_labels`).
     """
     words = [not is_number(cell, decimal) for cell in first]
-    for place, word in enumerate(words):
-        below = [line[place] for line in body if len(line) > place]
-        numbers = sum(bool(c.strip()) and is_number(c, decimal) for c in below)
+    columns = [
+        [line[place].strip() for line in body if len(line) > place]
+        for place in range(len(first))
+    ]
+    for word, below in zip(words, columns, strict=True):
+        numbers = sum(bool(cell) and is_number(cell, decimal) for cell in below)
         if word and numbers > len(below) / 2:
             return True
-    again = {cell for line in body for cell in line}
-    return all(words) and not again & set(first)
+    if all(words):
+        return not {cell for line in body for cell in line} & set(first)
+    return _is_row_of_labels([cell.strip() for cell in first], columns, decimal, path)
+
+
+def _is_row_of_labels(
+    first: list[str], columns: list[list[str]], decimal: str, path: Path
+) -> bool:
+    """Return whether numbers of the first line are labels, such as years.
+
+    Labels are whole numbers that all differ, and the words beside them do not recur
+    below. They only grow or only fall, as hardly any row below does, in equal steps or
+    outside the range of their columns; or the words are written unlike those below.
+    Raises `InputError` where all numbers are out of range and nothing else decides.
+    """
+    texts = [
+        2 * sum(not is_number(cell, decimal) for cell in below) > len(below)
+        for below in columns
+    ]
+    if texts[0] and sum(texts) == 1:
+        return False  # `_is_numbered` has decided
+    labels = [cell for cell, text in zip(first, texts, strict=True) if not text]
+    if len(set(labels)) < len(labels) or not all(map(_WHOLE.fullmatch, labels)):
+        return False
+    words = [
+        (cell, below)
+        for cell, below, text in zip(first, columns, texts, strict=True)
+        if text and cell
+    ]
+    if any(word in below for word, below in words):
+        return False
+    numbers = [below for below, text in zip(columns, texts, strict=True) if not text]
+    rows = [_rises(list(row), decimal) for row in zip(*numbers, strict=False)]
+    outside = not any(map(_is_within, labels, numbers, [decimal] * len(labels)))
+    if len(labels) > 2 and _rises(labels, decimal) and 2 * sum(rows) <= len(rows):
+        steps = {int(b) - int(a) for a, b in pairwise(labels)}
+        if len(steps) == 1 or (words and outside):
+            return True
+    if words and all(
+        2 * [_shape(cell) for cell in below].count(_shape(word)) < len(below)
+        for word, below in words
+    ):
+        return True
+    if words and outside:
+        raise InputError(
+            f"The first line of {path.name} ({', '.join(first[:3])}, …) may hold "
+            "labels or values; say which with header=True or header=False."
+        )
+    return False
+
+
+def _is_within(label: str, below: list[str], decimal: str) -> bool:
+    """Return whether a number lies within the range of those of a column."""
+    values = [
+        float(cell.replace(decimal, "."))
+        for cell in below
+        if _is_value(cell, decimal) and cell and not _GROUPED.fullmatch(cell)
+    ]
+    return bool(values) and min(values) <= int(label) <= max(values)
 
 
 def _is_numbered(

@@ -20,10 +20,11 @@ from discrepant.table.files import (
     read_parquet,
     reading,
 )
-from discrepant.table.layout import MISSING, layout_of
+from discrepant.table.layout import MISSING, has_labels, layout_of
 from discrepant.table.verbatim import coded_columns, copy_changed
 
 FORMATS = (".csv", ".tsv", ".npy", ".npz", ".parquet", ".xlsx")
+SEEN = 20  # rows of a sheet that tell whether the first holds labels
 ZONE = r"(Z|[+-]\d\d:?\d\d)"
 DATE = re.compile(rf"\d{{4}}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?{ZONE}?)?$")
 
@@ -285,7 +286,13 @@ def _workbook(
     above = sum(1 for _ in _leading_blanks(cells))
     first = cells[above]
     if header is None:
-        header = all(isinstance(cell, str) for cell in first if _full(cell))
+        texts = [
+            ["" if cell is None else str(cell) for cell in row]
+            for row in cells[above : above + SEEN]
+        ]
+        header = all(isinstance(cell, str) for cell in first if _full(cell)) or (
+            has_labels(texts[0], texts[1:], ".", path)
+        )
     index = bool(index)
     body = cells[above + header :]
     if not body:

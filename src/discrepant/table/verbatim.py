@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from discrepant.errors import InputError
-from discrepant.table.layout import Layout, split
+from discrepant.table.layout import Layout, cell_ends, split
 from discrepant.table.numbers import are_names
 
 LOOKED_AT = 5000  # rows from which the way of writing a column is learned
@@ -60,14 +60,17 @@ def _records(file: TextIO, laid: Layout) -> Iterator[tuple[int | None, str]]:
     blanks = " \r\n\t\ufeff".replace(laid.separator, "")
     row = -1 if laid.header else 0
     parts: list[str] = []
-    for line in file:
+    first = 0  # line in which the record begins
+    for number, line in enumerate(file, 1):
         if not parts and '"' not in line:
             record = line
         else:
+            first = first if parts else number
+            _, quoted = cell_ends(line, laid.separator, bool(parts))
             parts.append(line)
-            record = "".join(parts)
-            if split(record, laid.separator)[1]:
+            if quoted:
                 continue
+            record = "".join(parts)
             parts = []
         if not record.strip(blanks):
             yield None, record
@@ -75,7 +78,10 @@ def _records(file: TextIO, laid: Layout) -> Iterator[tuple[int | None, str]]:
         yield (row if row >= 0 else None), record
         row += 1
     if parts:
-        yield row, "".join(parts)
+        raise InputError(
+            f"{Path(file.name).name} has a quote in line {first} that is never closed; "
+            "close it, or remove it."
+        )
 
 
 def _changed(
@@ -84,7 +90,7 @@ def _changed(
     """Return a record with other values in some of its cells."""
     body = record.rstrip("\r\n")
     ending = record[len(body) :]
-    cells, _ = split(body, laid.separator)
+    cells = split(body, laid.separator)
     for column, value in new.items():
         cells += [""] * (column + 1 - len(cells))  # a line may be short
         mark, old = "", cells[column]
@@ -122,7 +128,7 @@ def _seen(source: Path, laid: Layout, columns: Iterable[int]) -> dict[int, set[s
         for row, record in islice(_records(file, laid), LOOKED_AT):
             if row is None:
                 continue
-            cells, _ = split(record.rstrip("\r\n"), laid.separator)
+            cells = split(record.rstrip("\r\n"), laid.separator)
             for column, texts in seen.items():
                 if column < len(cells):
                     texts.add(cells[column].strip(' "'))
