@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from discrepant import Outcome, RobustPCA, certify, recover
-from discrepant.paper.problems import corrupted_matrix
-from problems import noisy
+from discrepant.paper.problems import corrupted_matrix, relative_error
+from problems import draw, noisy
 
 
 def wrong_rows(seed, shape=(60, 200), rank=5, share=0.65):
@@ -89,3 +89,54 @@ class TestSize:
         with pytest.warns(UserWarning):
             pca = RobustPCA(random_state=seed).fit(Y)
         assert np.abs(pca.low_rank_).max() < 2 * np.abs(Y).max()
+
+    def test_a_psd_fit_whose_columns_fit_exactly_does_not_end_in_infinities(self):
+        Y = corrupted_matrix(50, 1, 0.55, random_state=113).observed
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pca = RobustPCA(psd=True, random_state=0).fit(Y)
+        assert np.isfinite(pca.low_rank_).all()
+
+
+class TestNothingWrong:
+    @pytest.mark.parametrize(
+        ("shape", "rank", "psd"),
+        [
+            ((8, 8), 1, False),
+            ((30, 30), 7, False),
+            ((70, 25), 5, False),
+            ((12, 60), 4, False),
+            ((50, 50), 10, True),
+            ((3000, 40), 8, False),
+            ((700, 650), 120, False),
+        ],
+    )
+    @pytest.mark.parametrize("scale", [1e-6, 1e7])
+    def test_a_matrix_of_low_rank_comes_back_as_it_is(self, shape, rank, psd, scale):
+        left = draw(shape[0], rank)
+        right = left.T if psd else draw(rank, shape[1], seed=1)
+        Y = scale * left @ right
+        pca = RobustPCA(psd=psd, random_state=0).fit(Y)
+        for found in (pca.low_rank_, recover(Y, psd=psd, random_state=0).low_rank):
+            assert relative_error(found, Y) < 1e-12
+        assert pca.rank_ == rank
+        assert not pca.outliers_.any()
+        assert pca.noise_ == 0
+        assert pca.certificate_.feasibility < 1e-12
+
+    def test_in_single_precision(self):
+        Y = (draw(60, 4) @ draw(4, 50, seed=1)).astype(np.float32)
+        pca = RobustPCA(random_state=0).fit(Y)
+        assert pca.rank_ == 4
+        assert not pca.outliers_.any()
+
+    @pytest.mark.parametrize("count", [1, 5])
+    def test_a_few_wrong_entries_give_a_low_rank_too_but_are_wrong(self, count):
+        X = draw(50, 2) @ draw(2, 40, seed=1)
+        Y = X.copy()
+        for k in range(count):
+            Y[3 * k, 7 * k] += 20
+        assert np.linalg.matrix_rank(Y) == 2 + count  # with few degrees of freedom
+        pca = RobustPCA(random_state=0).fit(Y)
+        assert relative_error(pca.low_rank_, X) < 1e-12
+        assert pca.outliers_.sum() == count

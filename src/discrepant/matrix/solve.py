@@ -8,6 +8,7 @@ import numpy as np
 from discrepant.checks import check_square, shown
 from discrepant.errors import InputError
 from discrepant.linalg import Array
+from discrepant.matrix.intact import intact
 from discrepant.matrix.integrator import HIGH_RANK, integrate
 from discrepant.matrix.log import Log
 from discrepant.matrix.noise.solve import TRUSTED, fit_noise, go_on
@@ -100,6 +101,31 @@ def _whole(
     untold = isinstance(settings.noise, str)
     convex = untold and settings.noise == "auto" and (told or not settings.polish)
     convex = convex or (untold and min(rows.shape) < LEAST_LINES)
+    exactly = sigma is None or not sigma.any()
+    as_it_is = None
+    if exactly and settings.polish and not told:
+        as_it_is = intact(program, _log(rows, settings, log.report))
+    if as_it_is is not None and as_it_is.confirmed:
+        return as_it_is.split
+    found = _split(program, settings, sigma, convex, warm, rng, log)
+    if as_it_is is None or log.stopped:
+        return found
+    if isinstance(found, Split) and not as_it_is.beats(found):
+        return found
+    return as_it_is.split
+
+
+def _split(
+    program: Program,
+    settings: Settings,
+    sigma: Array | None,
+    convex: bool,
+    warm: Split | NoisySplit | None,
+    rng: np.random.Generator,
+    log: Log,
+) -> Split | NoisySplit:
+    """Solve the convex program, or fit the noise, or find out which is right."""
+    rows, told = program.rows, not isinstance(settings.alpha, str)
     if convex or (sigma is not None and not sigma.any()):
         return _exact(program, settings, told, warm, rng, log)
     if sigma is not None:
@@ -152,10 +178,11 @@ def _by_sample(
         sigma = sigma[which]
     small = _program(rows_of(rows, which), settings)
     watch = _log(rows, settings, part(log.report, 0, SAMPLE))
-    if sigma is not None and not sigma.any():
-        known: Split | NoisySplit = integrate(
-            small, tol=log.tol, careful=False, rng=rng, log=watch
-        )
+    plain = intact(small, watch) if sigma is None or not sigma.any() else None
+    if plain is not None and plain.confirmed:
+        known: Split | NoisySplit = plain.split
+    elif sigma is not None and not sigma.any():
+        known = integrate(small, tol=log.tol, careful=False, rng=rng, log=watch)
     else:
         known = _whole(small, settings, sigma, None, rng, watch)
     return _from_known(program, settings, sigma, known, rng, log)
