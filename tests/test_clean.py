@@ -258,6 +258,21 @@ def test_sentinels_are_codes():
     assert found.mask[1].to_numpy()[rows].all()
     assert found.mask.to_numpy().sum() <= 22
     assert any("-999" in caveat for caveat in found.caveats)
+    assert (found.table[rows, 1] == -999).all()
+    assert (np.abs(clean(table, fill=True).table[rows, 1]) < 20).all()
+    cleaner = Cleaner().fit(table)
+    assert (cleaner.transform(table)[rows, 1] == -999).all()
+    cleaner.set_params(fill=True)
+    assert (np.abs(cleaner.transform(table)[rows, 1]) < 20).all()
+
+
+def test_errors_that_repeat_are_no_codes():
+    table = np.column_stack([correlated(), np.arange(300) % 5 + 1.0])
+    table[::30, 6] = 50
+    found = clean(table)
+    assert found.columns[6].sentinels == ()
+    assert found.mask[6].to_numpy()[::30].all()
+    assert (found.table[::30, 6] < 6).all()
 
 
 def test_rain_is_no_stray():

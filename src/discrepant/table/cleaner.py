@@ -35,7 +35,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Share of the flags that may be false, by the model's own odds on the table that
         is learnt; the cutoff is kept for new rows. See `discrepant.clean`.
     fill : bool
-        Whether to fill gaps too.
+        Also impute missing cells, and codes for them such as −999.
     columns, drop : label or list of labels, optional
         The only columns to judge, and columns not to judge; positions for an array.
     random_state : int, Generator or None
@@ -99,7 +99,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rules = learn_sheet(sheet, self.random_state, None)
         judged = judge_sheet(sheet, rules, least_odds(self.fdr), False)
         self.cutoff_ = cutoff(judged[0].score, self.fdr)
-        found = verdict(sheet, rules, judged, self.cutoff_, self.fdr)
+        found = verdict(sheet, rules, judged, self.cutoff_, self.fdr, False)
         self.noise_, self.rank_ = found.noise, found.rank
         self.columns_, self.caveats_ = found.columns, found.caveats
         self._fields, self._rules = sheet.fields, rules
@@ -114,7 +114,9 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         sheet = self._sheet(X, reset=False)
         judged = judge_sheet(sheet, self._rules, self.cutoff_, bool(self.fill))
-        return verdict(sheet, self._rules, judged, self.cutoff_, float(self.fdr))
+        return verdict(
+            sheet, self._rules, judged, self.cutoff_, float(self.fdr), bool(self.fill)
+        )
 
     def _sheet(self, X: Any, reset: bool) -> Sheet:
         grid = is_grid(X)

@@ -155,9 +155,13 @@ def _even(steps: Array) -> float:
     return float(np.mean(np.abs(steps - usual) < 1e-6 * abs(usual)))
 
 
-def sentinels(values: Array) -> tuple[float, ...]:
-    """Give the repeated values that lie far outside all the others (−999)."""
-    found: list[float] = []
+def sentinels(values: Array) -> dict[float, bool]:
+    """Return the repeated values that lie far outside all the others.
+
+    True: a code for missing values, such as −999; False: an error that repeats, such
+    as 50 among 1 to 5.
+    """
+    found: dict[float, bool] = {}
     seen = values[np.isfinite(values)]
     for _ in range(3):
         if len(seen) < 20:
@@ -166,9 +170,10 @@ def sentinels(values: Array) -> tuple[float, ...]:
         apart = [value for value in ends if _stands_apart(seen, value)]
         if not apart:
             break
-        found += apart
-        seen = seen[~np.isin(seen, apart)]
-    return tuple(sorted(set(found)))
+        rest = seen[~np.isin(seen, apart)]
+        found |= {value: _is_code(value, rest) for value in apart}
+        seen = rest
+    return dict(sorted(found.items()))
 
 
 def fences(values: Array, column: Column) -> tuple[float, float]:

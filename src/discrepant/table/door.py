@@ -53,7 +53,7 @@ def clean(
         cells that nobody had spoilt (``python benchmarks/tables.py``); ``probability``
         is corrected for this.
     fill : bool
-        Whether to fill gaps too.
+        Also impute missing cells, and codes for them such as −999.
     columns, drop : label or list of labels, optional
         The only columns to judge, and columns not to judge; positions for an array.
     random_state : int, Generator or None
@@ -91,7 +91,7 @@ def clean(
     with reporting(progress, "Cleaning") as report:
         rules = learn_sheet(sheet, random_state, report)
         judged = judge_sheet(sheet, rules, least_odds(fdr), fill, report)
-    return verdict(sheet, rules, judged, cutoff(judged[0].score, fdr), float(fdr))
+    return verdict(sheet, rules, judged, cutoff(judged[0].score, fdr), float(fdr), fill)
 
 
 def learn_sheet(sheet: Sheet, random_state: Any, report: Report | None) -> Rules:

@@ -173,7 +173,7 @@ def _surely_wrong(values: Array, rules: Rules) -> Array:
             sure[:, j] = False
             continue
         if codes:
-            sure[:, j] |= np.isin(column, codes)
+            sure[:, j] |= np.isin(column, list(codes))
         if np.isfinite(bounds).any():
             sure[:, j] |= (column < bounds[0]) | (column > bounds[1])
     return sure

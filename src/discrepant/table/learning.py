@@ -61,7 +61,7 @@ def learn(
     learnt = np.where(np.isfinite(learnt), learnt, np.nan)
     codes = tuple(kinds.sentinels(column) for column in learnt.T)
     for j, coded in enumerate(codes):
-        learnt[np.isin(learnt[:, j], coded), j] = np.nan
+        learnt[np.isin(learnt[:, j], list(coded)), j] = np.nan
     described = [kinds.describe(column) for column in learnt.T]
     for j in np.flatnonzero(named).tolist():
         if _all_differ(learnt[:, j]):

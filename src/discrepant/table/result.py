@@ -23,7 +23,7 @@ class ColumnReport:
         "constant", "empty", "text", "dates", "durations", "categories", "other", "set
         aside": carried through untouched.
     sentinels : tuple of float
-        Values that stand for something else, such as −999.
+        Codes for missing values, such as −999.
     missing, flagged : int
         Number of cells.
     explained : float
@@ -49,8 +49,9 @@ class Cleaned:
     Attributes
     ----------
     table : same type as the input
-        Flagged cells are replaced by what they should be, and gaps filled where that
-        was asked for. All other cells are bit for bit those of the input.
+        Flagged cells are replaced by what they should be. Missing cells, and flagged
+        codes for missing values such as −999, are imputed only with ``fill=True``. All
+        other cells are bit for bit those of the input.
     flagged : DataFrame
         One line a flagged cell, surest first: ``row`` and ``column`` (labels),
         ``value``, ``expected``, ``low`` and ``high`` (a 95% interval of what it should

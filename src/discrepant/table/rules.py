@@ -73,8 +73,8 @@ class Rules:
     ----------
     columns : tuple of Column
         One for each column of numbers; `used` are the modelled ones.
-    codes : tuple of tuples of float
-        The values of each column that stand for something else (−999).
+    codes : tuple of dict of float to bool
+        The repeated values far outside each column; True: they code missing values.
     bounds : tuple of (low, high)
         Beyond which a column of few values has strays.
     common : tuple of Common
@@ -86,7 +86,7 @@ class Rules:
     """
 
     columns: tuple[Column, ...]
-    codes: tuple[tuple[float, ...], ...]
+    codes: tuple[dict[float, bool], ...]
     bounds: tuple[tuple[float, float], ...]
     common: tuple[Common, ...]
     model: Model | Wide | None
@@ -96,6 +96,16 @@ class Rules:
     def used(self) -> list[int]:
         """The columns that are modelled."""
         return [j for j, column in enumerate(self.columns) if column.modelled]
+
+    @property
+    def missing_codes(self) -> list[tuple[float, ...]]:
+        """The codes for missing values of each column, such as −999."""
+        return [
+            tuple(value for value, missing in codes.items() if missing)
+            if column.kind != "identifier"
+            else ()
+            for codes, column in zip(self.codes, self.columns, strict=True)
+        ]
 
     @property
     def rank(self) -> int:

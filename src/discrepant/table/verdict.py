@@ -113,8 +113,12 @@ def verdict(
     found: tuple[Judged, Every | None],
     cut: float,
     fdr: float,
+    fill: bool,
 ) -> Cleaned:
-    """Flag cells from a cutoff on, replace them, and say what was found."""
+    """Flag cells from a cutoff on, replace them, and say what was found.
+
+    Codes for missing values are flagged, but only replaced with ``fill``.
+    """
     import pandas as pd
 
     judged, every = found
@@ -124,9 +128,13 @@ def verdict(
     flagged[tuple(judged.cells[wrong].T)] = True
     replaced = (wrong | np.isnan(judged.score)) & np.isfinite(judged.expected)
     for k, j in enumerate(at):
+        here = judged.cells[:, 1] == k
+        rows = judged.cells[here, 0]
         if j in sheet.foreign:
-            here = judged.cells[:, 1] == k
-            replaced[here] &= ~sheet.foreign[j][judged.cells[here, 0]]
+            replaced[here] &= ~sheet.foreign[j][rows]
+        if rules.missing_codes[k] and not fill:
+            coded = np.isin(sheet.values[rows, k], rules.missing_codes[k])
+            replaced[here] &= ~coded
     rows = _bad_rows(sheet, rules, flagged)
     noise = np.full(frame.shape[1], np.nan)
     noise[at] = rules.noise
@@ -231,7 +239,7 @@ def _reports(sheet: Sheet, rules: Rules, flagged: Array) -> tuple[ColumnReport, 
             ColumnReport(
                 name=name,
                 role=role,
-                sentinels=rules.codes[k] if kind != "identifier" else (),
+                sentinels=rules.missing_codes[k],
                 missing=int(np.isnan(sheet.values[:, k]).sum()),
                 flagged=int(flagged[:, k].sum()),
                 explained=float(explained[k]),
@@ -315,7 +323,10 @@ def _worth_saying(report: ColumnReport) -> bool:
 def _quoted(report: ColumnReport) -> str:
     if report.sentinels:
         codes = " and ".join(f"{code:g}" for code in report.sentinels)
-        return f"In column {report.name!r}, {codes} was taken for a code, not a value."
+        return (
+            f"In column {report.name!r}, {codes} is a code for missing values: such "
+            "cells are flagged, and replaced only with fill=True."
+        )
     if report.role == "identifier":
         return f"Column {report.name!r} was set aside as an identifier."
     return f"Column {report.name!r}: {report.note}"
