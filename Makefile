@@ -22,7 +22,7 @@ test-slow: .venv/dev.stamp docs
 	$(BIN)/python -m pytest -m law --hypothesis-profile=long -n 2 --dist worksteal
 
 fuzz: .venv/dev.stamp
-	$(BIN)/python tests/fuzz.py --kind all --seconds 30
+	$(BIN)/python tools/fuzz.py --kind all --seconds 30
 
 docs: .venv/docs.stamp
 	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from discrepant import restore
-from discrepant.image.noise import random_impulses, salt_and_pepper
+from discrepant.image.corruptions import random_impulses, salt_and_pepper
 
 EDGES = (0.01, 0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
 

@@ -20,7 +20,7 @@ from matrix import make, timed
 from record import recorded
 
 from discrepant import RobustPCA
-from discrepant.foreign import Place, place_of
+from discrepant.core.device_arrays import Place, place_of
 
 PROBLEMS = [(2000, 2000, 20), (20000, 500, 10)]
 LIBRARIES = {"torch": "torch", "cupy": "cupy", "jax": "jax.numpy"}

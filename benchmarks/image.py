@@ -42,7 +42,7 @@ def shortest(function, repeats):
 
 STEP = """
 import resource, sys, torch
-from discrepant.image.network.architecture import INPUT_CHANNELS, Network
+from discrepant.image.deep_image_prior.architecture import INPUT_CHANNELS, Network
 torch.set_num_threads(1)
 size, width = map(int, sys.argv[1:])
 output = Network(3, width)(torch.rand(1, INPUT_CHANNELS, size, size))
@@ -60,7 +60,7 @@ def peak(size, width):
 
 def memory(cases):
     """Print what a step takes beyond the smallest one, which loads the libraries."""
-    from discrepant.image.network.device import memory_needed
+    from discrepant.image.deep_image_prior.device import memory_needed
 
     without = peak(64, 1)
     print("  size width  at its peak  as reckoned  floats a pixel")
@@ -90,7 +90,7 @@ def main():
         memory(cases)
         return
 
-    from discrepant.image.network.architecture import (
+    from discrepant.image.deep_image_prior.architecture import (
         INPUT_CHANNELS,
         Network,
         multiplications,

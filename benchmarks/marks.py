@@ -31,7 +31,7 @@ from scans import KINDS, scan
 from scipy.ndimage import median_filter
 
 from discrepant import restore
-from discrepant.image.noise import salt_and_pepper
+from discrepant.image.corruptions import salt_and_pepper
 
 MEDIANS = (3, 5, 7)
 

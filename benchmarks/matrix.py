@@ -28,7 +28,7 @@ from record import recorded
 from threadpoolctl import threadpool_limits
 
 from discrepant import RobustPCA
-from discrepant.plotting import COLOURS, new_figure, styled
+from discrepant.core.plotting import COLOURS, new_figure, styled
 
 # m, n, rank, corrupted, missing, peers to run, what is to be reached
 PROBLEMS = [

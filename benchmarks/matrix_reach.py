@@ -16,7 +16,7 @@ import warnings
 import numpy as np
 
 from discrepant import RobustPCA
-from discrepant.paper.problems import corrupted_matrix, relative_error
+from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
 N = 50
 RANKS = (1, 5, 10, 15, 20, 25)

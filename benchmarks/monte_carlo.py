@@ -13,9 +13,9 @@ import time
 import numpy as np
 from record import recorded
 
-from discrepant.experiments.phase import Config, cell
-from discrepant.experiments.running import Runner
-from discrepant.paper.problems import corrupted_matrix, relative_error
+from discrepant.experiments.fig2bc_phase_transition import Config, cell
+from discrepant.experiments.runner import Runner
+from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
 
 def plain(y, *, alpha, tau, steps, seed):

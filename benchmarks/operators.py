@@ -17,10 +17,10 @@ import numpy as np
 from record import recorded
 
 from discrepant import Outer, Sensing, recover
-from discrepant.matrix.linear.measuring import Measuring
-from discrepant.matrix.linear.squares import fit
-from discrepant.matrix.linear.tangent import Point
-from discrepant.paper.problems import relative_error
+from discrepant.paper.synthetic import relative_error
+from discrepant.sensing.least_squares import fit
+from discrepant.sensing.measurements import Measuring
+from discrepant.sensing.tangent_space import Point
 
 SUCCESS = 1e-2  # relative error of a problem that counts as recovered
 

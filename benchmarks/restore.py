@@ -46,7 +46,7 @@ from restore_tuning import tuning
 from discrepant import restore
 from discrepant.image import Settings, adaptive_median, dip_l1, inpaint_extremes, median
 from discrepant.image.arrays import MARGIN, psnr
-from discrepant.image.network.architecture import INPUT_CHANNELS, Network
+from discrepant.image.deep_image_prior.architecture import INPUT_CHANNELS, Network
 
 PAPER = {
     ("F16", 0.1): 34.91,

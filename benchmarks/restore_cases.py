@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from discrepant.image.corruptions import random_impulses, salt_and_pepper
 from discrepant.image.files.formats import is_image, read
-from discrepant.image.noise import random_impulses, salt_and_pepper
 
 NOISES = {"salt-and-pepper": salt_and_pepper, "random values": random_impulses}
 

@@ -28,7 +28,7 @@ def enlarged(image):
 
 
 def spoiled(truth, kind, seed):
-    from discrepant.image.noise import random_impulses
+    from discrepant.image.corruptions import random_impulses
 
     if kind == "0.5% hot":
         out = truth.copy()
@@ -140,7 +140,7 @@ def large(image, seed):
     """Print how a 4000×3000 image fares along its seams, with 30% random values."""
     from discrepant import restore
     from discrepant.image.arrays import psnr
-    from discrepant.image.restore.tiles import windows
+    from discrepant.image.restore.tiling import windows
 
     truth = enlarged(image)
     given = spoiled(truth, "random values 30%", seed)

@@ -70,7 +70,7 @@ def error_of(model, seed):
 @contextlib.contextmanager
 def counted_reads():
     """Yield a list of the shares of the rows that are read, one a pass."""
-    from discrepant.matrix.sweep import rows
+    from discrepant.robust_pca.rows import in_memory as rows
 
     shares, real = [], {}
 
@@ -130,7 +130,7 @@ def product_on(file):
 
 def read_on(file):
     """Return the seconds of reading the file, block by block, on one thread."""
-    from discrepant.app.stored import open_lazily
+    from discrepant.table.io.array_files import open_lazily
 
     array, _ = open_lazily(file)
     best = np.inf
@@ -147,7 +147,7 @@ def counted_network(client):
     """Yield a dictionary of passes, tasks, and bytes to, from and between workers."""
     import cloudpickle
 
-    from discrepant.matrix.sweep import lazy
+    from discrepant.robust_pca.dask import rows as lazy
 
     real = lazy.computed
     found = {"passes": 0, "tasks": 0, "sent": 0, "returned": 0, "between": 0}
@@ -181,8 +181,8 @@ def by_dask(file, seed):
     """Fit the same file as a Dask array on two local workers."""
     import dask.array as da
 
-    from discrepant.app.stored import open_lazily
-    from discrepant.matrix.sweep.cluster import connected
+    from discrepant.robust_pca.dask.cluster import connected
+    from discrepant.table.io.array_files import open_lazily
 
     small = made(0, 3000, SHAPE[1], RANK, seed)[0]
     with connected(None, 2) as client:
@@ -218,7 +218,7 @@ def flown(seed):
     """Fit a million rows that are made when they are needed."""
     import dask.array as da
 
-    from discrepant.matrix.sweep.cluster import connected
+    from discrepant.robust_pca.dask.cluster import connected
 
     def block(block_info=None):
         start = block_info[None]["array-location"][0][0]
@@ -298,7 +298,7 @@ def predicted(entries, workers, *, speed, product, latency, passes=5):
 
 def figure(path, options):
     """Draw the model, and what was measured."""
-    from discrepant.plotting import COLOURS, new_figure
+    from discrepant.core.plotting import COLOURS, new_figure
 
     chart, ax = new_figure(size=(6.4, 4.4))
     entries = np.logspace(7, 12.3, 60)

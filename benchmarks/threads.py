@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from record import recorded
 
 from discrepant import RobustPCA
-from discrepant.paper.problems import corrupted_matrix
+from discrepant.paper.synthetic import corrupted_matrix
 
 FITS, RUNS = 8, 5
 

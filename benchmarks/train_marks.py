@@ -37,13 +37,13 @@ from PIL import Image
 from torch import nn
 from torch.nn import functional
 
-from discrepant.image.restore.mark_network import (
+from discrepant.image.restore.defects.network import (
     STRONG,
     first_look,
     seen,
     seen_again,
 )
-from discrepant.image.restore.marks import colourless, told_by_colours
+from discrepant.image.restore.defects.surface_defects import colourless, told_by_colours
 
 # Pixels of examples, how many are in a batch, and how often they are drawn.
 SHAPES, ODDS = ((128, 12), (176, 6), (256, 3)), (0.4, 0.3, 0.3)

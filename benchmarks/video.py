@@ -37,7 +37,7 @@ from video_scenes import (
 )
 
 from discrepant import RobustPCA, separate
-from discrepant.video.files import VideoFile, VideoWriter
+from discrepant.video.io.video_file import VideoFile, VideoWriter
 from discrepant.video.stream import Stream
 
 FOOTAGE = Path("../shared/data/video")

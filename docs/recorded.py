@@ -56,7 +56,7 @@ def _draw(records):
     """Draw the processor time of commands recorded more than once on a machine."""
     import matplotlib
 
-    from discrepant.plotting import STYLE, new_figure
+    from discrepant.core.plotting import STYLE, new_figure
 
     times = {}
     for record in records:

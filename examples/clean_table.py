@@ -8,8 +8,8 @@ Find the wrong readings of twelve sensors, and what they should have been.
 from pathlib import Path
 
 from discrepant import clean
-from discrepant.table.example import sensor_table
-from discrepant.table.plot import before_after
+from discrepant.table.example_data import sensor_table
+from discrepant.table.report.figures import before_after
 
 table, wrong = sensor_table(rows=600, random_state=0)
 found = clean(table)

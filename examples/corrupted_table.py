@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from discrepant import RobustPCA
-from discrepant.paper.problems import corrupted_matrix, relative_error
-from discrepant.plotting import decomposition
+from discrepant.core.plotting import decomposition
+from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
 problem = corrupted_matrix((200, 80), rank=3, share=0.1, missing=0.1, random_state=0)
 train, new = problem.observed[:150], problem.observed[150:]

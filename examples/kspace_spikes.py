@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from discrepant import recover
-from discrepant.paper.problems import relative_error
-from discrepant.plotting import pictures
+from discrepant.core.plotting import pictures
+from discrepant.paper.synthetic import relative_error
 
 rng = np.random.default_rng(0)
 side, frames = 48, 24

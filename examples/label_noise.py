@@ -18,8 +18,8 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.nn import functional
 
+from discrepant.core.plotting import COLOURS, new_figure
 from discrepant.image import Corruption
-from discrepant.plotting import COLOURS, new_figure
 
 EPOCHS, BATCH, WRONG = 100, 64, 0.4
 torch.set_num_threads(1)  # a network this small gains nothing from more

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from discrepant import recover
-from discrepant.plotting import COLOURS, new_figure
+from discrepant.core.plotting import COLOURS, new_figure
 
 rng = np.random.default_rng(0)
 sensors, noise = 60, 0.002

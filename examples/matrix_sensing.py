@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from discrepant import Sensing, recover
-from discrepant.paper.problems import relative_error
-from discrepant.plotting import decomposition
+from discrepant.core.plotting import decomposition
+from discrepant.paper.synthetic import relative_error
 
 rng = np.random.default_rng(0)
 n, rank, measurements = 20, 2, 300

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from discrepant import Sensing, recover
-from discrepant.plotting import COLOURS, new_figure
+from discrepant.core.plotting import COLOURS, new_figure
 
 rng = np.random.default_rng(0)
 qubits, runs, share = 5, 1000, 0.15

@@ -8,8 +8,8 @@ Tell cars from the street they drive on, in a small made video.
 from pathlib import Path
 
 from discrepant import separate
-from discrepant.plotting import pictures
-from discrepant.video.example import street
+from discrepant.core.plotting import pictures
+from discrepant.video.example_data import street
 
 frames, truth = street(120)  # a real one: separate("video.mp4"), discrepant video
 found = separate(frames)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from discrepant import Outcome, RobustPCA, certify, recover
-from discrepant.paper.problems import corrupted_matrix, relative_error
-from problems import draw, noisy
+from discrepant.paper.synthetic import corrupted_matrix, relative_error
+from support.matrices import draw, noisy
 
 
 def wrong_rows(seed, shape=(60, 200), rank=5, share=0.65):

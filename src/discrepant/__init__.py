@@ -10,21 +10,27 @@ infinitely many exact fits is reached: that of the convex program with λ = 1/α
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from discrepant.errors import InputError
+from discrepant.core.errors import InputError
 
 if TYPE_CHECKING:
-    from discrepant.image.restore.front import restore
-    from discrepant.matrix.door import recover
-    from discrepant.matrix.estimator import RobustPCA
+    from discrepant.core.results import Certificate, History, Outcome, Result, Status
+    from discrepant.image.restore.restore import restore
+    from discrepant.operators.entrywise import (
+        Diagonal,
+        Entries,
+        Identity,
+        Mask,
+        Wrapped,
+    )
+    from discrepant.operators.measurements import Outer, Sensing
     from discrepant.paper.baselines import convex, l1_factorisation
     from discrepant.paper.certificate import certify
-    from discrepant.paper.operators import Diagonal, Entries, Identity, Mask, Wrapped
     from discrepant.paper.recovery import Recovery
-    from discrepant.paper.sensing import Outer, Sensing
-    from discrepant.result import Certificate, History, Outcome, Result, Status
+    from discrepant.robust_pca.estimator import RobustPCA
+    from discrepant.sensing.recover import recover
+    from discrepant.table.clean import clean
     from discrepant.table.cleaner import Cleaner
-    from discrepant.table.door import clean
-    from discrepant.video.door import separate
+    from discrepant.video.separate import separate
 
 __version__ = "0.1.0"
 
@@ -58,18 +64,18 @@ __all__ = [
 # before SciPy and scikit-learn are loaded: module → its names. Type checkers are told
 # above.
 _LATER = {
-    "image.restore.front": ["restore"],
-    "matrix.door": ["recover"],
-    "matrix.estimator": ["RobustPCA"],
+    "image.restore.restore": ["restore"],
+    "sensing.recover": ["recover"],
+    "robust_pca.estimator": ["RobustPCA"],
     "paper.baselines": ["convex", "l1_factorisation"],
     "paper.certificate": ["certify"],
-    "paper.operators": ["Diagonal", "Entries", "Identity", "Mask", "Wrapped"],
+    "operators.entrywise": ["Diagonal", "Entries", "Identity", "Mask", "Wrapped"],
     "paper.recovery": ["Recovery"],
-    "paper.sensing": ["Outer", "Sensing"],
-    "result": ["Certificate", "History", "Outcome", "Result", "Status"],
+    "operators.measurements": ["Outer", "Sensing"],
+    "core.results": ["Certificate", "History", "Outcome", "Result", "Status"],
     "table.cleaner": ["Cleaner"],
-    "table.door": ["clean"],
-    "video.door": ["separate"],
+    "table.clean": ["clean"],
+    "video.separate": ["separate"],
 }
 _MODULES = {name: module for module, names in _LATER.items() for name in names}
 

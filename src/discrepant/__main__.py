@@ -1,5 +1,5 @@
 """`python -m discrepant` is the command line."""
 
-from discrepant.app.cli import main
+from discrepant.cli.main import main
 
 main()

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.errors import InputError
+from discrepant.core.errors import InputError
+from discrepant.core.linalg import Array
 from discrepant.image.arrays import unit_image
 from discrepant.image.files.formats import FORMATS, is_image, read
-from discrepant.linalg import Array
 
 SHIPPED = ("astronaut", "coffee", "chelsea")  # with scikit-image
 FIRST = ("F16", "Peppers", "Baboon", "kodim03")  # the paper's, in its order

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrepant.experiments.running import Outcome, Row, Runner
-from discrepant.linalg import Array
+from discrepant.core.linalg import Array
+from discrepant.core.plotting import COLOURS, new_figure, styled
+from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.operators.entrywise import Diagonal
 from discrepant.paper.certificate import certify
 from discrepant.paper.descent import descend
-from discrepant.paper.operators import Diagonal
-from discrepant.paper.parameters import Hadamard, PSDFactor
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import Residual, Steps
-from discrepant.plotting import COLOURS, new_figure, styled
+from discrepant.structures.factorisations import Hadamard, PSDFactor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

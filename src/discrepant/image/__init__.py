@@ -8,15 +8,19 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from discrepant.errors import needs
+from discrepant.core.errors import needs
 
 if TYPE_CHECKING:
-    from discrepant.image.filters import adaptive_median, inpaint_extremes, median
-    from discrepant.image.network.architecture import Network
-    from discrepant.image.network.baselines import dip, dip_l1
-    from discrepant.image.network.corruption import Corruption
-    from discrepant.image.network.fit import ImageRecovery, recover_image
-    from discrepant.image.network.prior import NetworkPrior, Settings
+    from discrepant.image.baseline_filters import (
+        adaptive_median,
+        inpaint_extremes,
+        median,
+    )
+    from discrepant.image.deep_image_prior.architecture import Network
+    from discrepant.image.deep_image_prior.baselines import dip, dip_l1
+    from discrepant.image.deep_image_prior.corruption import Corruption
+    from discrepant.image.deep_image_prior.fit import ImageRecovery, recover_image
+    from discrepant.image.deep_image_prior.prior import NetworkPrior, Settings
     from discrepant.image.restore.result import Restoration
 
 __all__ = [
@@ -39,18 +43,18 @@ __all__ = [
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 _MODULES = {  # the same names as above, each with the module that holds it
-    "Corruption": "network.corruption",
-    "ImageRecovery": "network.fit",
-    "Network": "network.architecture",
-    "NetworkPrior": "network.prior",
+    "Corruption": "deep_image_prior.corruption",
+    "ImageRecovery": "deep_image_prior.fit",
+    "Network": "deep_image_prior.architecture",
+    "NetworkPrior": "deep_image_prior.prior",
     "Restoration": "restore.result",
-    "Settings": "network.prior",
-    "adaptive_median": "filters",
-    "dip": "network.baselines",
-    "dip_l1": "network.baselines",
-    "inpaint_extremes": "filters",
-    "median": "filters",
-    "recover_image": "network.fit",
+    "Settings": "deep_image_prior.prior",
+    "adaptive_median": "baseline_filters",
+    "dip": "deep_image_prior.baselines",
+    "dip_l1": "deep_image_prior.baselines",
+    "inpaint_extremes": "baseline_filters",
+    "median": "baseline_filters",
+    "recover_image": "deep_image_prior.fit",
 }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discrepant.checks import check_whole, reason_of
-from discrepant.errors import InputError
-from discrepant.linalg import Array
+from discrepant.core.errors import InputError
+from discrepant.core.linalg import Array
+from discrepant.core.validation import check_whole, reason_of
 
 # A convention: a third axis of up to so many is taken for channels (colours, detector
 # elements, bands of a spectrum), a longer one for pages.

@@ -1,1 +1,1 @@
-"""The method as published: gradient descent with two learning rates, and its rivals."""
+"""The method as published: gradient descent with two learning rates, and baselines."""

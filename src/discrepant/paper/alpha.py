@@ -33,9 +33,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from discrepant.linalg import Array, spectral_norm
-from discrepant.paper.observation import with_gaps
-from discrepant.paper.operators import Identity, Mask, Operator
+from discrepant.core.linalg import Array, spectral_norm
+from discrepant.operators.entrywise import Identity, Mask, Operator
+from discrepant.operators.observation import with_gaps
 
 # In units of λ√n. The area that they recover: `discrepant reproduce beyond-fig2c`.
 _CEILING = 3.0  # λ√n beyond which cancelling exhausts the clean entries
@@ -57,7 +57,7 @@ def auto_alpha(
     Parameters
     ----------
     data, operator
-        As `discrepant.paper.observation.checked_data` returns them.
+        As `discrepant.operators.observation.checked_data` returns them.
     psd : bool
         Whether X ⪰ 0 is demanded.
     exact : bool

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discrepant.checks import check_rates, check_square
-from discrepant.linalg import (
+from discrepant.core.linalg import (
     Array,
     blas_threads,
     shrink,
     shrink_eigen,
     shrink_singular,
 )
+from discrepant.core.results import History, Outcome, Status
+from discrepant.core.validation import check_rates, check_square
+from discrepant.operators.observation import checked_data
 from discrepant.paper.alpha import auto_alpha
 from discrepant.paper.descent import Callback, descend
-from discrepant.paper.observation import checked_data
-from discrepant.paper.parameters import Absent, Factor, PSDFactor
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import Rule, Steps
-from discrepant.result import History, Outcome, Status
+from discrepant.structures.factorisations import Absent, Factor, PSDFactor
 
 FINAL_MU = 1e-5  # the last μ in units of ‖Y‖₂: it leaves that relative error
 FALL_OF_MU = 0.9  # from step to step, as in the paper of Lin et al.

@@ -15,9 +15,9 @@ from typing import Protocol
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from discrepant.linalg import Array, norm, sym
-from discrepant.paper.operators import Operator
-from discrepant.result import Certificate
+from discrepant.core.linalg import Array, norm, sym
+from discrepant.core.results import Certificate
+from discrepant.operators.entrywise import Operator
 
 __all__ = ["Certifiable", "Certificate", "certify", "from_parts"]
 

@@ -5,7 +5,7 @@
 
 `descend` is the one explicit loop of the package. It takes any signal and corruption
 that have ``value()`` and ``descend(grad, rate)``: the factors of a matrix
-(`discrepant.paper.matrices`), a network, or a class of your own.
+(`discrepant.paper.matrix_descent`), a network, or a class of your own.
 """
 
 import math
@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.linalg import Array
-from discrepant.paper.operators import Operator
-from discrepant.paper.parameters import Parameterisation
+from discrepant.core.linalg import Array
+from discrepant.core.progress import Progress, reporting
+from discrepant.core.results import History, Outcome, Status
+from discrepant.operators.entrywise import Operator
 from discrepant.paper.stopping import (
     DEFAULT_STOP,
     Moment,
@@ -27,8 +28,7 @@ from discrepant.paper.stopping import (
     first_word,
     most_steps,
 )
-from discrepant.progress import Progress, reporting
-from discrepant.result import History, Outcome, Status
+from discrepant.structures.factorisations import Parameterisation
 
 Callback = Callable[[Moment, Parameterisation, Parameterisation], Any]
 

@@ -5,13 +5,13 @@ from functools import cached_property
 
 import numpy as np
 
-from discrepant.linalg import Array, rank_at_gap
+from discrepant.core.display import ShownResult
+from discrepant.core.linalg import Array, rank_at_gap
+from discrepant.core.results import Certificate, History, Status
+from discrepant.core.robust_regression import coordinates
+from discrepant.operators.entrywise import Operator
+from discrepant.operators.observation import with_gaps
 from discrepant.paper.certificate import certify
-from discrepant.paper.observation import with_gaps
-from discrepant.paper.operators import Operator
-from discrepant.paper.subspace import coordinates
-from discrepant.result import Certificate, History, Status
-from discrepant.showing import ShownResult
 
 # Of the median size of the data. A start of 1e-4 leaves the signal 4 to 7% off, and the
 # corruption takes that up: it is zero nowhere, and small where nothing is corrupt.
@@ -22,7 +22,7 @@ DUST = 0.05
 class Recovery(ShownResult):
     """A signal and a corruption that together explain the observation.
 
-    It is a `discrepant.result.Result`, and carries the problem that was solved.
+    It is a `discrepant.core.results.Result`, and carries the problem that was solved.
 
     Attributes
     ----------

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from discrepant.checks import check_number, shown
-from discrepant.errors import InputError
-from discrepant.result import Outcome, Status
+from discrepant.core.errors import InputError
+from discrepant.core.results import Outcome, Status
+from discrepant.core.validation import check_number, shown
 
 
 @dataclass(frozen=True)

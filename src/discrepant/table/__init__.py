@@ -1,1 +1,1 @@
-"""Tables: clean(), what their columns hold, and files of them."""
+"""Tables: find and replace wrong cells."""

@@ -6,20 +6,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from discrepant.checks import (
+from discrepant.core.errors import InputError, InputTypeError
+from discrepant.core.validation import (
     check_flag,
     check_rate_of_flags,
     check_seed,
     reason_of,
     unmasked,
 )
-from discrepant.errors import InputError, InputTypeError
-from discrepant.table.door import check_numbers, learn_sheet
-from discrepant.table.grids import frame_of, is_grid
-from discrepant.table.odds import cutoff, least_odds
+from discrepant.table.build_result import judge_sheet, verdict
+from discrepant.table.clean import check_numbers, learn_sheet
+from discrepant.table.columns.labelled import frame_of, is_grid
+from discrepant.table.columns.table_input import Sheet, open_sheet
+from discrepant.table.model.calibration import cutoff, least_odds
 from discrepant.table.result import Cleaned
-from discrepant.table.sheet import Sheet, open_sheet
-from discrepant.table.verdict import judge_sheet, verdict
 
 
 class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.table.odds import probability
+from discrepant.table.model.calibration import probability
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Cleaned:
 
     def plot(self) -> Any:
         """Draw the map of cells: which were flagged, and how surely."""
-        return _later("plot").cell_map(self)
+        return _later("figures").cell_map(self)
 
     def report(self, path: str | Path) -> Any:
         """Write one self-contained HTML page: what was found, and how sure it is."""
@@ -166,4 +166,4 @@ def analysed(cleaned: Any) -> list[bool]:
 
 def _later(room: str) -> Any:
     """Load what draws and writes, which stands below this room, when it is needed."""
-    return import_module(f"discrepant.table.{room}")
+    return import_module(f"discrepant.table.report.{room}")

@@ -1,1 +1,1 @@
-"""A video of a fixed camera split into its background and what moves before it."""
+"""Separate the video of a fixed camera into background and moving objects."""

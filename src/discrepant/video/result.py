@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from discrepant.linalg import Array
-from discrepant.plotting import separated
-from discrepant.showing import Shown, in_bytes
+from discrepant.core.display import Shown, in_bytes
+from discrepant.core.linalg import Array
+from discrepant.core.plotting import separated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

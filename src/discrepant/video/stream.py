@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discrepant.errors import InputError
-from discrepant.linalg import Array
-from discrepant.matrix.sweep.workers import ONE_BLAS_THREAD
-from discrepant.video.bands import Band, Bands
-from discrepant.video.cuts import BACK, STAY, Cuts, scene_length
-from discrepant.video.foreground import Foreground
-from discrepant.video.frames import Levels, Source, ahead
-from discrepant.video.model import TUNING, Background, Place, Tuning
-from discrepant.video.motion import Steadiness
+from discrepant.core.errors import InputError
+from discrepant.core.linalg import Array
+from discrepant.core.threads import ONE_BLAS_THREAD
+from discrepant.video.io.frame_source import Levels, Source, ahead
+from discrepant.video.model.background import TUNING, Background, Place, Tuning
+from discrepant.video.model.bands import Band, Bands
+from discrepant.video.model.camera_motion import Steadiness
+from discrepant.video.model.foreground import Foreground
+from discrepant.video.model.scene_changes import BACK, STAY, Cuts, scene_length
 
 FEW = 5  # frames, of which most must show the ground
 LOUD = 15.0  # grey levels of noise: less hides nothing

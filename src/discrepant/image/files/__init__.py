@@ -1,1 +1,1 @@
-"""Image files in and out, with all that they carry."""
+"""Read and write image files with their metadata."""

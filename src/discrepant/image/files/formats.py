@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from discrepant.checks import reason_of
-from discrepant.errors import InputError, needs
+from discrepant.core.errors import InputError, needs
+from discrepant.core.linalg import Array
+from discrepant.core.memory import array_on_file
+from discrepant.core.validation import reason_of
 from discrepant.image.arrays import MOST_CHANNELS, has_transparency
-from discrepant.image.files.picture import Picture, upright
+from discrepant.image.files.image_file import Picture, upright
+from discrepant.image.files.memory import SMALL, check_room
 from discrepant.image.files.pillow import is_deep, read_pillow, write_pillow
 from discrepant.image.files.tiff import read_tiff, write_tiff
-from discrepant.image.memory import SMALL, check_room
-from discrepant.linalg import Array
-from discrepant.memory import array_on_file
 
 FORMATS = {
     ".png": "PNG",

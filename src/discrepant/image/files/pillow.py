@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.errors import InputError
-from discrepant.image.files.logs import listening
-from discrepant.image.files.picture import Picture
-from discrepant.image.memory import check_room
-from discrepant.linalg import Array
-from discrepant.memory import DEFLATE, check_honest
+from discrepant.core.errors import InputError
+from discrepant.core.linalg import Array
+from discrepant.core.memory import DEFLATE, check_honest
+from discrepant.image.files.captured_log import listening
+from discrepant.image.files.image_file import Picture
+from discrepant.image.files.memory import check_room
 
 # Pillow's names: modes without colours, all modes that are read, and the entries of
 # ``info`` that are handed on.

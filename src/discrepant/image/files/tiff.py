@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.errors import InputError
-from discrepant.image.files.logs import listening
-from discrepant.image.files.picture import Picture, frames_said
-from discrepant.image.memory import SMALL, check_room
-from discrepant.linalg import Array
-from discrepant.memory import array_on_file
+from discrepant.core.errors import InputError
+from discrepant.core.linalg import Array
+from discrepant.core.memory import array_on_file
+from discrepant.image.files.captured_log import listening
+from discrepant.image.files.image_file import Picture, frames_said
+from discrepant.image.files.memory import SMALL, check_room
 
 # Numbers of the TIFF standard.
 WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR = 0, 1, 2, 3, 6

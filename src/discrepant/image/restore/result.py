@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discrepant.core.display import Shown, in_bytes
+from discrepant.core.linalg import Array
+from discrepant.core.plotting import pictures
+from discrepant.core.results import History
 from discrepant.image.arrays import MOST_CHANNELS
-from discrepant.linalg import Array
-from discrepant.plotting import pictures
-from discrepant.result import History
-from discrepant.showing import Shown, in_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,1 +1,0 @@
-"""What the commands do, as functions that return reports; `cli` prints them."""

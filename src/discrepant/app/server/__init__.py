@@ -1,1 +1,0 @@
-"""A page on one's own machine that heals what is dropped on it."""

@@ -1,0 +1,1 @@
+"""Shared by all parts: errors, validation, progress, linear algebra, results."""

@@ -1,0 +1,245 @@
+"""Results reach their folder whole or not at all, and overwrite nothing unasked.
+
+They are written to a scratch folder beside their place and moved there at the end. The
+folder is held by a lock for as long as its run lives: one that no lock holds was left
+by a run that was killed, and the next run removes it.
+"""
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from discrepant.core.errors import InputError
+from discrepant.core.validation import reason_of
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where an open file cannot be removed
+    fcntl = None  # type: ignore[assignment]
+
+SCRATCH = ".discrepant-"
+LOCK, OLD = ".lock", ".old"  # inside a scratch folder, beside the results
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+@contextmanager
+def staged(
+    directory: Path,
+    names: Sequence[str],
+    *,
+    folders: Sequence[str] = (),
+    overwrite: bool = False,
+    keep: Path | None = None,
+) -> Iterator[Path]:
+    """Yield a scratch folder whose content moves to ``directory`` once all is well.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the results go; made if it is not there.
+    names : sequence of str
+        The files and folders that will be written; checked before any work is done.
+    folders : sequence of str
+        Those of them that are folders.
+    overwrite : bool
+        Whether files and folders of these names may be replaced. A folder is replaced
+        as a whole, and only by a folder.
+    keep : Path, optional
+        A file or folder that is never replaced: the input.
+    """
+    with _told(directory, all_of_them=True):
+        _check_free(directory, names, folders, overwrite, keep)
+        made = _first_missing(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        _remove_left(directory)
+        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=directory))
+    lock: IO[bytes] | None = None
+    done = False
+    try:
+        with _told(directory):
+            lock = _locked(scratch)
+            yield scratch
+            _move(scratch, directory, overwrite)
+        done = True
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        if lock is not None:
+            lock.close()
+        if not done and made is not None:
+            _remove_if_empty(directory, made)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write readable JSON; what is not UTF-8 in the name of a file is escaped."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, default=float)
+    path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+
+
+def _check_free(
+    directory: Path,
+    names: Sequence[str],
+    folders: Sequence[str],
+    overwrite: bool,
+    keep: Path | None,
+) -> None:
+    taken = [name for name in names if os.path.lexists(directory / name)]
+    for name in taken:
+        if (directory / name).is_dir() and name not in folders:
+            raise InputError(
+                f"{directory / name} is a folder, and a file is to be written there; "
+                "choose another place."
+            )
+    if keep is not None and any(_holds(directory / name, keep) for name in taken):
+        raise InputError(
+            f"{keep} would be overwritten by its own result; choose another folder."
+        )
+    if taken and not overwrite:
+        raise InputError(_exists(directory / taken[0]))
+
+
+def _exists(path: Path) -> str:
+    return f"{path} exists already; choose another folder or pass overwrite=True."
+
+
+def _move(scratch: Path, directory: Path, overwrite: bool) -> None:
+    """Move all files and folders to their places, or, if one cannot be moved, none.
+
+    What is replaced is kept until all are in place.
+    """
+    paths = sorted(p for p in scratch.iterdir() if p.name not in (LOCK, OLD))
+    old = scratch / OLD
+    old.mkdir()
+    placed: list[Path] = []
+    try:
+        for path in paths:
+            target = directory / path.name
+            if os.path.lexists(target):
+                if not overwrite:  # of a run at the same time
+                    raise InputError(_exists(target))
+                # A file is replaced in one step; a folder cannot be.
+                (os.replace if path.is_dir() else _copy)(target, old / path.name)
+            if overwrite:
+                os.replace(path, target)
+            else:
+                _place(path, target)
+            placed.append(target)
+    except BaseException:
+        for target in placed:
+            if target.is_dir():
+                shutil.rmtree(target)
+            elif not os.path.lexists(old / target.name):
+                target.unlink(missing_ok=True)
+        for path in old.iterdir():
+            target = directory / path.name
+            if target in placed or not os.path.lexists(target):
+                os.replace(path, target)
+        raise
+
+
+def _place(path: Path, target: Path) -> None:
+    """Move a file to where there is none; of two runs at once, one succeeds."""
+    try:
+        os.link(path, target)
+    except FileExistsError:
+        raise InputError(_exists(target)) from None
+    except OSError:  # a file system without links
+        os.replace(path, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+@contextmanager
+def _told(directory: Path, all_of_them: bool = False) -> Iterator[None]:
+    """Say in a sentence what is wrong with the folder of the results."""
+    try:
+        yield
+    except OSError as error:
+        if not (all_of_them or _about_writing(error, directory)):
+            raise
+        if error.errno is None:  # so NumPy tells of a full disk
+            raise InputError(
+                f"Writing to {directory} failed; its disk is full, or nearly so "
+                f"({reason_of(error)})."
+            ) from None
+        raise InputError(
+            f"{directory} cannot be written to: {error.strerror or error}."
+        ) from None
+
+
+def _about_writing(error: OSError, directory: Path) -> bool:
+    """Whether the disk is full, or the file of the error lies in the folder."""
+    if error.errno in FULL or "requested and" in str(error):
+        return True
+    names = (error.filename, error.filename2)
+    return any(
+        directory.absolute() in Path(os.fsdecode(name)).absolute().parents
+        for name in names
+        if isinstance(name, str | bytes | os.PathLike)
+    )
+
+
+def _locked(scratch: Path) -> IO[bytes] | None:
+    """Hold a lock on a scratch folder, from the moment that it is there to be seen."""
+    if fcntl is None:
+        return None
+    unseen = scratch / f"{LOCK}-made"
+    file = unseen.open("wb")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # a file system without locks
+        file.close()
+        unseen.unlink()
+        return None
+    unseen.rename(scratch / LOCK)
+    return file
+
+
+def _remove_left(directory: Path) -> None:
+    """Remove what runs that were killed have left."""
+    for lock in directory.glob(f"{SCRATCH}*/{LOCK}") if fcntl is not None else ():
+        try:
+            with lock.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:  # its run is at work, or it is gone
+            continue
+
+
+def _holds(path: Path, kept: Path) -> bool:
+    """Return whether replacing a path would remove a file or folder."""
+    if not (path.exists() and kept.exists()):
+        return False
+    kept = kept.resolve()
+    return any(path.samefile(each) for each in (kept, *kept.parents))
+
+
+def _first_missing(directory: Path) -> Path | None:
+    """Return the topmost folder that has to be made, if any."""
+    missing = None
+    for folder in (directory, *directory.parents):
+        if folder.exists():
+            break
+        missing = folder
+    return missing
+
+
+def _remove_if_empty(directory: Path, top: Path) -> None:
+    """Remove the folders that were made for nothing."""
+    for folder in (directory, *directory.parents):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        if folder == top:
+            return

@@ -1,0 +1,112 @@
+"""Figure 1a: which over-parameterisations overfit, and which do not."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discrepant.core.plotting import COLOURS, new_figure, styled
+from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.paper.baselines import l1_factorisation
+from discrepant.paper.descent import Tracking
+from discrepant.paper.stopping import Steps
+from discrepant.paper.synthetic import corrupted_matrix
+from discrepant.sensing.recover import recover
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+METHODS = {
+    "l1-exact": "ℓ1 loss, r′ = r (told the rank)",
+    "l1-over": "ℓ1 loss, r′ = n",
+    "double": "double over-parameterisation, r′ = n",
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """The paper's problem, and how long each method runs."""
+
+    n: int = 50
+    rank: int = 5
+    share: float = 0.3
+    steps: int = 20_000
+    step: float = 1e-4
+    half_life: int = 4_000
+
+    @classmethod
+    def quick(cls, **settings: Any) -> "Config":
+        """Return settings that take seconds."""
+        return cls(n=30, rank=3, steps=4_000, step=4e-4, half_life=800, **settings)
+
+
+def curve(method: str, config: Config, seed: int) -> Row:
+    """Return the learning curve of one method."""
+    problem = corrupted_matrix(
+        config.n, config.rank, config.share, random_state=[seed, 0]
+    )
+    common: dict[str, Any] = {
+        "stop": Steps(config.steps),
+        "callback": Tracking(problem.low_rank),
+        "random_state": [seed, 1],
+        "psd": True,
+    }
+    if method == "double":
+        found = recover(
+            problem.observed,
+            solver="descent",
+            alpha=np.sqrt(config.n),
+            step=config.step,
+            **common,
+        )
+    else:
+        found = l1_factorisation(
+            problem.observed,
+            width=config.rank if method == "l1-exact" else None,
+            half_life=config.half_life,
+            **common,
+        )
+    history = found.history
+    return {"steps": history["step"].tolist(), "errors": history["error"].tolist()}
+
+
+def run(config: Config, runner: Runner) -> Outcome:
+    """Run the three methods on one problem."""
+    tasks = [{"method": m, "config": config, "seed": runner.seed} for m in METHODS]
+    curves = runner.map(curve, tasks, label="fig1a", config=config)
+    rows = [
+        {"method": result["method"], "step": step, "error": error}
+        for result in curves
+        for step, error in zip(result["steps"], result["errors"], strict=True)
+    ]
+    last = {c["method"]: c["errors"][-1] for c in curves}
+    best = {c["method"]: min(c["errors"]) for c in curves}
+    finding = (
+        f"With r′ = r the ℓ1 loss ends at error {last['l1-exact']:.1e}; with r′ = n it "
+        f"passes {best['l1-over']:.3f} and ends at {last['l1-over']:.3f}; double "
+        f"over-parameterisation with r′ = n ends at {last['double']:.3f}, its best "
+        f"being {best['double']:.3f}."
+    )
+    return Outcome(config, rows, finding)
+
+
+@styled
+def plot(outcome: Outcome) -> "Figure":
+    """Draw error against steps."""
+    figure, ax = new_figure(size=(6.4, 4.0))
+    for (method, label), colour in zip(METHODS.items(), COLOURS, strict=False):
+        points = [row for row in outcome.rows if row["method"] == method]
+        ax.semilogy(
+            [p["step"] for p in points],
+            [p["error"] for p in points],
+            color=colour,
+            label=label,
+        )
+    config = outcome.config
+    ax.set(
+        xlabel="step",
+        ylabel="relative error of X",
+        title=f"n = {config.n}, rank {config.rank}, {config.share:.0%} corrupted",
+    )
+    ax.legend()
+    return figure

@@ -1,0 +1,104 @@
+"""Figure 2a: the ratio α of the learning rates alone decides what is found."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discrepant.core.plotting import COLOURS, new_figure, styled
+from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.paper.stopping import Steps
+from discrepant.paper.synthetic import corrupted_matrix, relative_error
+from discrepant.sensing.recover import recover
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """The paper's problem; ratios are given in units of √n."""
+
+    n: int = 50
+    rank: int = 5
+    share: float = 0.3
+    steps: int = 20_000
+    step: float = 1e-4
+    trials: int = 10
+    ratios: tuple[float, ...] = (
+        *(0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0),
+        *(1.1, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0),
+    )
+
+    @classmethod
+    def quick(cls, **settings: Any) -> "Config":
+        """Return settings that take seconds."""
+        return cls(trials=2, ratios=(0.4, 0.7, 1.0, 1.4, 2.8), **settings)
+
+
+def trial(alpha: float, trial: int, config: Config, seed: int) -> Row:
+    """Return the error on one problem; all ratios see the same ones."""
+    problem = corrupted_matrix(
+        config.n, config.rank, config.share, random_state=[seed, trial]
+    )
+    found = recover(
+        problem.observed,
+        solver="descent",
+        alpha=alpha,
+        step=config.step,
+        psd=True,
+        stop=Steps(config.steps),
+        random_state=[seed, trial, 1],
+    )
+    return {"error": relative_error(found.low_rank, problem.low_rank)}
+
+
+def run(config: Config, runner: Runner) -> Outcome:
+    """Sweep the ratio."""
+    alphas = [ratio * float(np.sqrt(config.n)) for ratio in config.ratios]
+    tasks = [
+        {"alpha": alpha, "trial": t, "config": config, "seed": runner.seed}
+        for alpha in alphas
+        for t in range(config.trials)
+    ]
+    results = runner.map(trial, tasks, label="fig2a", config=config)
+    rows = [{key: row[key] for key in ("alpha", "trial", "error")} for row in results]
+    mean = {
+        alpha: float(np.mean([row["error"] for row in rows if row["alpha"] == alpha]))
+        for alpha in alphas
+    }
+    best = min(mean, key=lambda alpha: mean[alpha])
+    at_root = mean[min(alphas, key=lambda alpha: abs(alpha - np.sqrt(config.n)))]
+    finding = (
+        f"The error is lowest at α = {best:.2f} (mean {mean[best]:.3f}); at "
+        f"√n = {np.sqrt(config.n):.2f} it is {at_root:.3f}, at α = {alphas[0]:.2f} "
+        f"{mean[alphas[0]]:.3f}, at α = {alphas[-1]:.1f} {mean[alphas[-1]]:.3f}."
+    )
+    return Outcome(config, rows, finding)
+
+
+@styled
+def plot(outcome: Outcome) -> "Figure":
+    """Draw the mean error against α, with the range of the trials."""
+    alphas = sorted({row["alpha"] for row in outcome.rows})
+    errors = [
+        [row["error"] for row in outcome.rows if row["alpha"] == alpha]
+        for alpha in alphas
+    ]
+    figure, ax = new_figure(size=(5.6, 3.8))
+    low, high = [min(e) for e in errors], [max(e) for e in errors]
+    ax.fill_between(alphas, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
+    ax.plot(alphas, [np.mean(e) for e in errors], "o-", color=COLOURS[0])
+    root = np.sqrt(outcome.config.n)
+    ax.axvline(root, color=COLOURS[1], linestyle="--", linewidth=1.2)
+    ax.text(root * 1.04, max(high) * 0.95, "α = √n", color=COLOURS[1], va="top")
+    ax.set(
+        xscale="log",
+        xlabel="ratio α of the learning rates",
+        ylabel="relative error of X",
+        ylim=(0, None),
+    )
+    ticks = [2, 4, 7, 10, 20]
+    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    ax.minorticks_off()
+    return figure

@@ -1,0 +1,1 @@
+"""The paper's image method: a convolutional network parameterises the signal."""

@@ -1,1 +1,0 @@
-"""The paper's image half: a network φ(θ) as one more parameterisation of the signal."""

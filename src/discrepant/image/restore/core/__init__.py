@@ -1,0 +1,1 @@
+"""Photographs: prediction from the surroundings and a mixture model of corruption."""

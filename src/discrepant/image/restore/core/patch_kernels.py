@@ -1,0 +1,335 @@
+"""Compiled inner loops of the patches, imported only when an image is restored."""
+
+import numpy as np
+
+from discrepant.core.jit import njit
+
+f4 = np.float32
+# Floats that compiled loops take at once. Arrays are padded to multiples of it, since
+# the remainder of a loop is worked off one by one: of 21 values that would be all.
+LANES = 32
+# Widths of the two commonest systems, of patches of one and of three channels. Loops of
+# a length that is known when they are compiled are unrolled.
+NARROW, WIDE = 40, 64
+
+
+def planes_of(x: np.ndarray, reach: int) -> np.ndarray:
+    """Return an image with its channels in front, padded to the right by a line."""
+    rows, columns, channels = x.shape
+    planes = np.zeros((channels, rows, columns + _padded(2 * reach + 1)), f4)
+    planes[..., :columns] = np.moveaxis(x, 2, 0)
+    return planes
+
+
+@njit(cache=True)
+def _padded(n: int) -> int:
+    return -(-n // LANES) * LANES
+
+
+@njit(inline="always")
+def _add_squares(here: np.ndarray, there: np.ndarray, line: np.ndarray) -> None:
+    """Add to ``line`` how far a row of a patch is from those that begin side by side.
+
+    Several values at a time, since each time ``line`` is read and written; and from
+    slices, since of an index like ``v + j`` it is not known that it is not negative.
+    """
+    size, v = len(here), 0
+    while v + 3 < size:
+        h0, h1, h2, h3 = here[v], here[v + 1], here[v + 2], here[v + 3]
+        t = there[v:]
+        for j in range(LANES):
+            d0, d1, d2, d3 = h0 - t[j], h1 - t[j + 1], h2 - t[j + 2], h3 - t[j + 3]
+            line[j] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+        v += 4
+    while v + 1 < size:
+        h0, h1 = here[v], here[v + 1]
+        t = there[v:]
+        for j in range(LANES):
+            d0, d1 = h0 - t[j], h1 - t[j + 1]
+            line[j] += d0 * d0 + d1 * d1
+        v += 2
+    if v < size:
+        h0 = here[v]
+        t = there[v:]
+        for j in range(LANES):
+            d0 = h0 - t[j]
+            line[j] += d0 * d0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _smallest(bits: np.ndarray, n: int, k: int) -> np.int32:
+    """Return the k-th smallest of the first n floats, none of them negative, in bits.
+
+    As whole numbers such floats have the same order. Their range is halved until one is
+    left: each time all are compared, but without a branch that cannot be foreseen.
+    """
+    low, high = np.int32(0), np.int32(0x7F800000)  # 0 and infinity
+    for m in range(n, len(bits)):
+        bits[m] = high
+    while low < high:
+        middle = low + (high - low) // np.int32(2)
+        below = np.int32(0)
+        for m in range(len(bits)):
+            below += bits[m] <= middle
+        if below >= k:
+            high = middle
+        else:
+            low = middle + np.int32(1)
+    return low
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _similar(
+    planes: np.ndarray,
+    top: int,
+    left: int,
+    size: int,
+    reach: int,
+    count: int,
+    line: np.ndarray,
+    distance: np.ndarray,
+    nearest: np.ndarray,
+) -> int:
+    """Write to ``nearest`` where the patches most like that at (top, left) begin.
+
+    ``planes`` has the channels in front, so that neighbours on a row are compared in
+    one go, and is padded to the right; ``nearest`` counts its values from the first of
+    a plane. Patches are looked for up to ``reach`` rows and columns away; returns how
+    many there are, at most ``count``. ``line`` and ``distance`` are scratch.
+    """
+    channels, rows, padded = planes.shape
+    columns = padded - len(line)
+    first, last = max(0, top - reach), min(rows - size, top + reach)
+    start, stop = max(0, left - reach), min(columns - size, left + reach) + 1
+    width = stop - start
+    n = 0
+    for i in range(first, last + 1):
+        for b in range(0, len(line), LANES):
+            part = line[b : b + LANES]
+            for j in range(LANES):
+                part[j] = 0
+            for c in range(channels):
+                for u in range(size):
+                    here = planes[c, top + u, left : left + size]
+                    _add_squares(here, planes[c, i + u, start + b :], part)
+        for j in range(width):
+            distance[n + j] = line[j]
+        n += width
+    k = min(count, n)
+    bits = distance.view(np.int32)
+    limit = _smallest(bits, n, k)
+    q = m = 0
+    for i in range(first, last + 1):
+        for j in range(width):  # without a branch: which are near cannot be foreseen
+            nearest[q] = i * padded + start + j
+            q += bits[m] < limit
+            m += 1
+    m = 0
+    while q < k:  # of those at the limit, the first
+        if bits[m] == limit:
+            nearest[q] = (first + m // width) * padded + start + m % width
+            q += 1
+        m += 1
+    return q
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _gathered(
+    planes: np.ndarray, nearest: np.ndarray, k: int, size: int, group: np.ndarray
+) -> None:
+    """Copy k patches to ``group``, one a column, value by value."""
+    channels, rows, columns = planes.shape
+    values = planes.ravel()
+    o = 0
+    for u in range(size):
+        for v in range(size):
+            for c in range(channels):
+                there = values[(c * rows + u) * columns + v :]
+                for m in range(k):
+                    group[o, m] = there[nearest[m]]
+                o += 1
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _centred(group: np.ndarray, k: int, mean: np.ndarray) -> None:
+    """Take off each row its mean over k columns; what is beyond them becomes zero."""
+    for m in range(len(mean)):
+        row = group[m]
+        for q in range(k, len(row)):
+            row[q] = 0
+        t = f4(0)
+        for q in range(len(row)):
+            t += row[q]
+        t /= f4(k)
+        mean[m] = t
+        for q in range(len(row)):
+            row[q] -= t
+        for q in range(k, len(row)):
+            row[q] = 0
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
+    """Write the mean products of the rows of ``group``, two by two, over k columns."""
+    share = f4(1) / f4(k)
+    for m in range(0, len(group), 2):
+        for r in range(0, m + 2, 2):
+            s00, s01, s10, s11 = f4(0), f4(0), f4(0), f4(0)
+            for q in range(group.shape[1]):  # zero beyond k
+                a0, a1, b0, b1 = (
+                    group[m, q],
+                    group[m + 1, q],
+                    group[r, q],
+                    group[r + 1, q],
+                )
+                s00 += a0 * b0
+                s01 += a0 * b1
+                s10 += a1 * b0
+                s11 += a1 * b1
+            S[m, r] = S[r, m] = s00 * share
+            S[m, r + 1] = S[r + 1, m] = s01 * share
+            S[m + 1, r] = S[r, m + 1] = s10 * share
+            S[m + 1, r + 1] = S[r + 1, m + 1] = s11 * share
+
+
+@njit(inline="always")
+def _subtract(
+    row: np.ndarray, s: float, p: np.ndarray, t: float, q: np.ndarray
+) -> None:
+    """Take ``s p + t q`` off a row."""
+    if len(row) == NARROW:
+        for j in range(NARROW):
+            row[j] -= s * p[j] + t * q[j]
+    elif len(row) == WIDE:
+        for j in range(WIDE):
+            row[j] -= s * p[j] + t * q[j]
+    else:
+        for j in range(len(row)):
+            row[j] -= s * p[j] + t * q[j]
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _swept(K: np.ndarray, k: int, m: int, p: np.ndarray, q: np.ndarray) -> None:
+    """Sweep rows and columns k and m of the square part of ``K`` out of it, in place.
+
+    After Gauss and Jordan have swept a set A of them, K holds K_AA⁻¹, K_AA⁻¹ K_AB and
+    K_BB − K_BA K_AA⁻¹ K_AB. Two at a time, each row is read and written half as often.
+    ``p`` and ``q`` are scratch of a row's length.
+    """
+    row = K[k]
+    inverse = 1 / max(row[k], f4(1e-12))
+    for j in range(len(p)):
+        p[j] = row[j] * inverse
+    row = K[m]
+    t = row[k]
+    for j in range(len(p)):
+        q[j] = row[j] - t * p[j]
+    p[k], q[k] = inverse, -t * inverse
+    inverse = 1 / max(q[m], f4(1e-12))
+    for j in range(len(q)):
+        q[j] *= inverse
+    t, q[m] = p[m], inverse
+    for j in range(len(p)):
+        p[j] -= t * q[j]
+    p[m] = -t * inverse
+    # Single values are written after whole rows: the other way round, reading a row
+    # would wait for them.
+    pk, qk, pm, qm = p[k], q[k], p[m], q[m]
+    for i in range(len(K)):
+        row = K[i]
+        s, t = row[k], row[m]
+        _subtract(row, s, p, t, q)
+        row[k], row[m] = -(s * pk + t * qk), -(s * pm + t * qm)
+    for j in range(len(p)):
+        K[k, j], K[m, j] = p[j], q[j]
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def leave_one_out(
+    planes: np.ndarray,
+    y: np.ndarray,
+    noise: np.ndarray,
+    tops: np.ndarray,
+    lefts: np.ndarray,
+    first: int,
+    size: int,
+    reach: int,
+    count: int,
+    ridge: float,
+    least: float,
+    total: np.ndarray,
+    precision: np.ndarray,
+    times: np.ndarray,
+) -> None:
+    """Predict every value of patches, given their corners, from the others of each.
+
+    For each patch, the patches most like it in the estimate, `planes_of`, give a mean μ
+    and a covariance Σ. Under that Gaussian, with ``y`` observed with variance ``noise``
+    (negative where there is nothing to trust), the prediction of a value from all
+    others of the patch and its variance are read off the inverse of
+    ``K = Σ + diag(noise)``:
+    ``y_i − (K⁻¹(y−μ))_i / (K⁻¹)_ii`` and ``1/(K⁻¹)_ii − noise_i``.
+
+    ``tops`` and ``lefts`` are where patches begin, ``size`` their rows and columns,
+    ``reach`` and ``count`` where and how many look-alikes are taken. To every variance
+    is added ``least`` plus ``ridge`` times the mean diagonal of Σ. ``total``,
+    ``precision`` and ``times`` gather prediction/variance, 1/variance and the number of
+    patches, from image row ``first`` on.
+    """
+    channels = len(planes)
+    d = size * size * channels
+    even = d + d % 2
+    group = np.zeros((even, _padded(count)), f4)
+    line = np.empty(_padded(2 * reach + 1), f4)
+    distance = np.empty(_padded((2 * reach + 1) ** 2), f4)
+    nearest = np.empty(count + 1, np.int64)
+    mean = np.empty(d, f4)
+    # Σ, with the noise where there is trust; one value more, apart from the others, to
+    # make their number even; and in column d + 1 the misfits y − μ.
+    wide = NARROW if d + 2 <= NARROW else _padded(d + 2)
+    K = np.zeros((d + 1, wide), f4)
+    p, q = np.empty(K.shape[1], f4), np.empty(K.shape[1], f4)
+    seen = np.empty(d + 1, np.int64)
+    variance = np.empty(d, f4)
+    for corner in range(len(tops)):
+        top, left = tops[corner], lefts[corner]
+        k = _similar(planes, top, left, size, reach, count, line, distance, nearest)
+        _gathered(planes, nearest, k, size, group)
+        _centred(group, k, mean)
+        _covariance(group, k, K)
+        trace = f4(0)
+        for m in range(d):
+            trace += K[m, m]
+        K[:, d], K[d], K[d, d] = 0, 0, 1
+        jitter = f4(least) + f4(ridge) * trace / f4(d)
+        m = n = 0
+        for u in range(size):
+            for v in range(size):
+                for c in range(channels):
+                    z = noise[top + u, left + v, c]
+                    variance[m] = z + jitter if z >= 0 else f4(-1)
+                    K[m, d + 1] = f4(0)
+                    if z >= 0:
+                        K[m, m] += variance[m]
+                        K[m, d + 1] = y[top + u, left + v, c] - mean[m]
+                        seen[n] = m
+                        n += 1
+                    m += 1
+        if n % 2:
+            seen[n] = d
+        for o in range(0, n, 2):
+            _swept(K, seen[o], seen[o + 1], p, q)
+        # Of what is seen, by the others; of what is not, by all that is.
+        m = 0
+        for u in range(size):
+            for v in range(size):
+                for c in range(channels):
+                    guess, spread = mean[m] - K[m, d + 1], K[m, m]
+                    if variance[m] >= 0:
+                        guess = y[top + u, left + v, c] - K[m, d + 1] / K[m, m]
+                        spread = 1 / K[m, m] - variance[m]
+                    t = 1 / (max(spread, f4(0)) + jitter)
+                    total[top + u - first, left + v, c] += guess * t
+                    precision[top + u - first, left + v, c] += t
+                    times[top + u - first, left + v, c] += 1
+                    m += 1

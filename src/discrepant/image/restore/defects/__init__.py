@@ -1,0 +1,1 @@
+"""Surface defects of scans: dust, scratches, writing."""

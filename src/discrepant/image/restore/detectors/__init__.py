@@ -1,0 +1,1 @@
+"""Detector faults: cosmic rays, weak hot pixels, noise."""

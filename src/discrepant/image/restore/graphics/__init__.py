@@ -1,0 +1,1 @@
+"""Graphics such as text, screenshots and line art: prediction from pixel contexts."""

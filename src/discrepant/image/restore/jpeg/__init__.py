@@ -1,0 +1,1 @@
+"""Images that were saved as JPEG after they were corrupted."""

@@ -1,0 +1,1 @@
+"""Image stacks: several frames of one scene."""

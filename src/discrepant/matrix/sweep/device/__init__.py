@@ -1,1 +1,0 @@
-"""The passes over data that lie on a device, by the array API standard."""

@@ -1,0 +1,1 @@
+"""Linear maps A from a matrix to measurements, with their adjoints."""

@@ -1,0 +1,321 @@
+"""Measurements by given matrices, ``A(X)ᵢ = ⟨Aᵢ, X⟩ = trace(Aᵢᴴ X)``.
+
+`Sensing` takes the matrices Aᵢ as they come: in memory, sparse, on disk or made on the
+way. `Outer` has matrices of low rank, aᵢ bᵢᴴ, and never forms them.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from discrepant.core.errors import InputError
+from discrepant.core.linalg import Array
+from discrepant.operators.entrywise import blocks
+
+NUMBERS = "fiubc"  # kinds of dtypes that are numbers
+
+
+class Sensing:
+    """``A(X)ᵢ = ⟨Aᵢ, X⟩`` for matrices A₁ … A_m.
+
+    Parameters
+    ----------
+    matrices : array-like, sparse matrix, list, callable, iterable or Dask array
+        The matrices, stacked as (m, n₁, n₂); or a sparse matrix of shape (m, n₁·n₂)
+        whose rows are their entries by rows; or a list of matrices, dense or sparse. Of
+        those that memory does not hold a Dask array, a memory map, or a function
+        without arguments that returns an iterator over blocks (b, n₁, n₂): it is called
+        anew for every application, and every time must give the same.
+    shape : tuple of int, optional
+        The shape (n₁, n₂) of X; only a sparse matrix needs it.
+    """
+
+    def __init__(self, matrices: Any, shape: tuple[int, int] | None = None) -> None:
+        self._store = _stored(matrices, shape)
+        self.data_shape: tuple[int, ...] = (self._store.count,)
+        self.signal_shape = self._store.shape
+
+    @property
+    def matrices(self) -> Any:
+        """The matrices, as they are kept."""
+        return self._store.kept
+
+    def forward(self, X: Array) -> Array:
+        """Return the m inner products."""
+        seen: Array = self._store.forward(np.asarray(X).reshape(-1))
+        return seen
+
+    def adjoint(self, z: Array) -> Array:
+        """Return ``Σ zᵢ Aᵢ``."""
+        back: Array = self._store.adjoint(np.asarray(z))
+        return back.reshape(self.signal_shape)
+
+
+class _Rows:
+    """Matrices that lie in memory as rows: dense or sparse, (m, n₁·n₂)."""
+
+    def __init__(self, kept: Any, rows: Any, shape: tuple[int, int]) -> None:
+        self.kept, self.rows, self.shape = kept, rows, shape
+        self.count = rows.shape[0]
+        self.complex = rows.dtype.kind == "c"
+        self.conjugate = rows.conj() if sparse.issparse(rows) and self.complex else rows
+
+    def forward(self, x: Array) -> Array:
+        if sparse.issparse(self.rows):
+            return np.asarray(self.conjugate @ x)
+        if self.complex:
+            return np.asarray(_product(self.rows, x.conj()).conj())
+        return _product(self.rows, x)
+
+    def adjoint(self, z: Array) -> Array:
+        if sparse.issparse(self.rows):
+            return np.asarray(self.rows.T @ z)
+        return _product_from_left(z, self.rows)
+
+
+class _Blocks:
+    """Matrices that come block by block, anew each time."""
+
+    def __init__(self, kept: Any, again: Callable[[], Iterator[Any]]) -> None:
+        self.kept, self.again = kept, again
+        shapes = [np.shape(block) for block in self._checked()]
+        if not shapes:
+            raise InputError("Sensing was given no blocks of matrices.")
+        self.shape: tuple[int, int] = shapes[0][1:]
+        self.count = sum(shape[0] for shape in shapes)
+
+    def _checked(self) -> Iterator[Array]:
+        first: tuple[int, ...] | None = None
+        for block in self.again():
+            stack = _stack(block)
+            first = first or stack.shape[1:]
+            if stack.shape[1:] != first:
+                raise InputError(
+                    f"The blocks hold matrices of different shapes, {first} and "
+                    f"{stack.shape[1:]}."
+                )
+            yield stack
+
+    def forward(self, x: Array) -> Array:
+        parts = [
+            _Rows(stack, _flat(stack), self.shape).forward(x)
+            for stack in self._checked()
+        ]
+        return self._whole(np.concatenate(parts))
+
+    def adjoint(self, z: Array) -> Array:
+        total: Any = 0.0
+        start = 0
+        for stack in self._checked():
+            rows = _flat(stack)
+            part = z[start : start + len(rows)]
+            self._whole(part, len(rows))
+            total = total + _product_from_left(part, rows)
+            start += len(rows)
+        return np.asarray(total)
+
+    def _whole(self, part: Array, count: int | None = None) -> Array:
+        expected = self.count if count is None else count
+        if len(part) != expected:
+            raise InputError(
+                "The blocks are not the same each time; pass a function that starts "
+                "from the beginning whenever it is called."
+            )
+        return part
+
+
+class _Lazy:
+    """Matrices in a Dask array (m, n₁, n₂)."""
+
+    def __init__(self, array: Any) -> None:
+        self.kept = array
+        self.shape: tuple[int, int] = array.shape[1:]
+        self.count = array.shape[0]
+        self.rows = array.reshape(array.shape[0], -1)
+
+    def forward(self, x: Array) -> Array:
+        return np.asarray((self.rows.conj() @ x).compute())
+
+    def adjoint(self, z: Array) -> Array:
+        return np.asarray((z @ self.rows).compute())
+
+
+def _stored(matrices: Any, shape: tuple[int, int] | None) -> Any:
+    """Return the matrices in the form that serves them."""
+    if sparse.issparse(matrices):
+        return _sparse(matrices, shape)
+    if _is_dask(matrices):
+        if matrices.ndim != 3 or matrices.dtype.kind not in NUMBERS:
+            raise _refusal(matrices)
+        return _Lazy(matrices)
+    if callable(matrices):
+        return _Blocks(matrices, lambda: iter(matrices()))
+    if isinstance(matrices, Iterator):
+        raise InputError(
+            "Sensing reads its matrices more than once, and an iterator can be read "
+            "only once; pass the function that makes it, without calling it."
+        )
+    if isinstance(matrices, list | tuple) and any(map(sparse.issparse, matrices)):
+        return _sparse_list(matrices)
+    is_array = isinstance(matrices, np.ndarray | list | tuple)
+    if not is_array and not hasattr(matrices, "__array__"):
+        if isinstance(matrices, Iterable):
+            return _Blocks(matrices, lambda: iter(matrices))
+        raise _refusal(np.asarray(matrices))
+    stack = _stack(matrices)
+    return _Rows(stack, _flat(stack), stack.shape[1:])
+
+
+def _flat(stack: Array) -> Array:
+    """Return matrices as rows; of none of them too."""
+    return stack.reshape(len(stack), math.prod(stack.shape[1:]))
+
+
+def _stack(matrices: Any) -> Array:
+    try:
+        array = np.asarray(matrices)
+    except ValueError:
+        raise InputError(
+            "The matrices of Sensing are of different shapes; all need to be n1×n2."
+        ) from None
+    if array.ndim != 3 or array.dtype.kind not in NUMBERS:
+        raise _refusal(array)
+    kind = np.result_type(array.dtype, np.float32)
+    return array if array.dtype == kind else np.ascontiguousarray(array, kind)
+
+
+def _refusal(array: Any) -> InputError:
+    return InputError(
+        "Sensing needs matrices of numbers, stacked in a 3-D array (m, n1, n2), got "
+        f"{array.dtype} of shape {array.shape}."
+    )
+
+
+def _sparse(matrix: Any, shape: tuple[int, int] | None) -> _Rows:
+    if shape is None or len(shape) != 2 or matrix.shape[1] != shape[0] * shape[1]:
+        told = "none" if shape is None else f"{tuple(shape)}"
+        raise InputError(
+            f"A sparse matrix of {matrix.shape[1]} columns needs the shape (n1, n2) of "
+            f"X, with n1·n2 = {matrix.shape[1]}; got {told}."
+        )
+    rows = sparse.csr_array(matrix)
+    return _Rows(matrix, rows.astype(np.result_type(rows.dtype, np.float32)), shape)
+
+
+def _sparse_list(matrices: Any) -> _Rows:
+    shape = matrices[0].shape
+    if any(one.shape != shape for one in matrices):
+        raise InputError(
+            "The matrices of Sensing are of different shapes; all need to be n1×n2."
+        )
+    rows = [sparse.coo_array(one).reshape((1, shape[0] * shape[1])) for one in matrices]
+    return _sparse(sparse.vstack(rows, format="csr"), shape)
+
+
+def _is_dask(matrices: Any) -> bool:
+    return type(matrices).__module__.partition(".")[0] == "dask"
+
+
+def _product(rows: Array, x: Array) -> Array:
+    """Return rows @ x in the precision of both, widening a few rows at a time."""
+    kind = np.result_type(rows, x)
+    if rows.dtype == kind:
+        return np.asarray(rows @ x.astype(kind, copy=False))
+    parts = [rows[part].astype(kind) @ x for part in blocks(*rows.shape)]
+    return np.concatenate(parts)
+
+
+def _product_from_left(z: Array, rows: Array) -> Array:
+    """Return z @ rows likewise."""
+    kind = np.result_type(rows, z)
+    if rows.dtype == kind:
+        return np.asarray(z.astype(kind, copy=False) @ rows)
+    parts = [z[part] @ rows[part].astype(kind) for part in blocks(*rows.shape)]
+    return np.asarray(sum(parts))
+
+
+class Outer:
+    """``A(X)ᵢ = aᵢᴴ X bᵢ``: measurements of rank one, Aᵢ = aᵢ bᵢᴴ.
+
+    Phase retrieval, quadratic sketches of covariances (b = a) and bilinear forms are of
+    this kind. Nothing of the size m·n₁·n₂ is formed.
+
+    Parameters
+    ----------
+    left : array-like of shape (m, n₁) or (m, n₁, k)
+        The vectors aᵢ as rows; or k for each measurement, whose products are summed.
+    right : array-like of the same kind, optional
+        The vectors bᵢ; by default those on the left.
+    """
+
+    def __init__(self, left: Any, right: Any = None) -> None:
+        self.left, self.right = (
+            _vectors(side) for side in (left, left if right is None else right)
+        )
+        if self.left.shape[::2] != self.right.shape[::2]:
+            raise InputError(
+                f"Outer needs as many vectors on the left as on the right, got "
+                f"{np.shape(left)} and {np.shape(right)}."
+            )
+
+    @property
+    def signal_shape(self) -> tuple[int, int]:
+        """Shape of the matrix X."""
+        return self.left.shape[1], self.right.shape[1]
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the observation y: one number a pair of vectors."""
+        return self.left.shape[:1]
+
+    def forward(self, X: Array) -> Array:
+        """Return the bilinear forms."""
+        found = []
+        for part in blocks(len(self.left), sum(self.left.shape[1:])):
+            a, b = self.left[part], self.right[part]
+            seen = [
+                np.einsum("mi,mi->m", (a[:, :, k].conj() @ X), b[:, :, k])
+                for k in range(a.shape[2])
+            ]
+            found.append(np.sum(seen, axis=0))
+        return np.concatenate(found)
+
+    def adjoint(self, z: Array) -> Array:
+        """Return ``Σ zᵢ aᵢ bᵢᴴ``."""
+        total: Any = 0.0
+        for part in blocks(len(self.left), sum(self.left.shape[1:])):
+            a, b = self.left[part], self.right[part]
+            for k in range(a.shape[2]):
+                scaled = a[:, :, k] * z[part, None]
+                total = total + scaled.T @ b[:, :, k].conj()
+        return np.asarray(total)
+
+    def forward_factors(self, U: Array, V: Array) -> Array:
+        """Return the forms of U Vᴴ, from aᵢᴴ U and Vᴴ bᵢ."""
+        found = []
+        for part in blocks(len(self.left), sum(self.left.shape[1:])):
+            a, b = self.left[part], self.right[part]
+            seen = [
+                np.einsum(
+                    "mr,mr->m", a[:, :, k].conj() @ U, (b[:, :, k].conj() @ V).conj()
+                )
+                for k in range(a.shape[2])
+            ]
+            found.append(np.sum(seen, axis=0))
+        return np.concatenate(found)
+
+
+def _vectors(side: Any) -> Array:
+    """Return vectors as (m, n, k)."""
+    array = np.asarray(side)
+    if array.ndim not in (2, 3) or array.dtype.kind not in NUMBERS:
+        raise InputError(
+            f"Outer needs vectors as rows, (m, n) or (m, n, k), got {array.dtype} of "
+            f"shape {array.shape}."
+        )
+    if array.dtype.kind in "iub":
+        array = array.astype(np.float64)
+    return array[:, :, None] if array.ndim == 2 else array

@@ -1,0 +1,1 @@
+"""Robust PCA, Y = L + S, solved in a few passes over the data."""

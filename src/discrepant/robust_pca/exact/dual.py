@@ -1,0 +1,109 @@
+"""The dual of an implicit solve, and the certificate that it gives.
+
+Both are functions of a program and of the state in which its solve ended, and write to
+neither. Everything goes through `Rows.sweep`: no singular value decomposition of
+anything m×n.
+"""
+
+import numpy as np
+
+from discrepant.core.linalg import Array
+from discrepant.core.results import Certificate
+from discrepant.paper.certificate import from_parts
+from discrepant.robust_pca.exact.factored_svd import largest_value
+from discrepant.robust_pca.exact.step import State, Stepper
+from discrepant.robust_pca.problem import Program
+
+GOOD_ENOUGH = 5e-6  # gap at which the dual of a polished result is not improved further
+ROUNDS, STEPS = 10, 25  # of improvement, at the most; each round ends in a certificate
+
+
+def dual_of(program: Program, state: State) -> Array:
+    """Return the dual M of a state, a new array laid out as the data."""
+    rows = program.rows
+    with rows:
+        M = rows.scratch(fill=0.0 if state.T is None else None)
+        if state.T is not None:
+            rows.sweep(
+                "dual_from", (M, state.T), (state.mu, program.lam), low_rank=state.last
+            )
+        if state.polished and state.C.shape[1]:
+            _settle(program, state, M)
+            if certificate_of(program, state, M).gap > GOOD_ENOUGH:
+                _improve(program, state, M)
+    return M
+
+
+def certificate_of(program: Program, state: State, M: Array) -> Certificate:
+    """Certify the low-rank part of a state by the dual M, with |M| ≤ λ.
+
+    With noise the dual value of M is ⟨M, Y⟩ − ‖M‖²/2κ.
+    """
+    rows, unit, lam = program.rows, program.unit, program.lam
+    nuclear = float(np.linalg.norm(state.C, axis=0).sum())
+    kappa = program.kappa / unit
+    with rows:
+        _, _, sums = rows.sweep(
+            "score", (M,), (unit, lam, lam / kappa), low_rank=(state.U, state.C)
+        )
+        # |M| ≤ λ holds by clipping; a dual that is too small is not scaled up.
+        scale = max(largest_value(rows, M, program.psd), 1.0)
+    absolute, product, aligned, penalty, square = sums.sum(axis=0)
+    return from_parts(
+        nuclear=nuclear / unit,
+        primal=(nuclear + penalty) / unit,
+        dual=(product / scale - square / (2 * kappa * scale**2)) / unit,
+        on_signal=(product - aligned) / scale / unit,
+        on_corruption=aligned / scale / unit,
+        weighted_l1=lam * absolute / unit,
+        feasibility=state.residual,
+    )
+
+
+def _settle(program: Program, state: State, M: Array, passes: int = 12) -> None:
+    """Move M to the nearest dual of an exact solution, in place.
+
+    There M = λ sign(S) on the support and P_T M = U Vᵀ on the tangent space of L; the
+    two are met by alternating projections, which contract as fast as polish did.
+    """
+    rows, lam, inner = program.rows, program.lam, program.on_bound
+    U, C = state.U, state.C
+    V = C / np.linalg.norm(C, axis=0)
+    kernel, low_rank = "pin", (U, C)
+    scalars: tuple[float, ...] = (program.unit, lam, inner, state.zeta)
+    before = np.inf
+    for _ in range(passes):
+        MV, MU, _ = rows.sweep(
+            kernel, (M,), scalars, low_rank=low_rank, right=V, left=U
+        )
+        if program.psd:
+            MV = MU = (MV + MU) / 2
+        X = MU - V
+        Y = MV - U @ (U.T @ MV)
+        off = np.sqrt(np.sum(X**2) + np.sum(Y**2))
+        if off < 1e-7 or off > before:
+            break
+        before = off
+        kernel, scalars = "correct", (lam, inner)
+        low_rank = (np.hstack([U, Y]), np.hstack([X, V]))
+
+
+def _improve(program: Program, state: State, M: Array) -> None:
+    """Step on from the solution for the sake of M alone, in place.
+
+    Near the limit of what is recoverable, a polish succeeds long before the dual has
+    converged.  L is right already, so a large and constant μ serves M best.
+    """
+    stepper = Stepper(program, np.random.default_rng(0), M)
+    mu, factors = 64 * state.mu, (state.U, state.C)
+    for _ in range(ROUNDS):
+        stepper.start_from(*factors, M, mu)
+        for _ in range(STEPS):
+            stepper.step("careful")
+            stepper.hold()
+        program.rows.sweep(
+            "dual_from", (M, M), (mu, program.lam), low_rank=stepper.last
+        )
+        factors = stepper.last
+        if certificate_of(program, state, M).gap < GOOD_ENOUGH:
+            return

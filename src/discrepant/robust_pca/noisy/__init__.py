@@ -1,0 +1,1 @@
+"""The fit with noise on every entry: Y = L + S + N, with rank and noise estimated."""

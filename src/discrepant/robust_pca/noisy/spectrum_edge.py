@@ -1,0 +1,53 @@
+"""The edge of the noise's spectrum: how large a singular value noise alone may have."""
+
+from math import sqrt
+
+import numpy as np
+
+from discrepant.core.linalg import Array
+
+TRACY_WIDOM = 3.3  # its 99.9% quantile, β = 1
+GROUPS = 64  # of lines with nearly the same sum of squares
+
+
+def noise_edge(by_row: Array, by_column: Array) -> float:
+    """Return the largest singular value of independent noise with these squares.
+
+    The limit comes from the Dyson equation of the variance profile aᵢbⱼ: the smallest E
+    for which X = Σaᵢ/(E − aᵢY), Y = Σbⱼ/(E − bⱼX) has a real solution. For an even
+    profile it is σ(√m + √n). Times one plus the 99.9% quantile of its fluctuation
+    (Johnstone 2001).
+    """
+    from discrepant.robust_pca.noisy.kernels import beyond_edge
+
+    m, n = len(by_row), len(by_column)
+    total = float(by_row.sum())
+    if not total > 0:
+        return 0.0
+    a, b = (_grouped(x / sqrt(total)) for x in (by_row, by_column))
+    low = 0.999 * sqrt(max(by_row.max(), by_column.max()))
+    high = 1.05 * (sqrt(by_row.max()) + sqrt(by_column.max()))
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        if beyond_edge(a, b, middle):
+            high = middle
+        else:
+            low = middle
+    width = (1 / sqrt(m) + 1 / sqrt(n)) ** (1 / 3) / (2 * (sqrt(m) + sqrt(n)))
+    return float(high * (1 + TRACY_WIDOM * width))
+
+
+def _grouped(values: Array) -> Array:
+    """Return values and how often they occur; the few largest by themselves."""
+    a, few = np.sort(values), GROUPS // 4
+    if len(a) <= GROUPS:
+        return np.column_stack([a, np.ones(len(a))])
+    parts = [*np.array_split(a[:-few], GROUPS - few), *a[-few:, None]]
+    return np.array([[part.mean(), len(part)] for part in parts])
+
+
+def reach_of(U: Array) -> Array:
+    """Return 1/Σu⁴: on how many lines each unit vector sits; a third if normal."""
+    square = U * U
+    fourth = np.einsum("ij,ij->j", square, square)
+    return np.asarray(square.sum(axis=0) ** 2 / np.maximum(fourth, 1e-300))

@@ -1,0 +1,103 @@
+"""What is solved: a frozen program, handed whole from solver to certificate.
+
+    minimise  ‖X‖_* + λ‖S‖₁ + (κ/2)‖Y − X − S‖²      (and X ⪰ 0 if `psd`)
+
+over the observed entries of Y. With κ = ∞ the last term becomes the constraint
+X + S = Y: the program whose solution the paper's descent ends in, with λ = 1/α. A
+finite κ leaves room for noise on every entry; minimised over S, it is a Huber penalty
+on Y − X, quadratic up to λ/κ and linear beyond.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from discrepant.core.errors import InputError
+from discrepant.core.linalg import CORRUPT, Array, bound_of
+from discrepant.robust_pca.rows import Rows, open_rows
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What one look at all of the data tells."""
+
+    observed: int  # entries that are not missing
+    top: float  # the largest |entry|
+    bound: float  # where |entries| are clipped, see `linalg.bound_of`
+
+    @classmethod
+    def of(cls, rows: Rows) -> "Scale":
+        """Scan the data; call it where the rows are open."""
+        _, _, scanned = rows.sweep("scan", scalars=(0.0,))
+        top = float(scanned[:, 0].max(initial=0.0)) if scanned.size else 0.0
+        if not np.isfinite(top):
+            raise InputError(
+                "The data contain infinite values; replace them by NaN to mark them "
+                "as missing."
+            )
+        observed = int(scanned[:, 1].sum()) if scanned.size else 0
+
+        def lines() -> Array:
+            return np.concatenate([rows.line_sizes(axis) for axis in (0, 1)])
+
+        with np.errstate(over="ignore"):
+            bound = bound_of(rows.sample(), top, lines)
+        ends = np.finfo(rows.dtype)
+        if top and not 16 * ends.smallest_normal < bound < ends.max / 16:
+            raise InputError(
+                f"The data are of the size of {bound:.0e}, where {rows.dtype} ends; "
+                "scale them by a power of ten."
+            )
+        return cls(observed, top, bound)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The convex program, and the data it is about."""
+
+    rows: Rows
+    scale: Scale
+    lam: float  # λ, the weight of ‖S‖₁
+    psd: bool = False  # whether X ⪰ 0
+    kappa: float = math.inf  # κ, the weight of the noise; ∞ means there is none
+
+    @property
+    def unit(self) -> float:
+        """What the data are multiplied by, so that the clipping bound becomes one."""
+        highest = float(np.finfo(self.rows.dtype).max) / 4
+        return 1.0 if self.scale.top == 0 else min(1 / self.scale.bound, highest)
+
+    @property
+    def on_bound(self) -> float:
+        """Below λ by enough to tell, in float32 too, that |M| has reached it."""
+        return self.lam * (1 - 1e-4)
+
+    def clipped_at(self, bound: float) -> "Program":
+        """Return the program with gross entries clipped elsewhere."""
+        return replace(self, scale=replace(self.scale, bound=bound))
+
+    def wrongly_clipped(
+        self, low_rank: tuple[Array, Array], share: float = 0.0
+    ) -> float:
+        """Return the largest |entry| that was clipped though it is not corrupt.
+
+        It is zero if there are none, or no more than a share of those clipped.
+        """
+        if self.scale.bound == self.scale.top:
+            return 0.0
+        _, _, found = self.rows.sweep(
+            "unexplained", (), (self.unit, CORRUPT), low_rank=low_rank
+        )
+        wrong, beyond = found[:, 1:].sum(axis=0)
+        return float(found[:, 0].max()) if wrong > share * beyond else 0.0
+
+    @classmethod
+    def of(
+        cls, Y: Any, *, alpha: float, psd: bool = False, n_jobs: int | None = None
+    ) -> "Program":
+        """Return the exact program of an array, with λ = 1/α."""
+        rows = open_rows(Y, n_jobs=n_jobs)
+        with rows:
+            return cls(rows, Scale.of(rows), 1 / alpha, psd)

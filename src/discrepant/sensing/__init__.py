@@ -1,0 +1,1 @@
+"""Recovery through any linear operator: y = A(X) + s."""

@@ -1,0 +1,190 @@
+"""What a solve of ``y = A(X) + s`` by the fast solver hands back."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from discrepant.core.display import ShownResult
+from discrepant.core.errors import InputError
+from discrepant.core.linalg import Array
+from discrepant.core.results import Certificate, History, Status
+from discrepant.core.robust_regression import coordinates
+from discrepant.operators.entrywise import Mask, Operator
+from discrepant.operators.observation import with_gaps
+from discrepant.sensing.certificate import Proof, certificate_and_dual
+from discrepant.sensing.measurements import Measuring
+from discrepant.sensing.tangent_space import Point
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearSplit(ShownResult):
+    """A low-rank X as factors, and which measurements of it are wrong.
+
+    It is a `discrepant.core.results.Result`. What takes further applications of the
+    operator, the certificate and the dual, is computed when first asked for.
+
+    Attributes
+    ----------
+    y, operator, alpha, psd, symmetric
+        The problem that was solved; ``lam`` is 1/α.
+    outliers : ndarray of bool
+        Which measurements are wrong, of the shape of the data.
+    probability : ndarray
+        The probability of each to be wrong.
+    sigma : float
+        Standard deviation of the noise on the others, of each part where they are
+        complex; zero where the fit is exact.
+    status, history, n_steps
+        How the run ended and how it went.
+    caveats : tuple of str
+        What a user should know before trusting the result; each was a warning.
+    """
+
+    point: Point = field(repr=False)
+    y: Array = field(repr=False)
+    operator: Operator = field(repr=False)
+    alpha: float
+    psd: bool
+    symmetric: bool
+    outliers: Array = field(repr=False)
+    probability: Array = field(repr=False)
+    sigma: float
+    status: Status
+    history: History = field(repr=False)
+    caveats: tuple[str, ...]
+    bound: float = field(repr=False)  # size at which gross entries count, see `proof`
+    measuring: Measuring = field(repr=False)
+    proof: Proof = field(repr=False)
+
+    @cached_property
+    def signal(self) -> Array:
+        """The low-rank matrix X; also called ``low_rank``."""
+        return self.point.value().astype(self._dtype)
+
+    @cached_property
+    def corruption(self) -> Array:
+        """The sparse part s: y − A(X) on the wrong measurements, and zero elsewhere."""
+        e = self._laid_out(self.proof.e)
+        return np.where(self.outliers, e, 0).astype(self.y.dtype)
+
+    @property
+    def low_rank(self) -> Array:
+        """The low-rank matrix X."""
+        return self.signal
+
+    @property
+    def sparse(self) -> Array:
+        """The sparse corruption s."""
+        return self.corruption
+
+    @property
+    def residual(self) -> Array:
+        """What is left of the data when both parts are taken; NaN where missing."""
+        e = self._laid_out(self.proof.e)
+        left = np.where(self.outliers, 0, e).astype(self.y.dtype)
+        return with_gaps(left, self.operator)
+
+    @property
+    def noise(self) -> Array:
+        """Standard deviation of the noise; measurements are one column."""
+        return np.array([self.sigma])
+
+    @property
+    def factors(self) -> tuple[Array, ...]:
+        """U for ``X = U Uᴴ`` under X ⪰ 0, or U and V for ``X = U Vᴴ``."""
+        root = np.sqrt(np.abs(self.point.d))
+        U = (self.point.U * root).astype(self._dtype)
+        if self.psd:
+            return (U,)
+        return U, (self.point.V * root * np.sign(self.point.d)).astype(self._dtype)
+
+    @property
+    def rank(self) -> int:
+        """The rank of X."""
+        return self.point.rank
+
+    @property
+    def singular_values(self) -> Array:
+        """The singular values of X, decreasing."""
+        return np.asarray(np.abs(self.point.d))
+
+    @property
+    def components(self) -> Array:
+        """Orthonormal rows that span the row space of X."""
+        rows: Array = self.point.V.conj().T
+        return rows.astype(self._dtype)
+
+    def coordinates(self, rows: Array) -> Array:
+        """Return where new rows lie in the row space of X."""
+        if not self.point.real:
+            raise InputError("Coordinates are for real matrices, and X is complex.")
+        return coordinates(rows, self.components)
+
+    def block(self, rows: slice, columns: slice) -> Array:
+        """Return a part of X."""
+        L, R = self.point.factors
+        return np.asarray(L[rows] @ R[columns].conj().T).astype(self._dtype)
+
+    @property
+    def lam(self) -> float:
+        """The weight λ = 1/α of ‖s‖₁ in the convex program."""
+        return 1 / self.alpha
+
+    @property
+    def n_steps(self) -> int:
+        """Rounds of all phases."""
+        return len(self.history["step"])
+
+    @property
+    def n_applications(self) -> int:
+        """Applications of A and A* so far, those of the certificate included."""
+        return self.measuring.n_applications
+
+    @property
+    def dual(self) -> Array:
+        """The dual ν of ``A(X) + s = y``, of the shape of the data."""
+        return self._laid_out(self._proved[1])
+
+    @property
+    def certificate(self) -> Certificate:
+        """How far this is from a global optimum of the convex program.
+
+        With noise, of the program with a penalty (κ/2)‖y − A(X) − s‖² at the level of
+        the noise, of which the result is the refit without shrinkage.
+        """
+        return self._proved[0]
+
+    def seen_through(self, operator: Operator, y: Array) -> "LinearSplit":
+        """Return the same for a mask, of which only what it shows was solved."""
+        observed: Array = operator.observed  # type: ignore[attr-defined]
+        outliers, probability = np.zeros(y.shape, bool), np.zeros(y.shape)
+        outliers[observed], probability[observed] = self.outliers, self.probability
+        return replace(
+            self, operator=operator, y=y, outliers=outliers, probability=probability
+        )
+
+    def _laid_out(self, flat: Array) -> Array:
+        """Return measurements in the shape of the data."""
+        if not isinstance(self.operator, Mask) or flat.size == self.y.size:
+            return flat.reshape(self.y.shape)
+        whole = np.zeros(self.y.shape, flat.dtype)
+        whole[self.operator.observed] = flat
+        return whole
+
+    @cached_property
+    def _proved(self) -> tuple[Certificate, Array]:
+        A = self.measuring
+        with A.threads():
+            return certificate_and_dual(A, self.point, self.proof, self.bound)
+
+    @property
+    def _dtype(self) -> Any:
+        complex_data = np.iscomplexobj(self.y)
+        single = self.y.dtype.itemsize < (16 if complex_data else 8)
+        if self.point.real and complex_data:
+            return np.float32 if single else np.float64
+        if self.point.real:
+            return self.y.dtype
+        return np.complex64 if single else np.complex128

@@ -1,0 +1,1 @@
+"""Factorised parameterisations of signal and corruption, with their gradients."""

@@ -1,0 +1,176 @@
+"""What is descended on: factors of the signal, and two squares for the corruption.
+
+Every parameterisation has two methods. ``value()`` is what it stands for, and
+``descend(grad, rate)`` moves the parameters against ``grad``, the gradient with respect
+to that value, by the chain rule. They change in place; the arrays handed out by
+``value()`` are to be read, not written.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from discrepant.core.linalg import Array
+from discrepant.core.validation import check_whole
+
+
+class Parameterisation(Protocol):
+    """Something whose value is changed by descending on its parameters."""
+
+    def value(self) -> Any:
+        """Return what the parameters stand for."""
+        ...
+
+    def descend(self, grad: Any, rate: float) -> None:
+        """Move the parameters against ``grad`` at the given rate."""
+        ...
+
+
+class PSDFactor:
+    """``X = U Uᵀ`` with U of n×r′: positive semidefinite, rank at most r′.
+
+    Under ``f = ¼‖A(X) + s − y‖²`` the step is ``U ← U − τ sym(A*(r)) U``, the paper's
+    equation (7).
+    """
+
+    def __init__(self, U: Array) -> None:
+        from discrepant.structures.kernels import symmetric_part
+
+        self.U = np.ascontiguousarray(U)
+        n = len(self.U)
+        self._symmetric_part = symmetric_part
+        self._scaled = np.empty((n, n), self.U.dtype)
+
+    @classmethod
+    def gaussian(
+        cls, n: int, width: int | None, scale: float, rng: np.random.Generator
+    ) -> "PSDFactor":
+        """Start from N(0, scale²), as the paper's experiments do."""
+        width = _checked_width(width, n)
+        return cls(scale * rng.standard_normal((n, width)))
+
+    @classmethod
+    def identity(cls, n: int, scale: float) -> "PSDFactor":
+        """Start from ``scale·I``, as the paper's Theorem 1 does."""
+        return cls(scale * np.eye(n))
+
+    def value(self) -> Array:
+        """Return U Uᵀ."""
+        return np.asarray(self.U @ self.U.T)
+
+    def descend(self, grad: Array, rate: float) -> None:
+        """Take ``U ← U − rate·sym(grad) U``."""
+        self._symmetric_part(grad, self.U.dtype.type(rate), self._scaled)
+        self.U -= self._scaled @ self.U
+
+
+class Factor:
+    """``X = U Vᵀ`` with U of m×r′ and V of n×r′: any matrix of rank at most r′.
+
+    It is the positive semidefinite case on ``[U; V][U; V]ᵀ``, read off its corner:
+    ``U ← U − τ A*(r) V`` and ``V ← V − τ A*(r)ᵀ U``.
+    """
+
+    def __init__(self, U: Array, V: Array) -> None:
+        self.U, self.V = np.ascontiguousarray(U), np.ascontiguousarray(V)
+
+    @classmethod
+    def gaussian(
+        cls,
+        shape: tuple[int, int],
+        width: int | None,
+        scale: float,
+        rng: np.random.Generator,
+    ) -> "Factor":
+        """Start from N(0, scale²)."""
+        m, n = shape
+        width = _checked_width(width, min(shape))
+        stacked = scale * rng.standard_normal((m + n, width))
+        return cls(stacked[:m], stacked[m:])
+
+    def value(self) -> Array:
+        """Return U Vᵀ."""
+        return np.asarray(self.U @ self.V.T)
+
+    def descend(self, grad: Array, rate: float) -> None:
+        """Move both factors at once."""
+        dU, dV = grad @ self.V, grad.T @ self.U
+        dU *= rate
+        dV *= rate
+        self.U -= dU
+        self.V -= dV
+
+
+class Hadamard:
+    """``s = g∘g − h∘h``: sparse by the same bias that makes U Uᵀ low-rank.
+
+    ``g ← g − ατ r∘g`` and ``h ← h + ατ r∘h``, the paper's equation (8). The pass that
+    moves g and h also refreshes their value, so ``value()`` is free.
+    """
+
+    def __init__(self, g: Array, h: Array) -> None:
+        from discrepant.structures.kernels import hadamard_step
+
+        self.g, self.h = np.ascontiguousarray(g), np.ascontiguousarray(h)
+        self._value: Array = self.g**2 - self.h**2
+        self._step = hadamard_step
+
+    @classmethod
+    def gaussian(
+        cls, shape: tuple[int, ...], scale: float, rng: np.random.Generator
+    ) -> "Hadamard":
+        """Start g from N(0, scale²) and h equal to it, so that s starts at zero."""
+        g = scale * rng.standard_normal(shape)
+        return cls(g, g.copy())
+
+    @classmethod
+    def constant(cls, shape: tuple[int, ...], scale: float) -> "Hadamard":
+        """Start g and h from ``scale``, as the paper's Theorem 1 does."""
+        return cls(np.full(shape, scale), np.full(shape, scale))
+
+    def value(self) -> Array:
+        """Return g∘g − h∘h."""
+        return self._value
+
+    def descend(self, grad: Array, rate: float) -> None:
+        """Move g and h."""
+        self._step(
+            self.g.reshape(-1),
+            self.h.reshape(-1),
+            self._value.reshape(-1),
+            np.ascontiguousarray(grad).reshape(-1),
+            self.g.dtype.type(rate),
+        )
+
+    def dual(self, alpha: float) -> Array:
+        """Read ``ξ = −∫ r dt`` back from ``g = g₀ exp(αξ)`` and ``h = h₀ exp(−αξ)``.
+
+        Both start equal, so ``ξ = (log|g| − log|h|) / 2α``.
+        """
+        tiny = np.finfo(self.g.dtype).tiny
+        g, h = np.maximum(np.abs(self.g), tiny), np.maximum(np.abs(self.h), tiny)
+        return np.asarray((np.log(g) - np.log(h)) / (2 * alpha))
+
+
+class Absent:
+    """``s = 0``: no corruption is modelled, as in the baselines."""
+
+    def value(self) -> float:
+        """Return zero."""
+        return 0.0
+
+    def descend(self, grad: Any, rate: float) -> None:
+        """Do nothing."""
+
+
+def _checked_width(width: int | None, most: int) -> int:
+    """Default the width r′ to its most, and refuse what cannot be."""
+    if width is None:
+        return most
+    return check_whole(
+        "width",
+        width,
+        f"a whole number between 1 and {most} for this matrix, or left out to "
+        "over-parameterise fully",
+        lambda columns: 1 <= columns <= most,
+    )

@@ -1,0 +1,129 @@
+"""Tables of Dask: learnt from some of their rows, judged partition by partition.
+
+What a column is, how columns go together and from which odds on a cell is flagged is
+learnt from rows drawn evenly from all partitions (`Cleaner`); no table is learnt from
+more than a few thousand rows. Each row is then judged by itself, where it lies.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from discrepant.core.errors import InputError, InputTypeError
+from discrepant.core.progress import Progress, reporting
+from discrepant.robust_pca.dask.cluster import at_work, computed
+from discrepant.table.cleaner import Cleaner
+from discrepant.table.result import ColumnReport
+
+ROWS = 20_000  # that are learnt from: all of a smaller table
+
+
+@dataclass(frozen=True, eq=False)
+class LazyCleaned:
+    """A clean Dask table, and what was wrong in it; all of its size is lazy.
+
+    Attributes
+    ----------
+    table, mask : dask.dataframe.DataFrame
+        The clean table, and which cells were flagged; in the partitions of the input.
+    flagged : dask.dataframe.DataFrame
+        One line a flagged cell, as for `Cleaned`, in the order of the partitions.
+    noise, rank, columns, caveats
+        As for `Cleaned`, and found from the rows that were learnt from. So are the
+        counts in `columns`.
+    fdr : float
+        The false discovery rate that was asked for.
+    cleaner : Cleaner
+        What was learnt; its `judge` says the same of rows in memory.
+    """
+
+    table: Any = field(repr=False)
+    mask: Any = field(repr=False)
+    flagged: Any = field(repr=False)
+    noise: Any
+    rank: int
+    columns: tuple[ColumnReport, ...]
+    caveats: tuple[str, ...]
+    fdr: float
+    cleaner: Cleaner = field(repr=False)
+
+
+def clean_lazily(
+    table: Any,
+    fdr: float,
+    fill: bool,
+    told: dict[str, Any],
+    progress: bool | Progress | None,
+) -> LazyCleaned:
+    """Learn a Dask table from some of its rows; nothing else is computed yet."""
+    import dask.dataframe as dd
+
+    if not isinstance(table, dd.DataFrame):
+        raise InputTypeError(
+            f"clean takes a Dask DataFrame, got a Dask {type(table).__name__}; "
+            "dask.dataframe.from_dask_array makes one of an array."
+        )
+    rng = np.random.default_rng(told["random_state"])
+    cleaner = Cleaner(fdr, fill=fill, **told)
+    with reporting(progress, "Cleaning") as report, at_work(table):
+        some = _drawn(table, rng)
+        report(0.5, f"learning from {len(some):,} rows")
+        cleaner.fit(some)
+        report(1.0, "learnt")
+    first = cleaner.judge(some.iloc[:1])
+    metas = {"table": table._meta, "mask": first.mask.iloc[:0]}
+    metas["flagged"] = first.flagged.iloc[:0]
+    parts = {
+        name: table.map_partitions(_part, cleaner, name, meta, meta=meta)
+        for name, meta in metas.items()
+    }
+    parts["flagged"] = parts["flagged"].clear_divisions()
+    return LazyCleaned(
+        **parts,
+        noise=cleaner.noise_,
+        rank=cleaner.rank_,
+        columns=cleaner.columns_,
+        caveats=cleaner.caveats_,
+        fdr=float(fdr),
+        cleaner=cleaner,
+    )
+
+
+def _drawn(table: Any, rng: np.random.Generator) -> Any:
+    """Return rows drawn evenly from all partitions, in their order."""
+    import pandas as pd
+    from dask import delayed
+
+    parts = table.to_delayed()
+    lengths = np.array(computed([delayed(len)(part) for part in parts]), np.int64)
+    total = int(lengths.sum())
+    if not total:
+        raise InputError("The table has no rows.")
+    which = np.arange(total)
+    if total > ROWS:
+        which = np.sort(rng.choice(total, ROWS, replace=False))
+    ends = np.cumsum(lengths)
+    told = np.split(which, np.searchsorted(which, ends[:-1]))
+    starts = ends - lengths
+    tasks = [
+        delayed(_rows)(part, rows - start)
+        for part, rows, start in zip(parts, told, starts, strict=True)
+        if len(rows)
+    ]
+    return pd.concat(computed(tasks))
+
+
+def _rows(part: Any, which: Any) -> Any:
+    return part.iloc[which]
+
+
+def _part(part: Any, cleaner: Cleaner, name: str, meta: Any) -> Any:
+    """Return what is found in one partition."""
+    if not len(part):
+        return meta
+    found = getattr(cleaner.judge(part), name)
+    if name != "table":
+        return found
+    changed = {c: t for c, t in meta.dtypes.items() if found[c].dtype != t}
+    return found.astype(changed) if changed else found

@@ -1,0 +1,1 @@
+"""From any table to numeric columns and back: types, number formats, transforms."""

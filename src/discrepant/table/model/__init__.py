@@ -1,0 +1,1 @@
+"""The cellwise-robust model: fit, scores, calibration."""

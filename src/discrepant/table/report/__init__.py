@@ -1,0 +1,1 @@
+"""The HTML report and the figures of a cleaned table."""

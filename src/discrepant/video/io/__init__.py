@@ -1,0 +1,1 @@
+"""Read and write videos, from files, folders, arrays and cameras."""

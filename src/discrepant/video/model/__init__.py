@@ -1,0 +1,1 @@
+"""The background model: prediction, classification and update of each frame."""

@@ -1,0 +1,323 @@
+"""The command that restores files: whole or not at all, one or many."""
+
+import signal
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from discrepant import InputError, restore
+from discrepant.core.interrupt import interruptible
+from discrepant.image.display import kind_of_values
+from discrepant.image.files.formats import read
+from discrepant.image.files.image_file import Picture
+from discrepant.image.restore_files import (
+    Job,
+    Options,
+    plan,
+    restore_file,
+    restore_files,
+)
+from support.images import picture, spoiled
+
+Image = pytest.importorskip("PIL.Image")
+tifffile = pytest.importorskip("tifffile")
+
+
+@pytest.mark.parametrize("module", ["PIL", "imagecodecs"])
+def test_what_is_not_installed_is_said_before_the_work(tmp_path, monkeypatch, module):
+    np.save(tmp_path / "a.npy", picture(dtype=np.uint16))
+    monkeypatch.setitem(sys.modules, module, None)
+    job = plan([tmp_path / "a.npy"], tmp_path / "b.png")[0]
+    with pytest.raises(InputError, match=r"pip install '.*\[restore\]'"):
+        restore_file(job, Options("fast"))
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, spoiled())
+    with pytest.raises(InputError, match="exists"):
+        restore_file(plan([path], path)[0], Options("fast"))
+    assert np.array_equal(np.load(path), spoiled())
+    restore_file(plan([path], path)[0], Options("fast", overwrite=True))
+    assert not np.array_equal(np.load(path), spoiled())
+
+
+def test_plans_are_checked_first(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no"):
+        plan([tmp_path / "empty"], tmp_path / "out")
+    with pytest.raises(InputError, match=r"nothing\.png does not exist"):
+        plan([tmp_path / "nothing.png"], tmp_path / "out")
+    (tmp_path / "b").mkdir()
+    for name in ("a.png", "b.png", "a.tif", "a-mask.png", "a-png-mask.png", "b/a.png"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match="folder"):
+        plan([tmp_path / "a.png", tmp_path / "b.png"], tmp_path / "c.png")
+    with pytest.raises(InputError, match="called"):
+        plan([tmp_path / "a.png", tmp_path / "b" / "a.png"], tmp_path / "out")
+    with pytest.raises(InputError, match="ending"):
+        plan([tmp_path / "a.png"], tmp_path / "b.gif")
+    files, out = [tmp_path / "a.png", tmp_path / "a.tif"], tmp_path / "out"
+    assert len(plan(files, out)) == 2
+    two = plan(files, out, Options(mask=True, beside=True))
+    assert [job.mask(".png").name for job in two] == [
+        "a-png-mask.png",
+        "a-tif-mask.png",
+    ]
+    files.append(tmp_path / "a-png-mask.png")
+    with pytest.raises(InputError, match="called a-png-mask"):
+        plan(files, out, Options(mask=True))
+    with pytest.raises(InputError, match="called a-mask"):
+        plan([files[0], tmp_path / "a-mask.png"], out, Options(mask=True))
+    for limit in (0, -5, float("nan")):
+        with pytest.raises(InputError, match="positive"):
+            Options(time_limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("shape", "bad", "expected"),
+    [
+        ((24, 30, 3), (24, 30), (24, 30)),
+        ((24, 30, 3), (24, 30, 3), (3, 24, 30)),
+        ((24, 30, 4), (24, 30, 4), (3, 24, 30)),
+        ((24, 30, 4), (24, 30, 3), (3, 24, 30)),
+        ((24, 30, 7), (24, 30, 7), (7, 24, 30)),
+        ((24, 30, 7), (7, 24, 30), (7, 24, 30)),
+        ((24, 30, 7), (24, 30, 1), (24, 30)),
+        ((24, 30), (24, 30, 3), (24, 30)),
+        ((40, 24, 30), (24, 30), (24, 30)),
+        ((40, 24, 30), (40, 24, 30), (24, 30)),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8])
+def test_a_mask_is_paired_with_pages_and_channels(
+    tmp_path, monkeypatch, shape, bad, expected, dtype
+):
+    seen = []
+
+    def noted(page, *, mask, **options):
+        seen.append(mask)
+        raise InputError("enough")
+
+    monkeypatch.setattr("discrepant.image.restore_files.restore", noted)
+    marks = np.zeros(bad, dtype)
+    marks.flat[0] = 1
+    np.save(tmp_path / "a.npy", np.zeros(shape, np.uint8))
+    np.save(tmp_path / "bad.npy", marks)
+    job = Job(tmp_path / "a.npy", tmp_path / "b.npy")
+    with pytest.raises(InputError, match="enough"):
+        restore_file(job, Options(bad=read(tmp_path / "bad.npy")))
+    assert seen[0].shape == expected
+    assert seen[0].sum() == 1
+
+
+def test_a_mask_that_does_not_fit_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", picture((24, 30, 7)))
+    job = Job(tmp_path / "a.npy", tmp_path / "b.npy")
+    three = Picture(picture(), (), 2, "NPY")
+    with pytest.raises(InputError, match="3 channels, this one 7"):
+        restore_file(job, Options("fast", bad=three))
+    pages = Picture(np.zeros((2, 24, 30)), (0,), None, "NPY")
+    with pytest.raises(InputError, match="2 pages, this one 1"):
+        restore_file(job, Options("fast", bad=pages))
+    large = Picture(np.zeros((40, 40)), (), None, "NPY")
+    with pytest.raises(InputError, match="shape"):
+        restore_file(job, Options("fast", bad=large))
+    assert not (tmp_path / "b.npy").exists()
+
+
+@pytest.mark.parametrize(
+    ("ending", "shape", "options"),
+    [
+        (".png", (24, 30, 4), {}),
+        (".png", (24, 30, 2), {}),
+        (".tif", (24, 30, 5), {"photometric": "minisblack", "planarconfig": "contig"}),
+        (".tif", (2, 24, 30, 3), {"photometric": "rgb"}),
+        (
+            ".tif",
+            (4, 24, 30),
+            {"photometric": "minisblack", "metadata": {"axes": "CYX"}},
+        ),
+    ],
+)
+def test_a_mask_can_be_handed_back(tmp_path, ending, shape, options):
+    # On flat ground a lone dot may be the picture; on a ramp it is none of it.
+    truth = 60 + np.indices(shape).sum(0)
+    values = truth.astype(np.uint8)
+    rows = (..., 5, 7, slice(None)) if len(shape) == 4 else (5, 7)
+    values[(..., 5, 7) if "metadata" in options else rows] = 255
+    path = tmp_path / f"a{ending}"
+    if ending == ".tif":
+        tifffile.imwrite(path, values, **options)
+    else:
+        Image.fromarray(values).save(path)
+    job = Job(path, tmp_path / f"b{ending}")
+    restore_file(job, Options("fast", mask=True, beside=True))
+    (mask,) = (p for p in tmp_path.iterdir() if p.stem == "b-mask")
+    held, image = read(mask), read(path)
+    assert not held.transparent
+    assert held.channels == image.channels - image.transparent
+    marks = [page.any() for _, page in held.pages()]
+    assert all(marks)
+    said = restore_file(job, Options("fast", bad=held, overwrite=True, mask=True))
+    assert "corrupted" in str(said)
+    again, found = read(mask).values, read(job.target).values
+    assert np.array_equal(again, held.values)
+    wrong = values == 255
+    assert np.array_equal(found[~wrong], values[~wrong])
+    error = np.abs(found - truth)
+    error = np.delete(error, -1, -1)[5, 7] if image.transparent else error[wrong]
+    assert (error <= 2).all()
+
+
+def test_one_file_does_not_cost_the_others(tmp_path, monkeypatch):
+    for name in ("a.npy", "b.npy", "c.npy"):
+        np.save(tmp_path / name, spoiled((24, 30)))
+    reasons = [ValueError("of a sudden\nand more"), MemoryError(), None]
+
+    def failing(page, **options):
+        if (reason := reasons.pop(0)) is not None:
+            raise reason
+        return restore(page, **options)
+
+    monkeypatch.setattr("discrepant.image.restore_files.restore", failing)
+    said = []
+    jobs = plan(sorted(tmp_path.iterdir()), tmp_path / "out")
+    failures = restore_files(jobs, Options("fast"), tell=said.append).failures
+    assert [path.name for path in failures] == ["a.npy", "b.npy"]
+    first, second = failures.values()
+    assert first == "an unforeseen ValueError ended it: of a sudden"
+    assert "memory" in second
+    assert len(said) == 1
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["c.npy"]
+
+
+def test_what_cannot_be_written_shows_before_the_work(tmp_path, monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError
+
+    def failing(*args):
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr("discrepant.image.restore_files.restore", never)
+    monkeypatch.setattr("discrepant.image.files.formats.write_tiff", failing)
+    np.save(tmp_path / "a.npy", picture())
+    with pytest.raises(InputError, match="cannot be written as TIFF: no such thing"):
+        restore_file(Job(tmp_path / "a.npy", tmp_path / "b.tif"), Options())
+    assert not (tmp_path / "b.tif").exists()
+
+
+def test_a_run_that_was_stopped_says_so(tmp_path):
+    np.save(tmp_path / "a.npy", spoiled((24, 30)))
+    job = Job(tmp_path / "a.npy", tmp_path / "b.npy")
+    assert "stopped early" not in str(restore_file(job, Options("fast")))
+    job = Job(tmp_path / "a.npy", tmp_path / "c.npy")
+    assert "stopped early" in str(restore_file(job, Options(time_limit=1e-9)))
+
+
+def test_warnings_name_the_file(tmp_path, monkeypatch):
+    def guessing(page, **options):
+        warnings.warn("the result is a guess", stacklevel=2)
+        return restore(page, **options)
+
+    monkeypatch.setattr("discrepant.image.restore_files.restore", guessing)
+    np.save(tmp_path / "a.npy", spoiled((24, 30)))
+    with pytest.warns(UserWarning, match=r"^a\.npy: the result is a guess"):
+        restore_file(Job(tmp_path / "a.npy", tmp_path / "b.npy"), Options("fast"))
+
+
+def test_interrupted_once_it_writes_the_best_so_far(tmp_path, monkeypatch, capsys):
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, spoiled())
+
+    def interrupted(page, *, progress, **options):
+        def tell(done, note):
+            if done < 0.1:
+                signal.raise_signal(signal.SIGINT)
+            return progress(done, note)
+
+        return restore(page, progress=tell, **options)
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("discrepant.image.restore_files.restore", interrupted)
+    jobs = plan([tmp_path / "a.npy", tmp_path / "b.npy"], tmp_path / "out")
+    said = []
+    with interruptible(False, "Restoring", print) as progress:
+        failures = restore_files(
+            jobs, Options("best"), progress=progress, tell=said.append
+        ).failures
+    assert failures == {tmp_path / "b.npy": "not started."}
+    assert len(said) == 1
+    assert read(tmp_path / "out" / "a.npy").values.shape == picture().shape
+    assert "best so far" in capsys.readouterr().out
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_kind_of_values_is_told():
+    values = np.array([0, 0, 255, 255, 7, 9])
+    wrong = np.array([True, True, True, True, False, False])
+    assert kind_of_values(values, wrong).endswith("0 or 255")
+    assert kind_of_values(np.arange(99), np.arange(99) > 7) == ", of many sizes"
+    assert kind_of_values(values, values < 0) == ""
+
+
+def test_the_command_reports_failures_at_the_end(discrepant, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    Image.fromarray(spoiled()).save(folder / "a.png")
+    Image.fromarray(spoiled((24, 30))).save(folder / "c.png")
+    (folder / "b.png").write_bytes(b"broken")
+    (folder / "notes.txt").write_text("no image")
+    Image.fromarray(np.eye(24, 30, dtype=bool)).save(tmp_path / "bad.png")
+    arguments = ["restore", "in", "-o", "out", "--fast", "--mask", "--side-by-side"]
+    arguments += ["--known-bad", "bad.png", "--time-limit", "60"]
+    run = discrepant(*arguments, cwd=tmp_path)
+    assert run.returncode == 1
+    assert "1 of 3 files failed" in run.stderr
+    assert "b.png" in run.stderr
+    assert "corrupted" in run.stdout
+    assert "Traceback" not in run.stderr
+    marked = read(tmp_path / "out" / "a-mask.png").values
+    assert (marked[np.eye(24, 30, dtype=bool)] == 255).all()
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {
+        "a.png",
+        "a-mask.png",
+        "a-side-by-side.png",
+        "c.png",
+        "c-mask.png",
+        "c-side-by-side.png",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--time-limit", "0"), "--time-limit must be positive"),
+        (("--time-limit", "-5"), "--time-limit must be positive"),
+        (("--known-bad", "nowhere.png"), "nowhere.png is not a file"),
+    ],
+)
+def test_mistakes_are_one_sentence_before_the_work(
+    discrepant, tmp_path, arguments, said
+):
+    Image.fromarray(spoiled()).save(tmp_path / "a.png")
+    done = discrepant("restore", "a.png", "-o", "out.png", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out.png").exists()
+
+
+def test_a_guess_is_told_with_its_file(discrepant, tmp_path):
+    Image.fromarray(picture()).save(tmp_path / "a.png")
+    bad = np.ones((24, 30), bool)
+    bad[::5, ::5] = False
+    np.save(tmp_path / "bad.npy", bad)
+    arguments = ("a.png", "-o", "out", "--fast", "--known-bad", "bad.npy")
+    done = discrepant("restore", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("discrepant: a.png: ")
+    assert "a guess" in done.stderr

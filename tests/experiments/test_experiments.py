@@ -1,0 +1,240 @@
+"""The experiments show what the paper shows, and go on after an interruption."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discrepant import InputError, experiments
+from discrepant.core.output_files import staged
+from discrepant.core.progress import StoppedError
+from discrepant.experiments import (
+    appendix_a_regression as regression,
+)
+from discrepant.experiments import (
+    fig1a_learning_curves as learning_curves,
+)
+from discrepant.experiments import (
+    fig2a_rate_ratio as ratio,
+)
+from discrepant.experiments import (
+    fig2bc_phase_transition as phase,
+)
+from discrepant.experiments import (
+    fig2c_extended as beyond,
+)
+from discrepant.experiments import (
+    runner as running,
+)
+from discrepant.experiments import (
+    table1_comparison as comparison,
+)
+from discrepant.experiments import (
+    theorem1,
+)
+from discrepant.experiments.runner import Runner
+
+SERIAL = Runner(seed=1, jobs=1)
+
+
+def test_catalogue_loads():
+    for name in experiments.CATALOGUE:
+        module, settings = experiments.load(name)
+        assert module.Config.quick(**settings) != module.Config(**settings)
+        assert callable(module.run)
+        assert callable(module.plot)
+
+
+def test_learning_curves():
+    outcome = learning_curves.run(learning_curves.Config.quick(), SERIAL)
+    curves = {
+        method: [row["error"] for row in outcome.rows if row["method"] == method]
+        for method in learning_curves.METHODS
+    }
+    assert curves["l1-exact"][-1] < 0.01
+    assert curves["l1-over"][-1] > 3 * min(curves["l1-over"])
+    assert curves["double"][-1] < 1.05 * min(curves["double"]) < 0.2
+    learning_curves.plot(outcome)
+
+
+def test_ratio_is_best_at_the_root_of_n():
+    config = ratio.Config(trials=1, ratios=(0.5, 1.0, 2.0))
+    outcome = ratio.run(config, SERIAL)
+    errors = {row["alpha"]: row["error"] for row in outcome.rows}
+    assert min(errors, key=errors.get) == pytest.approx(np.sqrt(50))
+    ratio.plot(outcome)
+
+
+@pytest.mark.parametrize("method", ["convex", "descent"])
+def test_phase(method):
+    config = phase.Config(method=method, ranks=(1, 25), shares=(0.05, 0.55), trials=1)
+    outcome = phase.run(config, SERIAL)
+    rates = phase.success_rates(outcome.rows, method, config)
+    assert rates[0, 0] == 1
+    assert rates[1, 1] == 0
+    assert "area" in outcome.finding
+    phase.plot(outcome)
+
+
+def test_theorem1_approaches_the_convex_optimum():
+    outcome = theorem1.run(theorem1.Config.quick(), SERIAL)
+    large, small = (theorem1.averages(outcome.rows, gamma) for gamma in (1e-2, 1e-8))
+    for key in ("distance", "gap", "overlap"):
+        assert small[key] < large[key] / 2
+    theorem1.plot(outcome)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_regression_ends_in_the_weighted_minimum_norm(seed):
+    config = regression.Config.quick()
+    outcome = regression.run(config, Runner(seed=seed, jobs=1))
+    for ratio_of_rates in config.ratios:
+        rows = [row for row in outcome.rows if row["ratio"] == ratio_of_rates]
+        assert rows[0]["distance_to_weighted"] == pytest.approx(1)  # from zero
+        assert rows[-1]["distance_to_weighted"] < 1e-10
+        away = rows[-1]["end_distance_to_unweighted"]
+        assert away < 1e-10 if ratio_of_rates == 1 else away > 0.1
+    regression.plot(outcome)
+
+
+def test_the_weighted_minimum_norm_is_one():
+    rng = np.random.default_rng(0)
+    B, b = rng.standard_normal((3, 7)), rng.standard_normal(3)
+    d = rng.uniform(0.1, 10, 7)
+    x = regression.weighted_minimum_norm(B, b, d)
+    np.testing.assert_allclose(B @ x, b)
+    # The gradient of Σ xᵢ²/dᵢ lies in the range of Bᵀ: nothing on Bx = b is smaller.
+    free = np.linalg.svd(B)[2][3:]
+    np.testing.assert_allclose(free @ (x / d), 0, atol=1e-12)
+
+
+def test_beyond_recovers_more():
+    config = beyond.Config(
+        sizes=(50,), trials=(1,), ranks=(0.18, 0.26), shares=(0.05, 0.15)
+    )
+    outcome = beyond.run(config, SERIAL)
+    auto, packages = (
+        beyond.success_rates(outcome.rows, method, 50, config).mean()
+        for method in ("auto", "packages")
+    )
+    assert auto == 1 > packages
+    assert "| 50 |" in outcome.table
+    beyond.plot(outcome)
+
+
+def test_comparison():
+    outcome = comparison.run(comparison.Config(sizes=(20, 30)), SERIAL)
+    errors = {row["method"]: row["error"] for row in outcome.rows if row["n"] == 30}
+    assert set(errors) == set(comparison.METHODS)
+    assert errors["implicit"] < 1e-12
+    assert errors["descent"] < 0.05
+    assert all(method.title in outcome.table for method in comparison.METHODS.values())
+    comparison.plot(outcome)
+
+
+@dataclass(frozen=True)
+class Settings:
+    size: int = 3
+
+
+def fails_at_two(number, log):
+    path = Path(log)
+    before = path.read_text() if path.exists() else ""
+    path.write_text(f"{before}{number}\n")
+    if number == 2 and "2" not in before:
+        raise KeyboardInterrupt
+    return {"square": number**2}
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+    runner = Runner(jobs=1, folder=tmp_path)
+    log = tmp_path / "log"
+    tasks = [{"number": n, "log": str(log)} for n in range(4)]
+
+    def go():
+        return runner.map(fails_at_two, tasks, label="test", config=Settings())
+
+    with pytest.raises(KeyboardInterrupt):
+        go()
+    assert [row["square"] for row in go()] == [0, 1, 4, 9]
+    assert log.read_text().split() == ["0", "1", "2", "2", "3"]
+    others = {".other-123.journal", ".other-123.0.checkpoint", ".mine.checkpoint.txt"}
+    for name in others:
+        (tmp_path / name).touch()
+    journal = runner.journal("test", fails_at_two, Settings())
+    journal.with_suffix(".0.checkpoint").touch()
+    runner.forget()
+    assert {path.name for path in tmp_path.iterdir()} == {"log", *others}
+
+
+def square(number):
+    return {"square": number**2}
+
+
+def test_a_journal_of_other_tasks_is_not_used(tmp_path):
+    runner = Runner(jobs=1, folder=tmp_path)
+    for numbers in (range(3), range(1, 4)):
+        tasks = [{"number": n} for n in numbers]
+        rows = runner.map(square, tasks, label="test", config=Settings())
+        assert [row["square"] for row in rows] == [n**2 for n in numbers]
+
+
+def test_a_journal_of_other_code_is_not_used(tmp_path, monkeypatch):
+    """An edit of a solver leaves the version alone, but not the results."""
+    runner = Runner(jobs=1, folder=tmp_path)
+    (tmp_path / "package").mkdir()
+    solver = tmp_path / "package" / "solver.py"
+    marks = []
+    for code in ("x = 1", "x = 2", "x = 1"):
+        solver.write_text(code)
+        running.source_mark.cache_clear()
+        marks.append(running.source_mark(tmp_path / "package"))
+    assert marks[0] == marks[2] != marks[1]
+    monkeypatch.setattr(running, "source_mark", lambda: "one state")
+    one = runner.journal("test", square, Settings())
+    monkeypatch.setattr(running, "source_mark", lambda: "another")
+    assert runner.journal("test", square, Settings()) != one
+
+
+def test_the_mark_of_the_code_does_not_depend_on_how_results_are_shown(tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "solver.py").write_text("x = 1")
+    before = running.source_mark(tmp_path)
+    running.source_mark.cache_clear()
+    (tmp_path / "app" / "cli.py").write_text("x = 1")
+    assert running.source_mark(tmp_path) == before
+    running.source_mark.cache_clear()
+    (tmp_path / "other.py").write_text("x = 1")
+    assert running.source_mark(tmp_path) != before
+
+
+def test_whoever_watches_may_stop_the_tasks_and_resume_them(tmp_path):
+    shares = []
+
+    def watching(share, note):
+        shares.append(share)
+        return share < 0.5
+
+    tasks = [{"number": n} for n in range(4)]
+    runner = Runner(jobs=1, folder=tmp_path, progress=watching)
+    with pytest.raises(StoppedError, match="can be resumed"):
+        runner.map(square, tasks, label="test", config=Settings())
+    assert shares == [0, 0.25, 0.5]
+    rows = Runner(jobs=1, folder=tmp_path).map(
+        square, tasks, label="test", config=Settings()
+    )
+    assert [row["square"] for row in rows] == [0, 1, 4, 9]
+
+
+def test_only_errors_of_writing_are_said_to_be_such(tmp_path):
+    with (
+        pytest.raises(FileNotFoundError, match="missing"),
+        staged(tmp_path / "out", ["a"]),
+    ):
+        (tmp_path / "missing").read_text()
+    with (
+        pytest.raises(InputError, match=r"cannot be written|Writing"),
+        staged(tmp_path / "out", ["a"]) as scratch,
+    ):
+        (scratch / "no" / "a").write_text("")

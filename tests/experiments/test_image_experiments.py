@@ -1,0 +1,180 @@
+"""The figures about images: cases, pictures, resuming, and mistakes."""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from skimage import data
+from skimage.io import imsave
+from typer.testing import CliRunner
+
+from discrepant.cli import main as cli
+from discrepant.core.errors import InputError
+from discrepant.experiments import image_figures as images
+from discrepant.experiments import photographs
+from discrepant.experiments.runner import Runner
+
+QUICK = images.Config.quick("fig3")
+TINY = replace(QUICK, width=2, steps=4, settling=0, every=2, size=40)
+NAMES = ["a", "b", "c"]
+
+
+def test_each_figure_has_its_cases():
+    paper = {name: images.Config.paper(name) for name in ("fig1b", "fig3", "fig4")}
+    assert paper["fig1b"].cases(NAMES) == [("a", 0.5)]
+    assert paper["fig3"].cases(NAMES) == [("a", 0.5), ("b", 0.5), ("c", 0.5)]
+    assert paper["fig4"].cases(NAMES) == [("a", s) for s in (0.1, 0.3, 0.5, 0.7)]
+    assert len(images.Config.paper("fig5").cases(NAMES)) == 6
+    assert len(images.Config("fig5").cases(NAMES)) == 9
+    assert images.Config.paper("fig3").corruption_rate == pytest.approx(
+        2.54e-3, rel=0.01
+    )
+
+
+def test_packing_keeps_an_image():
+    image = data.astronaut()[:20, :30]
+    held = json.loads(json.dumps(photographs.packed(image / 255)))
+    assert np.array_equal(photographs.unpacked(held), image)
+
+
+@pytest.mark.parametrize("figure", ["fig1b", "fig3", "fig4", "fig5"])
+def test_figures_are_drawn(figure):
+    config = replace(TINY, figure=figure, most_images=2, shares=(0.3, 0.5))
+    outcome = images.run(config, Runner(jobs=1))
+    assert "dB" in outcome.finding
+    cases = config.cases(list(photographs.SHIPPED))
+    assert len(outcome.rows) == len(cases) * len(images.METHODS) * 3
+    assert outcome.table.count("\n") == len(cases) + 1
+    (companion,) = config.companions
+    figures = {"curves": images.curves(outcome), "pictures": images.pictures(outcome)}
+    curves, pictures = figures["curves"], figures["pictures"]
+    assert sum(bool(ax.lines) for ax in curves.axes) == len(cases)
+    assert sum(bool(ax.images) for ax in pictures.axes) == 5 * len(cases)
+    drawn = images.plot(outcome)
+    assert bool(drawn.axes[0].lines) == (companion == "pictures")
+
+
+def test_images_of_a_folder_are_cropped(tmp_path):
+    for name in ("other", "F16"):
+        imsave(tmp_path / f"{name}.png", data.astronaut(), check_contrast=False)
+    imsave(tmp_path / "small.png", data.camera()[:30, :20], check_contrast=False)
+    assert list(photographs.available(str(tmp_path))) == ["F16", "other", "small"]
+
+    def photograph(name):
+        return photographs.photograph(name, str(tmp_path), 40)
+
+    assert photograph("F16").shape == (40, 40, 3)
+    assert photograph("small").shape == (30, 20)
+    with pytest.raises(InputError, match="not a folder"):
+        photographs.available(str(tmp_path / "nowhere"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no"):
+        photographs.available(str(tmp_path / "empty"))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4, 5])
+def test_images_of_any_channels_are_drawn(tmp_path, channels):
+    values = np.repeat(data.camera()[:44, :44, None] / 255, channels, axis=2)
+    np.save(tmp_path / "a.npy", values)
+    outcome = images.run(replace(TINY, images=str(tmp_path)), Runner(jobs=1))
+    panels = [ax.get_images()[0].get_array() for ax in images.plot(outcome).axes]
+    # The truth, the observation and three results; without three channels, the first.
+    assert [panel.shape for panel in panels] == [(40, 40)] * 5
+    assert np.allclose(panels[0], data.camera()[2:42, 2:42] / 255)
+
+
+def test_what_cannot_be_run_is_said_before_anything_runs(tmp_path, monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr(images, "descent", never)
+    config = replace(TINY, images=str(tmp_path))
+    for values in (np.full((40, 40), 7.0), np.ones((40, 40), np.int16)):
+        np.save(tmp_path / "a.npy", values)
+        with pytest.raises(InputError, match=r"a\.npy: .* needed"):
+            images.run(config, Runner(jobs=1))
+    np.save(tmp_path / "a.npy", np.ones((40, 40)))
+    for module in ("torch", "skimage"):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, module, None)
+            with pytest.raises(InputError, match=r"\[image\]"):
+                images.run(config, Runner(jobs=1))
+    (tmp_path / "a.tif").touch()
+    with pytest.raises(InputError, match="two files of one name"):
+        images.run(config, Runner(jobs=1))
+
+
+def test_pictures_that_cannot_be_drawn_are_said_first(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ["reproduce", "fig2c", "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli.app, arguments)
+    assert "matplotlib" in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_do_not_depend_on_an_interruption(tmp_path, monkeypatch):
+    whole = images.run(TINY, Runner(jobs=1))
+    runner = Runner(jobs=1, folder=tmp_path)
+    calls = []
+
+    def stop_at_the_second(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return psnr(*args, **kwargs)
+
+    psnr = images.psnr
+    monkeypatch.setattr(images, "psnr", stop_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        images.run(TINY, runner)
+    monkeypatch.setattr(images, "psnr", psnr)
+    resumed = images.run(TINY, runner)
+    assert resumed.rows == whole.rows
+    runner.forget()
+    assert [path.suffix for path in tmp_path.iterdir()] == [".journal"]
+
+
+def test_figures_share_their_runs(tmp_path, monkeypatch):
+    first = images.run(TINY, Runner(jobs=1, folder=tmp_path))
+
+    def never(*args, **kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr("discrepant.image.deep_image_prior.fit.descend", never)
+    other = images.run(replace(TINY, figure="fig1b"), Runner(jobs=1, folder=tmp_path))
+    assert other.rows == first.rows
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("fig2c", "--scale", "cpu"), "fig2c has no --scale"),
+        (("fig3", "--images", "nowhere"), "nowhere is not a folder"),
+        (("fig3", "--images", "broken"), "a.png cannot be read as PNG"),
+        (("fig3", "--quick", "--scale", "paper"), "contradict each other"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_exit_code_two(discrepant, tmp_path, args, said):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
+    done = discrepant("reproduce", *args, "-o", "out", "--jobs", "1", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_this_method_needs_no_early_stopping():
+    config = replace(images.Config("fig4"), shares=(0.5, 0.7))
+    outcome = images.run(config, Runner())
+    scores = outcome.extra["scores"]
+    for share in config.shares:
+        ours, absolute, squares = (
+            scores["astronaut", share, method] for method in ("double", "dip-l1", "dip")
+        )
+        assert ours["last"] > ours["best"] - 0.3
+        assert absolute["last"] < absolute["best"] - 1
+        assert ours["last"] > absolute["best"] > squares["best"] + 2

@@ -1,0 +1,180 @@
+"""restore() on graphics: clean ones come back as they were, spoiled ones are mended."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from discrepant import restore
+from discrepant.image.corruptions import salt_and_pepper
+from discrepant.image.restore.graphics.clustering import crowded, regular
+from discrepant.image.restore.graphics.graphic import is_graphic
+
+rng = np.random.default_rng(0)
+
+
+def square():
+    image = np.full((120, 120), 255, np.uint8)
+    image[30:90, 30:90] = 128
+    return image
+
+
+def code():
+    cells = np.pad(rng.random((24, 24)) < 0.5, 3)
+    return np.where(cells.repeat(4, 0).repeat(4, 1), 0, 255).astype(np.uint8)
+
+
+def grid():
+    image = np.full((100, 100, 3), (250, 240, 200), np.uint8)
+    image[::7], image[:, ::7] = (40, 40, 90), (40, 40, 90)
+    return image
+
+
+def labels():
+    return (np.add.outer(np.arange(90) // 13, np.arange(90) // 17) * 3001).astype(
+        np.uint16
+    )
+
+
+def dither():
+    ramp = np.linspace(0, 1, 128) + np.zeros((96, 1))
+    table = np.array([[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]])
+    return (ramp > (np.tile(table, (24, 32)) + 0.5) / 16).astype(np.float32)
+
+
+KINDS = [square, code, grid, labels, dither]
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_clean_graphic_is_left_alone(make):
+    image = make()
+    assert np.array_equal(restore(image, quality="fast").image, image)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_random_values_on_a_graphic_are_found(make):
+    image = make()
+    hit = rng.random(image.shape) < 0.05
+    top = float(image.max())
+    values = rng.uniform(0, top, image.shape).astype(image.dtype)
+    given = np.where(hit, values, image)
+    wrong = given != image
+    found = restore(given, quality="fast")
+    assert found.mask[wrong].mean() >= 0.9
+    assert found.mask[~wrong].mean() <= 0.01
+
+
+def test_flat_ground_is_not_judged_corrupt():
+    image = square()
+    hit = rng.random(image.shape) < 0.3
+    given = np.where(hit, rng.integers(0, 256, image.shape), image).astype(np.uint8)
+    found = restore(given, quality="fast")
+    assert found.mask[given == image].mean() < 0.01
+    assert np.mean(found.image != image) < 0.01
+
+
+@pytest.mark.parametrize("make", [code, grid, labels])
+def test_salt_and_pepper_on_a_graphic_are_found(make):
+    image = make()
+    ends = np.where(rng.random(image.shape) < 0.5, image.min(), image.max())
+    given = np.where(rng.random(image.shape) < 0.1, ends, image).astype(image.dtype)
+    found = restore(given, quality="fast")
+    wrong = given != image
+    assert found.mask[wrong].mean() >= 0.8
+    assert found.mask[~wrong].mean() <= 0.01
+
+
+def test_a_dither_is_mended_however_many_values_are_random():
+    image = (255 * dither()).astype(np.uint8)
+    hit = rng.random(image.shape) < 0.3
+    given = np.where(hit, rng.integers(0, 256, image.shape), image).astype(np.uint8)
+    found = restore(given, quality="fast")
+    assert found.mask[given == image].mean() < 0.01
+    assert np.mean(found.image != image) < 0.1
+
+
+def test_a_letter_that_occurs_once_is_kept():
+    image = square()
+    letter = np.hypot(*np.mgrid[-6:7, -6:7]) * 20
+    image[5:18, 60:73] = np.minimum(letter, 255)
+    hit = rng.random(image.shape) < 0.05
+    given = np.where(hit, rng.integers(0, 256, image.shape), image).astype(np.uint8)
+    found = restore(given, quality="fast")
+    part = np.s_[8:15, 63:70]
+    assert found.mask[part][~hit[part]].mean() < 0.1
+    assert found.mask[given != image].mean() > 0.9
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8])
+def test_random_cells_come_back_with_a_warning(dtype):
+    image = (rng.random((100, 100)) < 0.5).astype(dtype)
+    with pytest.warns(UserWarning, match="left as it is"):
+        found = restore(image, quality="fast")
+    assert np.array_equal(found.image, image)
+
+
+def test_impulses_are_not_crowded_and_not_regular():
+    wrong = rng.random((200, 200, 3)) < 0.1
+    assert not crowded(wrong, 0.1).any()
+    assert not regular(wrong)
+
+
+def test_what_hangs_together_is_crowded_and_what_shuns_each_other_is_regular():
+    wrong = rng.random((200, 200, 1)) < 0.05
+    wrong[50:56, 50:56] = True
+    assert crowded(wrong, 0.05)[50:56, 50:56].all()
+    dots = np.zeros((200, 200, 1), bool)
+    dots[::4, ::4] = True
+    assert regular(dots)
+
+
+def test_dots_on_nothing_are_the_picture():
+    image = np.zeros((100, 100), np.uint8)
+    image[tuple(rng.integers(0, 100, (2, 40)))] = rng.integers(60, 256, 40)
+    with pytest.warns(UserWarning, match="left as it is"):
+        found = restore(image, quality="fast")
+    assert np.array_equal(found.image, image)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.7])
+def test_a_photograph_with_impulses_is_no_graphic(share):
+    data = pytest.importorskip("skimage.data")
+    image = data.chelsea()[:200, :200]
+    hit = rng.random(image.shape) < share
+    salt = np.where(rng.random(image.shape) < 0.5, 0, 255)
+    given = np.where(hit, salt, image).astype(np.uint8)
+    assert not is_graphic(given.astype(np.int64), 256, np.ones(given.shape, bool))
+
+
+def test_a_clean_photograph_takes_one_look():
+    data = pytest.importorskip("skimage.data")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = restore(data.chelsea()[:200, :200])
+    assert len(found.history["step"]) <= 2
+    assert not found.mask.any()
+
+
+def diffused():
+    """Return a ramp of black and white dots, its errors handed on (Floyd, 1976)."""
+    grey = np.tile(np.linspace(0, 1, 160), (96, 1))
+    out = np.zeros(grey.shape)
+    for i in range(96):
+        for j in range(160):
+            out[i, j] = grey[i, j] > 0.5
+            error = grey[i, j] - out[i, j]
+            for k, m, share in ((0, 1, 7), (1, -1, 3), (1, 0, 5), (1, 1, 1)):
+                if i + k < 96 and 0 <= j + m < 160:
+                    grey[i + k, j + m] += error * share / 16
+    return (255 * out).astype(np.uint8)
+
+
+def test_impulses_of_a_dithers_own_values_cannot_be_told():
+    clean = diffused()
+    np.testing.assert_array_equal(restore(clean, quality="fast").image, clean)
+    for share in (0.05, 0.2):
+        given = salt_and_pepper(clean / 255, share, random_state=1)[0]
+        given = (255 * given).astype(np.uint8)
+        with pytest.warns(UserWarning, match="left as it is"):
+            found = restore(given, quality="fast")
+        np.testing.assert_array_equal(found.image, given)

@@ -1,0 +1,292 @@
+"""Right, or a sentence: inputs and parameters that once were neither."""
+
+import time
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+
+from discrepant import (
+    Cleaner,
+    InputError,
+    RobustPCA,
+    clean,
+    recover,
+    restore,
+    separate,
+)
+from discrepant.core.arrays import round_to_dtype
+from discrepant.paper.stopping import Steps
+from discrepant.paper.synthetic import corrupted_matrix
+from discrepant.table.io.numeric_file import read_table
+from discrepant.table.io.table_file import read_mixed
+
+Y = corrupted_matrix((20, 12), 1, 0.05, random_state=0).observed
+PICTURE = np.add.outer(np.arange(16), np.arange(16)).astype(np.uint8)
+TABLE = np.random.default_rng(0).normal(size=(30, 4))
+
+ODD = [
+    *(None, True, -1, 0, 1.5, 2.0, np.nan, np.inf, 1e-320, 1e308, 10**400),
+    *("x", "", [], {}, (), object(), np.array([1, 2]), b"x", 1j),
+]
+
+
+def fit(**settings):
+    RobustPCA(**{"max_iter": 3, **settings}).fit(Y)
+
+
+def descend(**settings):
+    recover(Y, **{"stop": Steps(2), **settings})
+
+
+def restored(**settings):
+    restore(PICTURE, **{"quality": "fast", **settings})
+
+
+def restored_colours(**settings):
+    restore(np.stack([PICTURE] * 3, -1), quality="fast", **settings)
+
+
+def cleaned(**settings):
+    clean(TABLE, **settings)
+
+
+def learnt(**settings):
+    Cleaner(**settings).fit(TABLE).transform(TABLE)
+
+
+def told_apart(**settings):
+    separate(np.stack([PICTURE] * 3), **settings)
+
+
+DOORS = {
+    fit: """
+        solver alpha psd tol max_iter polish noise fdr warm_start memory_limit n_jobs
+        random_state
+    """,
+    descend: "solver alpha step init_scale width psd stop random_state callback",
+    restored: "quality mask time_limit sensitivity gain read_noise",
+    restored_colours: "channel_axis",
+    cleaned: "fdr fill columns drop random_state",
+    learnt: "fdr fill columns drop random_state",
+    told_apart: "stream",
+}
+
+
+@pytest.mark.parametrize(
+    ("door", "name"),
+    [(door, name) for door, names in DOORS.items() for name in names.split()],
+)
+def test_a_parameter_of_the_wrong_kind_gets_one_sentence(door, name):
+    for value in ODD:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                door(**{name: value})
+            except InputError as error:
+                assert "\n" not in str(error)
+                assert len(str(error)) < 300
+
+
+@pytest.mark.parametrize("noise", [1e-320, 1e-30, 1e308])
+def test_noise_that_the_data_cannot_show_is_refused(noise):
+    with pytest.raises(InputError, match="noise of"):
+        RobustPCA(noise=noise).fit(Y)
+
+
+HEADERS = {
+    "country,2001,2002\nFrance,1.5,2\nSpain,3,4\n": ["2001", "2002"],
+    "sample,400.5,401.0\ns1,1.5,2\ns2,3,4\n": ["400.5", "401.0"],
+    ",400.5,401.0\ns1,1.5,2\ns2,3,4\n": ["400.5", "401.0"],
+    "id,2001,2002\n1,1.5,2\n2,3,4\n": ["2001", "2002"],
+    "Land,1,2,3\nItaly,1.5,2,1\nSpain,3,4,0\n": ["1", "2", "3"],
+    "r1,7,8\nr2,1.5,2\nr3,3,4\n": None,
+    "r1,1.5,\nr2,3,4\n": None,
+}
+
+
+@pytest.mark.parametrize("text", HEADERS)
+def test_headers_of_numbers(tmp_path, text):
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    table = read_table(path)
+    assert table.columns == HEADERS[text]
+    assert len(table.values) == text.count("\n") - (HEADERS[text] is not None)
+    if HEADERS[text] is not None:
+        assert list(read_mixed(path).table.columns)[-2:] == HEADERS[text][-2:]
+
+
+def test_a_first_line_that_may_be_either_is_asked_about(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("France,7,3,9\nSpain,1.5,2,1\nItaly,3,4,0\n")
+    with pytest.raises(InputError, match="header=True or header=False"):
+        read_table(path)
+    assert read_table(path, header=False).values.shape == (3, 3)
+    assert read_table(path, header=True).columns == ["7", "3", "9"]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a;b\n1,234;5.5\n2,345;6.5\n", [[1234, 5.5], [2345, 6.5]]),
+        ("a;b\n1,234;5,5\n2,345;6\n", [[1.234, 5.5], [2.345, 6]]),
+        ("a;b\n1,234,567;1\n2,345;6\n", [[1234567, 1], [2345, 6]]),
+        ("a;b\n0,234;1\n2,345;6\n", [[0.234, 1], [2.345, 6]]),
+    ],
+)
+def test_decimal_commas_and_thousands_are_told_apart(tmp_path, text, values):
+    for name, mark in (("a.csv", ";"), ("a.tsv", "\t")):
+        (tmp_path / name).write_text(text.replace(";", mark))
+        assert np.array_equal(read_table(tmp_path / name).values, values)
+
+
+def test_thousands_or_decimals_are_asked_about(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a;b\n1,234;5\n2,345;6\n")
+    for reader in (read_table, read_mixed):
+        with pytest.raises(InputError, match=r"1\.234 or 1234; say which"):
+            reader(path)
+    assert read_table(path, decimal=",").values[0, 0] == 1.234
+    assert read_table(path, decimal=".").values[0, 0] == 1234
+
+
+def test_a_line_of_twenty_thousand_columns(tmp_path):
+    path = tmp_path / "a.csv"
+    names = ",".join(f"column{i}" for i in range(20_000))
+    path.write_text(f"{names}\n{','.join(['1'] * 20_000)}\n")
+    assert read_table(path).values.shape == (1, 20_000)
+
+
+def test_a_masked_array_of_objects_keeps_its_mask():
+    mask = np.zeros(Y.shape, bool)
+    mask[2, 3] = True
+    held = np.ma.MaskedArray(Y.astype(object), mask=mask)
+    for part in (RobustPCA(random_state=0).fit(held).residual_, recover(held).residual):
+        assert np.array_equal(np.isnan(part), mask)
+
+
+def test_masked_frames_and_those_of_torch():
+    frames = np.stack([PICTURE] * 6)
+    frames[3, 4, 4] = 255
+    plain = separate(frames)
+    mask = frames == 255
+    held = separate(np.ma.MaskedArray(frames, mask))
+    assert not held.foreground[3, 4, 4]
+    assert np.abs(held.background[3][4, 4] - 8) < 2
+    torch = pytest.importorskip("torch")
+    found = separate(torch.from_numpy(frames))
+    assert np.array_equal(found.foreground, plain.foreground)
+    with pytest.raises(InputError, match="cannot be read as an array"):
+        separate(torch.ones(4, 16, 16, requires_grad=True))
+
+
+def test_dates_of_polars_are_no_numbers():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"day": pd.date_range("2020-01-01", periods=5), "x": 1.0})
+    with pytest.raises(InputError, match="dates"):
+        RobustPCA().fit(frame)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int8, np.uint16])
+def test_integers_at_their_limits(dtype):
+    ends = np.iinfo(dtype)
+    values = np.array([-1e30, float(ends.min), 3.4, float(ends.max), 1e30])
+    expected = [ends.min, ends.min, 3, ends.max, ends.max]
+    assert round_to_dtype(values, np.dtype(dtype)).tolist() == expected
+
+
+def test_white_does_not_turn_black():
+    white = np.full((24, 24), np.iinfo(np.int64).max)
+    white[::2] -= 1 << 40
+    bad = np.zeros(white.shape, bool)
+    bad[7, 9] = True
+    assert restore(white, mask=bad, quality="fast").image.min() > 1 << 62
+
+
+def test_the_score_of_huge_rows_is_a_number():
+    model = RobustPCA(random_state=0).fit(Y)
+    huge = Y / np.abs(Y).max() * 1.7e308
+    assert np.isclose(model.score(huge), model.score(Y), atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [0, [1, 2]])
+def test_a_cleaner_of_some_columns_judges_new_rows(columns):
+    cleaner = Cleaner(columns=columns).fit(TABLE)
+    found = cleaner.transform(TABLE[:5])
+    assert found.shape == (5, 4)
+
+
+def test_models_loaded_as_maps_work(tmp_path):
+    large = corrupted_matrix((600, 400), 3, 0.1, random_state=0).observed
+    model = RobustPCA(random_state=0).fit(large)
+    joblib.dump(model, tmp_path / "model")
+    again = joblib.load(tmp_path / "model", mmap_mode="r")
+    assert np.array_equal(again.sparse_, model.sparse_)
+    assert again.certificate_ == model.certificate_
+
+
+def test_sentences_do_not_dump_the_data():
+    for data in (np.arange(999.0), Y.astype(complex)):
+        with pytest.raises(InputError) as caught:
+            RobustPCA().fit(data)
+        assert "array" not in str(caught.value).split("Reshape")[0].replace(
+            " array", ""
+        )
+        assert len(str(caught.value)) < 400
+
+
+YEARS = {
+    "country,region,1960,1961,1962": True,
+    "Country,Region,1960,1961,1962": True,
+    "Country,Region,1960,1970,1975": True,
+    "country,,1960,1961,1962": True,
+    "1960,1961,1962,1963,1964": True,
+    "Norway,South,9.5,7.1,8.2": False,
+    "Norway,North,9,7,8": False,
+    "Norway,Centre,4,8,9": False,
+}
+LANDS = "Spain Italy Peru Chad Mali Oman Cuba Fiji Iran Iraq Togo Laos".split()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+@pytest.mark.parametrize("first", YEARS)
+def test_years_after_columns_of_text_are_labels(tmp_path, first, suffix):
+    rng = np.random.default_rng(0)
+    texts = [[land, ("North", "South")[k % 2]] for k, land in enumerate(LANDS)]
+    if first[0].isdigit():
+        texts = [[f"{a:.3f}", f"{b:.3f}"] for a, b in rng.normal(8, 3, (12, 2))]
+    numbers = [[f"{value:.3f}" for value in row] for row in rng.normal(8, 3, (12, 3))]
+    rows = [",".join(a + b) for a, b in zip(texts, numbers, strict=True)]
+    lines = [first, *rows]
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "csv":
+        path.write_text("\n".join(lines) + "\n")
+    else:
+        book = pytest.importorskip("openpyxl").Workbook()
+        for line in lines:
+            cells = [float(c) if c[:1].isdigit() else c for c in line.split(",")]
+            book.active.append([int(c) if c in range(3000) else c for c in cells])
+        book.save(path)
+    assert len(read_mixed(path).table) == 12 + (not YEARS[first])
+
+
+def test_two_years_that_may_be_values_are_asked_about(tmp_path):
+    path = tmp_path / "a.csv"
+    body = "".join(f"{land},North,{k}.5,{k}\n" for k, land in enumerate(LANDS))
+    path.write_text("Country,Region,1960,1970\n" + body)
+    with pytest.raises(InputError, match="header=True or header=False"):
+        read_mixed(path)
+    assert len(read_mixed(path, header=True).table) == 12
+
+
+def test_an_open_quote_is_named_in_linear_time(tmp_path):
+    path = tmp_path / "a.csv"
+    lines = ["a,b,c", *(f"{k},x{k},{k}.5" for k in range(100_000))]
+    lines[50] = '50,"x50,50.5'
+    path.write_text("\n".join(lines) + "\n")
+    start = time.perf_counter()
+    with pytest.raises(InputError, match="quote in line 51 that is never closed"):
+        read_mixed(path)
+    assert time.perf_counter() - start < 5  # all lines at once took a minute

@@ -1,0 +1,236 @@
+"""Laws of RobustPCA and recover, on problems that Hypothesis draws.
+
+Each law holds for every problem of its family. `make test` draws eight for each law,
+`make test-slow` 200 (profiles in `conftest.py`).
+"""
+
+import pickle
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from discrepant import RobustPCA, recover
+from discrepant.paper.stopping import Steps
+from discrepant.paper.synthetic import corrupted_matrix
+
+pytestmark = pytest.mark.law
+
+CLOSE = 1e-6  # relative: far above rounding, far below any other answer
+
+
+def incoherent(X, rank):
+    """Return whether |UVᵀ| ≤ λ: UVᵀ is then a dual that proves X optimal.
+
+    A row or column that owns a direction ends in the sparse part (docs/limits.md).
+    """
+    U, _, Vt = np.linalg.svd(X, full_matrices=False)
+    return np.abs(U[:, :rank] @ Vt[:rank]).max() <= 1 / np.sqrt(max(X.shape))
+
+
+class Drawn(SimpleNamespace):
+    """A problem that is told by how it is made."""
+
+    def __repr__(self):
+        return f"corrupted_matrix{self.made}"
+
+
+@st.composite
+def exact_problems(draw, missing=True):
+    """Matrices whose low-rank part is beyond doubt: it is spread, errors are few.
+
+    Of small matrices with five errors in one line the convex program has another
+    optimum now and then, which no law binds.
+    """
+    m, n, rank = (draw(st.integers(*ends)) for ends in ((24, 40), (24, 40), (1, 2)))
+    share = draw(st.sampled_from([0.0, 0.01, 0.03]))
+    gaps = draw(st.sampled_from([0.0, 0.03])) if missing else 0.0
+    seed = draw(st.integers(0, 2**32 - 1))
+    found = corrupted_matrix((m, n), rank, share, missing=gaps, random_state=seed)
+    bad = (found.sparse != 0) | np.isnan(found.observed)
+    assume(max(bad.sum(axis=axis).max() for axis in (0, 1)) <= 3)
+    assume(incoherent(found.low_rank, rank))
+    return Drawn(**vars(found), made=((m, n), rank, share, gaps, seed))
+
+
+@st.composite
+def any_matrices(draw):
+    """Matrices of any kind: noise, gaps, errors, full rank, integers, one huge cell."""
+    m, n = draw(st.integers(5, 25)), draw(st.integers(5, 25))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    Y = rng.standard_normal((m, 2)) @ rng.standard_normal((2, n))
+    Y = Y + draw(st.sampled_from([0.0, 0.1, 2.0])) * rng.standard_normal((m, n))
+    if draw(st.booleans()):
+        Y = np.round(4 * Y)
+    wrong = rng.random((m, n)) < draw(st.sampled_from([0.0, 0.1, 0.4]))
+    Y[wrong] += draw(st.sampled_from([5.0, 1e6])) * rng.standard_normal(wrong.sum())
+    Y[rng.random((m, n)) < draw(st.sampled_from([0.0, 0.1]))] = np.nan
+    assume(np.isfinite(Y).any() and np.nanmax(np.abs(Y)) > 0)
+    return Y
+
+
+def fitted(Y, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return RobustPCA(**{"random_state": 0, **settings}).fit(Y)
+
+
+def assert_close(found, expected, tolerance=CLOSE):
+    assert np.linalg.norm(found - expected) <= tolerance * np.linalg.norm(expected)
+
+
+@given(exact_problems())
+def test_the_truth_is_found(problem):
+    assert_close(fitted(problem.observed).low_rank_, problem.low_rank)
+
+
+@given(exact_problems(), st.randoms(use_true_random=False))
+def test_permuting_rows_and_columns(problem, random):
+    m, n = problem.observed.shape
+    rows, columns = (random.sample(range(k), k) for k in (m, n))
+    mixed = np.ix_(rows, columns)
+    found = fitted(problem.observed[mixed]).low_rank_
+    assert_close(found, fitted(problem.observed).low_rank_[mixed])
+
+
+@given(exact_problems())
+def test_transposing(problem):
+    found = fitted(problem.observed.T).low_rank_.T
+    assert_close(found, fitted(problem.observed).low_rank_)
+
+
+@given(any_matrices(), st.integers(-300, 300))
+def test_scaling_by_a_power_of_two_is_exact(Y, power):
+    one, other = fitted(Y), fitted(np.ldexp(Y, power))
+    assert np.array_equal(np.ldexp(one.low_rank_, power), other.low_rank_)
+    assert np.array_equal(one.outliers_, other.outliers_)
+
+
+@given(exact_problems(), st.integers(-100, 100))
+def test_scaling_by_a_power_of_ten(problem, power):
+    found = fitted(problem.observed * 10.0**power).low_rank_ / 10.0**power
+    assert_close(found, fitted(problem.observed).low_rank_)
+
+
+@given(any_matrices())
+def test_negating_is_exact(Y):
+    one, other = fitted(Y), fitted(-Y)
+    assert np.array_equal(one.low_rank_, -other.low_rank_)
+    assert np.array_equal(one.sparse_, -other.sparse_)
+
+
+@given(exact_problems())
+def test_the_order_in_memory_does_not_matter(problem):
+    Y = problem.observed
+    wide = np.repeat(np.repeat(Y, 2, axis=0), 2, axis=1)
+    for same in (np.asfortranarray(Y), wide[::2, ::2]):
+        assert_close(fitted(same).low_rank_, fitted(Y).low_rank_)
+
+
+@given(exact_problems())
+def test_single_precision(problem):
+    found = fitted(problem.observed.astype(np.float32)).low_rank_
+    assert found.dtype == np.float32
+    assert_close(found, problem.low_rank, 1e-3)
+
+
+@given(any_matrices())
+def test_threads_and_files_change_nothing(Y):
+    one = fitted(Y, n_jobs=1)
+    assert np.array_equal(fitted(Y, n_jobs=3).low_rank_, one.low_rank_)
+    assert np.array_equal(fitted(Y, memory_limit=0).sparse_, one.sparse_)
+
+
+@given(any_matrices())
+def test_the_same_seed_the_same_bytes(Y):
+    before = Y.tobytes()
+    model = fitted(Y)
+    again = fitted(Y)
+    copy = pickle.loads(pickle.dumps(model))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cloned = clone(model).fit(Y)
+    for other in (again, copy, cloned):
+        for name in ("low_rank_", "sparse_", "probability_", "components_"):
+            assert getattr(model, name).tobytes() == getattr(other, name).tobytes()
+    assert Y.tobytes() == before  # and the data are not changed
+
+
+@given(exact_problems(missing=False), st.integers(0, 2**32 - 1))
+def test_adding_a_clean_row(problem, seed):
+    X = problem.low_rank
+    row = np.random.default_rng(seed).standard_normal(len(X)) @ X / np.sqrt(len(X))
+    assume(incoherent(np.vstack([X, row]), np.linalg.matrix_rank(X)))
+    found = fitted(np.vstack([problem.observed, row])).low_rank_
+    assert_close(found[:-1], X)
+    assert_close(found[-1], row)
+
+
+@given(exact_problems())
+def test_masking_what_is_known_to_be_bad(problem):
+    masked = np.where(problem.sparse != 0, np.nan, problem.observed)
+    assert_close(fitted(masked).low_rank_, fitted(problem.observed).low_rank_)
+
+
+@given(any_matrices())
+def test_the_parts_add_up(Y):
+    model = fitted(Y)
+    whole = model.low_rank_ + model.sparse_ + model.residual_
+    seen = ~np.isnan(Y)
+    size = np.abs(Y[seen]).max() * np.finfo(float).eps
+    assert np.abs(whole[seen] - Y[seen]).max() <= 64 * size
+    assert np.isnan(whole[~seen]).all()
+    assert not model.sparse_[~seen].any()
+    assert ((model.sparse_ != 0) <= model.outliers_).all()
+    assert ((model.probability_ >= 0) & (model.probability_ <= 1)).all()
+    gram = model.components_ @ model.components_.T
+    assert np.allclose(gram, np.eye(model.rank_), atol=1e-8)
+
+
+@given(any_matrices(), st.booleans())
+def test_the_certificate_is_a_bound(Y, descent):
+    if descent:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = recover(
+                Y, solver="descent", random_state=0, stop=Steps(50)
+            ).certificate
+    else:
+        found = fitted(Y).certificate_
+    assert 0 <= found.gap <= 1
+    assert found.dual <= found.primal * (1 + 1e-12)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.2]), st.integers(4, 7))
+def test_the_certificate_is_never_above_what_cvxpy_says(seed, missing, n):
+    cvxpy = pytest.importorskip("cvxpy")
+    problem = corrupted_matrix((n + 1, n), 1, 0.1, missing=missing, random_state=seed)
+    Y, seen = problem.observed, ~np.isnan(problem.observed)
+    assume(np.abs(Y[seen]).max() > 0)
+    model = fitted(Y, noise=0)
+    bound = model._found.program.scale.bound  # gross entries count as they are clipped
+    Y = np.clip(Y, -bound, bound)
+    X, lam = cvxpy.Variable(Y.shape), 1 / model.alpha_
+    left = cvxpy.multiply(seen.astype(float), np.where(seen, Y, 0) - X)
+    objective = cvxpy.normNuc(X) + lam * cvxpy.sum(cvxpy.abs(left))
+    best = cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
+    found = model.certificate_
+    assert found.dual <= best * (1 + 1e-6)
+    if found.feasibility < 1e-6:
+        assert found.primal >= best * (1 - 1e-6)
+
+
+@given(exact_problems(missing=False), st.integers(-30, 30))
+def test_the_descent_does_not_know_the_unit(problem, power):
+    def steps(Y):
+        return recover(Y, solver="descent", random_state=0, stop=Steps(20)).signal
+
+    one = steps(problem.observed)
+    # The root of the unit is that of U: exact for powers of four.
+    found = steps(np.ldexp(problem.observed, 2 * power))
+    assert np.array_equal(found, np.ldexp(one, 2 * power))
+    assert np.array_equal(steps(problem.observed), one)

@@ -1,0 +1,97 @@
+"""The baselines: the convex program against CVXPY, and ℓ1 factorisation."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from discrepant import InputError, certify, convex, l1_factorisation
+from discrepant.paper.baselines import alternating_projections
+from discrepant.paper.descent import Tracking
+from discrepant.paper.synthetic import corrupted_matrix, relative_error
+
+
+def reference(Y, lam, psd):
+    """Return the optimal value as an independent solver finds it."""
+    X = cp.Variable(Y.shape, PSD=True) if psd else cp.Variable(Y.shape)
+    norm = cp.trace(X) if psd else cp.normNuc(X)
+    seen = ~np.isnan(Y)
+    misfit = cp.multiply(seen.astype(float), np.where(seen, Y, 0.0) - X)
+    problem = cp.Problem(cp.Minimize(norm + lam * cp.sum(cp.abs(misfit))))
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value
+
+
+@pytest.mark.parametrize("psd", [False, True])
+@pytest.mark.parametrize(
+    ("n", "rank", "share", "factor", "missing"),
+    [
+        (12, 1, 0.1, 1, 0),
+        (15, 5, 0.5, 1, 0),
+        (20, 3, 0.2, 2, 0),
+        (14, 2, 0.1, 0.7, 0.2),
+    ],
+)
+def test_convex_agrees_with_cvxpy(n, rank, share, factor, missing, psd):
+    problem = corrupted_matrix(n, rank, share, missing=missing, random_state=n)
+    alpha = factor * np.sqrt(n)
+    found = convex(problem.observed, alpha=alpha, psd=psd)
+    value = reference(problem.observed, 1 / alpha, psd)
+    certificate = certify(found)
+    assert certificate.primal == pytest.approx(value, rel=1e-4)
+    assert certificate.gap < 5e-3
+    if psd:
+        assert np.linalg.eigvalsh(found.signal)[0] > -1e-8
+
+
+def test_convex_recovers():
+    problem = corrupted_matrix((40, 30), 2, 0.1, random_state=0)
+    found = convex(problem.observed)
+    assert found.status.converged
+    assert relative_error(found.low_rank, problem.low_rank) < 1e-3
+    assert certify(found).gap < 1e-2
+
+
+def test_convex_refuses():
+    with pytest.raises(InputError, match="alpha"):
+        convex(np.eye(3), alpha=0)
+    with pytest.raises(InputError, match="square"):
+        convex(np.ones((3, 4)), psd=True)
+    with pytest.raises(InputError, match="square"):
+        l1_factorisation(np.ones((3, 4)), psd=True)
+    with pytest.raises(InputError, match="step"):
+        convex(np.eye(3), max_iter=0)
+    with pytest.raises(InputError, match="step"):
+        alternating_projections(np.eye(3), rank=1, share=0.1, max_iter=0)
+
+
+def test_default_alpha_is_that_of_the_estimator():
+    problem = corrupted_matrix((np.int64(20)), 2, 0.1, missing=0.3, random_state=0)
+    share = 1 - np.isnan(problem.observed).mean()
+    found = convex(problem.observed, alpha="auto", max_iter=5)
+    assert found.alpha == pytest.approx(np.sqrt(share * 20))
+
+
+def test_l1_factorisation_recovers_told_the_rank_and_overfits_otherwise():
+    problem = corrupted_matrix(30, 2, 0.2, random_state=0)
+    exact, over = (
+        l1_factorisation(
+            problem.observed,
+            width=width,
+            psd=True,
+            callback=Tracking(problem.low_rank),
+            random_state=0,
+        ).history["error"]
+        for width in (2, None)
+    )
+    assert exact[-1] < 0.01
+    assert over.min() < 0.2 < over[-1]
+
+
+def test_alternating_projections_need_the_truth():
+    problem = corrupted_matrix(40, 2, 0.1, random_state=0)
+    told, misled = (
+        alternating_projections(problem.observed, rank=rank, share=share)
+        for rank, share in ((2, 0.1), (8, 0.1))
+    )
+    assert relative_error(told.low_rank, problem.low_rank) < 1e-3
+    assert relative_error(misled.low_rank, problem.low_rank) > 0.01

@@ -1,0 +1,271 @@
+"""Hostile and damaged files: a result or one sentence, soon, and no memory taken."""
+
+import io
+import logging
+import os
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discrepant import InputError
+from discrepant.image.files.formats import read, write
+from discrepant.table.io.numeric_file import read_table
+from discrepant.table.io.table_file import read_mixed
+
+pytest.importorskip("resource", reason="limits of memory as on Unix")
+fuzz = pytest.importorskip("fuzz")
+tifffile = pytest.importorskip("tifffile")
+Image = pytest.importorskip("PIL.Image")
+
+
+@pytest.fixture
+def heard():
+    counter = fuzz.Heard()
+    logging.getLogger().addHandler(counter)
+    yield counter
+    logging.getLogger().removeHandler(counter)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(fuzz.CORPUS.iterdir()), ids=lambda path: path.name
+)
+def test_what_once_failed(path, heard):
+    outcome, why = fuzz.tried(path.name.split("-")[0], path, heard)
+    assert outcome in fuzz.WELL, why
+
+
+@pytest.mark.parametrize("kind", fuzz.KINDS)
+def test_damaged_files(kind, tmp_path, heard):
+    rng = np.random.default_rng(7)
+    seeds, ending, _ = fuzz.KINDS[kind]
+    path = tmp_path / f"file{ending}"
+    contents = seeds(rng)
+    for number in range(14 if kind == "video" else 40):  # which takes longer
+        spoil = fuzz.INSIDE.get(kind, fuzz.damaged) if number % 2 else fuzz.damaged
+        path.write_bytes(spoil(contents[number % len(contents)], rng))
+        outcome, why = fuzz.tried(kind, path, heard)
+        assert outcome in fuzz.WELL, why
+
+
+def test_the_command_counts_what_a_child_finds():
+    counts = fuzz.run("npy", 120, 3, keep=False, most=30)
+    assert counts["result"] + counts["sentence"] >= 30
+    assert sum(counts.values()) == counts["result"] + counts["sentence"]
+
+
+def chunk(name, body):
+    check = zlib.crc32(name + body).to_bytes(4, "big")
+    return len(body).to_bytes(4, "big") + name + body + check
+
+
+def png_bomb(width, height, colours=2, depth=8):
+    """A PNG of a few bytes that declares a huge picture."""
+    head = struct.pack(">IIBBBBB", width, height, depth, colours, 0, 0, 0)
+    chunks = [(b"IHDR", head), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in chunks)
+
+
+def npz_bomb(declared):
+    """An NPZ whose array declares a shape that its zip does not hold."""
+    header = io.BytesIO()
+    fields = {"descr": "<f8", "fortran_order": False, "shape": (declared, 8)}
+    np.lib.format.write_array_header_1_0(header, fields)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", header.getvalue() + bytes(1 << 20))
+    return file.getvalue()
+
+
+def webp_bomb():
+    file = io.BytesIO()
+    Image.new("RGB", (4000, 4000)).save(file, "WEBP", lossless=True)
+    return file.getvalue()
+
+
+def tiff_bomb():
+    file = io.BytesIO()
+    flat = np.zeros((8000, 8000), np.uint8)
+    tifffile.imwrite(file, flat, compression="zlib")
+    return file.getvalue()
+
+
+def xlsx_bomb():
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active["A1"] = book.active.cell(20_000, 8000).value = 1
+    file = io.BytesIO()
+    book.save(file)
+    return file.getvalue()
+
+
+BOMBS = {
+    "wide.png": lambda: png_bomb(60_000, 60_000),
+    "deep.png": lambda: png_bomb(30_000, 30_000, depth=16),
+    "bits.png": lambda: png_bomb(2**30, 2**10, colours=0, depth=1),
+    "a.webp": webp_bomb,
+    "a.tif": tiff_bomb,
+    "short.npz": lambda: npz_bomb(10**12),
+    "long.npz": lambda: npz_bomb(2**14) + b"",
+    "a.csv": lambda: b"," * 30_000 + b"\n" + b"1\n" * 5000,
+    "a.xlsx": xlsx_bomb,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_are_refused_before_memory_is_taken(name, tmp_path, monkeypatch):
+    path = tmp_path / name
+    path.write_bytes(BOMBS[name]())
+    assert path.stat().st_size < 1_000_000
+    monkeypatch.setenv("DISCREPANT_MEMORY", "0.001" if name == "long.npz" else "0.1")
+    picture = path.suffix in (".png", ".webp", ".tif")
+    readers = [read] if picture else [read_table, read_mixed]
+    for reader in readers if path.suffix != ".xlsx" else [read_mixed]:
+        tracemalloc.start()
+        with pytest.raises(InputError, match=r"declares|needs some|cannot be read"):
+            reader(path)
+        taken = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert taken < 100_000_000
+
+
+def test_the_setting_is_checked(tmp_path, monkeypatch):
+    monkeypatch.setenv("DISCREPANT_MEMORY", "much")
+    path = tmp_path / "a.npz"
+    np.savez(path, np.eye(3))
+    with pytest.raises(InputError, match="DISCREPANT_MEMORY must be a number"):
+        read_table(path)
+
+
+class Boom:
+    """What would run if it were unpickled."""
+
+    def __reduce__(self):
+        return (Path("/nothing").mkdir, ())
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    hidden = np.array([[Boom()]], object)
+    np.save(tmp_path / "a.npy", hidden, allow_pickle=True)
+    np.savez(tmp_path / "a.npz", hidden)
+    for name in ("a.npy", "a.npz"):
+        for reader in (read_table, read_mixed):
+            with pytest.raises(InputError, match="never loaded"):
+                reader(tmp_path / name)
+    with pytest.raises(InputError, match="cannot be read"):
+        read(tmp_path / "a.npy")
+
+
+def test_a_damaged_archive_is_closed(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, np.eye(3))
+    path.write_bytes(path.read_bytes()[:-9])
+    before = len(os.listdir("/proc/self/fd"))
+    held = []
+    for _ in range(3):
+        with pytest.raises(InputError, match="not a zip file") as said:
+            read_table(path)
+        held.append(said)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_zip_members_are_never_extracted_by_name(tmp_path):
+    path, inner = tmp_path / "in" / "a.npz", io.BytesIO()
+    path.parent.mkdir()
+    np.save(inner, np.eye(3))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("../../evil.npy", inner.getvalue())
+    table = read_table(path)
+    assert np.array_equal(table.values, np.eye(3))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in"]
+
+
+@pytest.mark.parametrize(
+    ("options", "whole"),
+    [
+        ({"metadata": None}, 1),
+        ({"imagej": True}, 4),
+        ({}, 4),
+        ({"metadata": None, "compression": "zlib"}, 4),
+        ({"compression": "zlib"}, 4),
+        ({"ome": True}, 1),
+    ],
+)
+def test_of_a_tiff_that_lost_pages_the_others_are_read(tmp_path, options, whole, heard):
+    pages = np.random.default_rng(0).integers(0, 255, (6, 40, 50), np.uint8)
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, pages, photometric="minisblack", **options)
+    path.write_bytes(path.read_bytes()[:9700])
+    with pytest.warns(UserWarning, match="can be read, and the others are lost"):
+        picture = read(path)
+    assert picture.incomplete
+    assert np.array_equal(picture.values.reshape(-1, 40, 50), pages[:whole])
+    assert not heard.lines
+    write(tmp_path / "b.tif", picture, picture.values)
+    assert np.array_equal(tifffile.imread(tmp_path / "b.tif"), picture.values)
+
+
+def test_pages_lost_on_the_command_line(tmp_path, discrepant):
+    pages = np.add.outer(np.arange(6), np.add.outer(np.arange(20), np.arange(30)))
+    pages = pages.astype(np.uint8)
+    for name, options in (("a", {"imagej": True}), ("whole", {}), ("none", {})):
+        tifffile.imwrite(tmp_path / f"{name}.tif", pages, **options)
+    for name, size in (("a", 2600), ("none", 500)):
+        path = tmp_path / f"{name}.tif"
+        path.write_bytes(path.read_bytes()[:size])
+    command = ("restore", "--fast", "-o")
+    done = discrepant(*command, "out.tif", "a.tif", cwd=tmp_path)
+    assert done.returncode == 1
+    said = [line for line in done.stderr.splitlines() if "Compiling for" not in line]
+    assert len(said) == 1 and "3 of its pages can be read" in said[0]
+    assert tifffile.imread(tmp_path / "out.tif").shape == (3, 20, 30)
+    done = discrepant(*command, "out", "a.tif", "whole.tif", "none.tif", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "1 of 3 files failed" in done.stderr
+    assert tifffile.imread(tmp_path / "out" / "whole.tif").shape == (6, 20, 30)
+
+
+def test_a_tag_that_is_lost_is_said(tmp_path):
+    pages = np.zeros((3, 40, 50), np.uint8)
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, pages, ome=True, photometric="minisblack")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.warns(UserWarning, match="tags cannot be read"):
+        read(path)
+
+
+def test_there_is_no_network_at_run_time(tmp_path):
+    """All doors and commands, in a process that may not open a socket."""
+    code = """
+import sys, warnings
+def refused(event, args):
+    if event.startswith("socket."):
+        raise AssertionError(event)
+sys.addaudithook(refused)
+warnings.simplefilter("ignore")
+import numpy as np
+from discrepant import RobustPCA, clean, recover, restore
+from discrepant.paper.stopping import Steps
+Y = np.outer(np.arange(1.0, 21), np.arange(1.0, 13)); Y[3, 4] = 900
+RobustPCA(random_state=0).fit(Y).certificate_
+recover(Y, solver="descent", stop=Steps(3), random_state=0)
+clean(Y).report("report.html")
+restore(np.add.outer(np.arange(20), np.arange(20)).astype(np.uint8), quality="fast")
+np.savetxt("y.csv", Y, delimiter=",")
+sys.argv = ["discrepant", "pca", "y.csv", "-o", "out"]
+from discrepant.cli.main import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "report.html").read_text()
+    links = [part for part in ("src=", "href=", "url(") if f"{part}http" in page]
+    assert not links

@@ -1,0 +1,395 @@
+"""Faults of the world around a run: what was written is whole, and a sentence is said.
+
+Each row of the table in docs/trust.md names its test here.
+"""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from discrepant import InputError, RobustPCA, clean
+from discrepant.core.output_files import LOCK, SCRATCH, staged
+from discrepant.experiments import runner as running
+from support.disks import data, mounted, unmounted
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="signals, disks and /proc as on Linux"
+)
+WORK = """
+import sys, time
+from pathlib import Path
+from discrepant.cli.messages import run_command
+import typer
+app = typer.Typer()
+@app.command()
+def work(folder: Path):
+    from discrepant.core.output_files import staged
+    with staged(folder, ["a.txt"]) as scratch:
+        (scratch / "a.txt").write_text("half")
+        print("ready", flush=True)
+        time.sleep(60)
+@app.command()
+def other(): pass
+sys.argv = ["work", "work", sys.argv[1]]
+run_command(app)
+"""
+
+
+def at_work(folder):
+    """Start a process that is in the midst of writing to a folder."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORK, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def scratches(folder):
+    return list(folder.glob(f"{SCRATCH}*"))
+
+
+def test_kill_9_leaves_what_the_next_run_removes(tmp_path):
+    process = at_work(tmp_path)
+    assert len(scratches(tmp_path)) == 1
+    with staged(tmp_path, ["b.txt"]) as scratch:  # a run at the same time
+        (scratch / "b.txt").write_text("whole")
+        assert len(scratches(tmp_path)) == 2
+    assert len(scratches(tmp_path)) == 1  # that of the living one
+    process.kill()
+    process.communicate()
+    assert len(scratches(tmp_path)) == 1
+    with staged(tmp_path, ["c.txt"]) as scratch:
+        (scratch / "c.txt").write_text("whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt", "c.txt"]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
+)
+def test_signals_that_end_a_run_leave_nothing(tmp_path, number, code):
+    process = at_work(tmp_path)
+    process.send_signal(number)
+    errors = process.communicate()[1]
+    assert process.returncode == code
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_where_a_file_should_go_is_refused_before_the_work(tmp_path):
+    (tmp_path / "summary.json").mkdir()
+    for overwrite in (False, True):
+        with (
+            pytest.raises(InputError, match="is a folder"),
+            staged(tmp_path, ["a", "summary.json"], overwrite=overwrite),
+        ):
+            raise AssertionError("worked all the same")
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_results_are_moved_all_or_none(tmp_path, overwrite):
+    if overwrite:
+        (tmp_path / "a.txt").write_text("old")
+    with (
+        pytest.raises(InputError, match=r"cannot be written to|exists already"),
+        staged(tmp_path, ["a.txt", "b.txt"], overwrite=overwrite) as scratch,
+    ):
+        (scratch / "a.txt").write_text("new")
+        (scratch / "b.txt").write_text("new")
+        (tmp_path / "b.txt").mkdir()  # by somebody else, meanwhile
+        (tmp_path / "b.txt" / "inside").write_text("x")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == ({"a.txt", "b.txt"} if overwrite else {"b.txt"})
+    assert not overwrite or (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_folders_are_replaced_as_a_whole(tmp_path):
+    def write(word, **options):
+        with staged(tmp_path, ["a", "z"], folders=["a"], **options) as scratch:
+            (scratch / "a").mkdir()
+            (scratch / "a" / word).write_text(word)
+            (scratch / "z").write_text(word)
+
+    write("first")
+    with pytest.raises(InputError, match="exists already"):
+        write("second")
+    write("second", overwrite=True)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["second"]
+    (tmp_path / "z").unlink()
+    with pytest.raises(InputError, match="cannot be written to"):
+        with staged(tmp_path, ["a"], folders=["a"], overwrite=True) as scratch:
+            (scratch / "a").mkdir()
+            (scratch / "z").write_text("third")
+            (tmp_path / "z").mkdir()  # by somebody else, meanwhile
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["second"]
+    assert not scratches(tmp_path)
+
+
+def test_a_folder_that_holds_the_input_is_not_replaced(tmp_path):
+    (tmp_path / "masks").mkdir()
+    (tmp_path / "masks" / "in.mp4").write_text("video")
+    for keep in (tmp_path / "masks", tmp_path / "masks" / "in.mp4"):
+        with (
+            pytest.raises(InputError, match="overwritten by its own result"),
+            staged(tmp_path, ["masks"], folders=["masks"], overwrite=True, keep=keep),
+        ):
+            raise AssertionError("worked all the same")
+
+
+def test_of_two_runs_at_once_one_is_refused(tmp_path):
+    barrier, outcomes = threading.Barrier(2), []
+
+    def write(word):
+        try:
+            with staged(tmp_path, ["a.txt", "b.txt"]) as scratch:
+                for name in ("a.txt", "b.txt"):
+                    (scratch / name).write_text(word)
+                barrier.wait()
+            outcomes.append(word)
+        except InputError as error:
+            assert "exists already" in str(error)
+
+    threads = [threading.Thread(target=write, args=(word,)) for word in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 1
+    assert {p.read_text() for p in tmp_path.iterdir()} == set(outcomes)
+
+
+def test_a_full_disk_is_named(tmp_path, discrepant):
+    disk = tmp_path / "disk"
+    mounted(disk, "64k")
+    try:
+        np.save(tmp_path / "y.npy", data((200, 100)))
+        done = discrepant("pca", "y.npy", "-o", disk / "out", cwd=tmp_path)
+        assert done.returncode == 2
+        assert str(disk) in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert list(disk.iterdir()) == []
+    finally:
+        unmounted(disk)
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path):
+    for place in ("/proc/nothing", f"{tmp_path}/{'a' * 300}"):
+        with (
+            pytest.raises(InputError, match="cannot be written to"),
+            staged(type(tmp_path)(place), ["a"]),
+        ):
+            raise AssertionError("worked all the same")
+
+
+CACHE = """
+import numpy as np
+from discrepant import RobustPCA
+Y = np.outer(np.arange(1.0, 31), np.arange(1.0, 21)); Y[3, 4] = 900
+print(RobustPCA(random_state=0, noise=0).fit(Y).low_rank_.tobytes().hex()[:4000])
+"""
+
+
+def run_with_cache(folder, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", CACHE],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder), **environment},
+    )
+
+
+@pytest.mark.slow
+def test_a_damaged_cache_is_compiled_again(tmp_path):
+    first = run_with_cache(tmp_path)
+    assert first.returncode == 0, first.stderr
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    for number, path in enumerate(files):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 255
+        path.write_bytes(content[: 100 if number % 2 else None])
+    second = run_with_cache(tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert second.stdout == first.stdout
+
+
+@pytest.mark.slow
+def test_a_cache_that_cannot_be_written(tmp_path):
+    for place in ("/proc/nothing", "/dev/null"):
+        done = run_with_cache(place, HOME="/proc/nothing")
+        assert done.returncode == 0, done.stderr
+    full = tmp_path / "full"
+    mounted(full, "16k")
+    try:
+        done = run_with_cache(full)
+        assert done.returncode == 0, done.stderr
+    finally:
+        unmounted(full)
+
+
+MORE_STREAMS = (
+    "PYTHONIOENCODING=cp1252 {} pca --help > log",
+    "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {} pca y.npy -o out > log",
+    "env -u HOME -u USER {} pca y.npy -o out > log",
+)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "PYTHONIOENCODING=cp1252 {} restore im.npy -o out.npy --fast > log",
+        "{} pca y.npy -o out <&- >&- 2>&-",
+        *(pytest.param(way, marks=pytest.mark.slow) for way in MORE_STREAMS),
+    ],
+)
+def test_streams_of_any_kind(tmp_path, how):
+    np.save(tmp_path / "y.npy", data())
+    np.save(tmp_path / "im.npy", np.add.outer(*[np.arange(20, dtype=np.uint8)] * 2))
+    command = how.format(f"{sys.executable} -m discrepant")
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == b""
+
+
+def test_a_broken_pipe_loses_no_result(tmp_path):
+    np.save(tmp_path / "y.npy", data())
+    command = f"{sys.executable} -m discrepant pca y.npy -o out | true"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True)
+    assert b"Traceback" not in done.stderr
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["rank"] == 1
+
+
+def test_names_that_are_not_utf8(tmp_path, discrepant):
+    name = os.fsdecode(b"caf\xe9.npy")
+    np.save(tmp_path / name, data())
+    done = discrepant("pca", name, "-o", os.fsdecode(b"o\xe9"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("journal", ["5", '["a", 5]', '["a"]', "null", "\ud800", "{"])
+def test_journals_of_the_wrong_shape_are_read_over(tmp_path, journal):
+    path = tmp_path / "journal"
+    path.write_text(f'{journal}\n["b", {{"x": 1}}]\n', errors="backslashreplace")
+    assert running._read(path) == {"b": {"x": 1}}
+
+
+def rank_of(seed):
+    return int(RobustPCA(random_state=0).fit(data(seed=seed)).rank_)
+
+
+def test_fork_after_a_fit_and_process_pools():
+    assert rank_of(0) == 1
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(rank_of, range(4)) == [1] * 4
+    import joblib
+
+    def ranks(pair):
+        return joblib.Parallel(2)(joblib.delayed(rank_of)(seed) for seed in pair)
+
+    pairs = [(1, 2), (3, 4)]
+    nested = joblib.Parallel(2, prefer="threads")(map(joblib.delayed(ranks), pairs))
+    assert nested == [[1, 1], [1, 1]]
+
+
+def test_many_threads_ask_one_model(tmp_path):
+    Y = data((60, 40))
+    model, other = (RobustPCA(random_state=0).fit(Y) for _ in range(2))
+    expected = model.sparse_.tobytes(), model.certificate_.gap
+
+    def ask(_):
+        return other.sparse_.tobytes(), other.certificate_.gap
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(ask, range(32))) == {expected}
+
+
+def test_overlapping_fits_give_blas_back():
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def counts():
+        pools = threadpool_info()
+        return [pool["num_threads"] for pool in pools if pool["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        before = counts()
+        with ThreadPoolExecutor(6) as pool:
+            assert set(pool.map(rank_of, range(12))) == {1}
+        assert counts() == before
+
+
+def test_a_fit_in_any_thread_holds_blas_at_one():
+    from threadpoolctl import ThreadpoolController, threadpool_limits
+
+    from discrepant.core.threads import OneBlasThread
+
+    def counts():
+        found = ThreadpoolController().select(user_api="blas").lib_controllers
+        return {blas.get_num_threads() for blas in found}
+
+    def held():
+        one.enter()
+        inside = counts()
+        one.leave()
+        return inside
+
+    one = OneBlasThread()
+    with threadpool_limits(2, user_api="blas"):  # the main thread has spoken first
+        before = counts()
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(held).result() == {1}
+        assert counts() == before
+
+
+@pytest.mark.slow
+def test_eight_fits_at_once_take_no_more_work_than_in_a_row():
+    problems = [data((400, 400), seed) for seed in range(8)]
+
+    def fit(Y):
+        RobustPCA(random_state=0).fit(Y)
+
+    def in_a_row():
+        for Y in problems:
+            RobustPCA(random_state=0, n_jobs=1).fit(Y)
+
+    def at_once():
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(fit, problems))
+
+    def work(run):
+        started = time.process_time()
+        run()
+        return time.process_time() - started
+
+    in_a_row()
+    at_once()
+    row, once = (min(work(run) for _ in range(5)) for run in (in_a_row, at_once))
+    assert once <= 1.5 * row
+
+
+def test_clocks_that_jump_do_not_matter(monkeypatch):
+    table = np.random.default_rng(0).standard_normal((40, 4))
+    table[:, 1:] += table[:, :1]
+    expected = np.asarray(clean(table).table)
+    times = iter(range(10**9, 0, -(10**5)))
+    monkeypatch.setattr(time, "time", lambda: next(times))
+    assert np.array_equal(np.asarray(clean(table).table), expected)
+    assert rank_of(0) == 1
+
+
+def test_the_lock_is_not_among_the_results(tmp_path):
+    with staged(tmp_path / "out", ["a"]) as scratch:
+        (scratch / "a").write_text("a")
+        assert (scratch / LOCK).exists()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a"]

@@ -1,0 +1,344 @@
+"""The page in a real browser: each thing that a person does there."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="No Chromium was found: the page was not tried in one."
+)
+PATIENCE = 120_000  # ms: the first fit of a machine compiles
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    environment = {**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "discrepant", "serve", "--no-open", "--limit", "2"]
+    with (
+        (folder / "said").open("w") as said,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=said, text=True, env=environment
+        ) as server,
+    ):
+        try:
+            yield re.search(r"http\S+", server.stdout.readline())[0]
+        finally:
+            server.terminate()
+            server.wait(30)
+    assert not (folder / "said").read_text()
+    assert not list(folder.glob("discrepant-page-*"))  # nothing is left behind
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"]
+        )
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    context = browser.new_context(viewport={"width": 1000, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    wrong = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(address)
+    yield page
+    for left in range(page.locator(".remove:visible").count(), 0, -1):
+        page.locator(".remove:visible").first.click()
+        page.locator(".job").nth(left - 1).wait_for(state="detached")
+    context.close()
+    assert not wrong
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:64, :80] / 80
+    clean = 120 + 60 * np.sin(5 * x) + 50 * y + rng.normal(0, 2, (64, 80))
+    values = np.clip(clean, 0, 255).astype(np.uint8)
+    values[rng.random(values.shape) < 0.05] = 255
+    path = tmp_path_factory.mktemp("files") / "salty.png"
+    Image.fromarray(values).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(120, 1)) + 0.1 * rng.normal(size=(120, 5))
+    values[[5, 50], [1, 3]] += 9
+    lines = [",".join("abcde"), *(",".join(f"{v:.3f}" for v in row) for row in values)]
+    path = tmp_path_factory.mktemp("files") / "sensors.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def street(path, times):
+    from discrepant.video import example_data as example
+    from discrepant.video.io.video_file import VideoWriter
+
+    frames, _ = example.street(100, size=(48, 64))
+    with VideoWriter(path, 25, frames.shape[1:3]) as writer:
+        for _ in range(times):
+            for frame in frames:
+                writer.write(frame)
+    return path
+
+
+def send(page, *files):
+    page.set_input_files("#files", [str(file) for file in files])
+
+
+def done(page, number=1):
+    page.locator(".downloads").nth(number - 1).wait_for()
+
+
+def saved(page, link):
+    with page.expect_download() as download:
+        page.locator(".downloads a", has_text=link).first.click()
+    return Path(download.value.path())
+
+
+def until(page, true):
+    """Wait in steps: the page forbids what Playwright's own waiting is made of."""
+    for _ in range(PATIENCE // 100):
+        if page.evaluate(true):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"never: {true}")
+
+
+def test_a_picture_is_healed_compared_and_marked_again(page, picture):
+    from PIL import Image
+
+    send(page, picture)
+    done(page)
+    assert "values were judged wrong" in page.locator(".state").inner_text()
+    assert "token" not in page.url
+    cut = (
+        "getComputedStyle(document.querySelector('.layers')).getPropertyValue('--cut')"
+    )
+    box = page.locator(".layers").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 20)
+    page.mouse.up()
+    assert abs(float(page.evaluate(cut).rstrip("%")) - 25) < 1
+    page.locator(".slider").focus()
+    page.keyboard.press("Home")
+    assert page.evaluate(cut) == "0%"
+    assert page.locator(".mask").is_hidden()
+    page.locator(".show-mask").check()
+    assert page.locator(".mask").is_visible()
+    page.locator(".same summary").click()
+    assert "discrepant restore salty.png" in page.locator(".command").inner_text()
+    with Image.open(saved(page, "salty-restored.png")) as image:
+        assert image.size == (80, 64)
+
+    page.locator(".start-paint").click()
+    box = page.locator(".paint").bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 90, box["y"] + 60)
+    page.mouse.up()
+    page.locator(".paint").focus()
+    page.keyboard.down("Space")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.up("Space")
+    before = page.locator(".state").inner_text()
+    page.locator(".again").click()
+    done(page, 2)
+    again = page.locator(".state").first.inner_text()
+    share = [float(re.match(r"([\d.]+)%", text)[1]) for text in (before, again)]
+    assert share[1] > share[0] + 1  # what was painted was taken for bad
+    told = "document.querySelector('.command').textContent"
+    assert page.evaluate(told).endswith("--known-bad salty-marks.png")
+    with Image.open(saved(page, "salty-marks.png")) as marks:
+        marked = np.asarray(marks) > 0
+    assert 0.01 < marked.mean() < 0.5
+    page.locator(".start-paint").first.click()  # one goes on where one was
+    painted = page.evaluate(
+        "(() => { const c = document.querySelector('.paint'); return [...c.getContext("
+        "'2d').getImageData(0, 0, 80, 64).data].filter((v, k) => k % 4 == 3 && v > 127)"
+        ".length; })()"
+    )
+    assert painted == marked.sum()
+
+
+def test_flags_of_a_table_are_sorted_and_rejected(page, address, table):
+    send(page, table)
+    done(page)
+    assert "2 cells are flagged" in page.locator(".state").inner_text()
+    assert page.locator(".map svg").is_visible()
+    rows = page.locator("tbody tr")
+    assert rows.count() == 2
+    page.locator("thead button[data-by=row]").click()
+    assert rows.nth(0).locator("td").nth(1).inner_text() == "51"
+    rows.nth(0).locator("input").uncheck()
+    page.locator(".chosen", has_text="1 rejected").wait_for()
+    old = table.read_text().splitlines()
+    new = saved(page, "sensors-cleaned.csv").read_text().splitlines()
+    changed = [k for k in range(len(old)) if old[k] != new[k]]
+    assert (len(new), changed) == (len(old), [6])
+    assert len(saved(page, "sensors-flagged.csv").read_text().splitlines()) == 2
+    report = saved(page, "sensors-report.html").read_text()
+    assert "sensors.csv" in report
+    assert "1 of 2 flags were rejected by hand" in report
+    other = page.context.new_page()  # another tab knows of it, and may undo it
+    other.goto(address)
+    other.locator(".chosen", has_text="1 rejected").wait_for()
+    assert other.locator("tr.rejected").count() == 1
+    other.locator(".all").click()
+    page.locator(".chosen", has_text="0 rejected").wait_for()
+    assert page.locator("tr.rejected").count() == 0
+    other.close()
+
+
+def test_a_video_is_watched_and_played(page, tmp_path):
+    shown = []  # it may be over before one looks
+    page.on("response", lambda r: shown.append((r.url, r.status)))
+    send(page, street(tmp_path / "street.mp4", 1))
+    done(page)
+    for name in ("frame", "ground", "front"):
+        assert any(f"{name}." in url and status == 200 for url, status in shown), shown
+    assert "Something is in front" in page.locator(".state").inner_text()
+    assert page.locator(".now").is_hidden()
+    size = "[...document.querySelectorAll('video')].map((v) => v.videoWidth)"
+    until(page, "document.querySelector('.masks').readyState >= 2")
+    until(page, "document.querySelector('.beside').readyState >= 2")
+    assert page.evaluate(size) == [192, 64]
+    until(page, "document.querySelector('.behind').naturalWidth === 64")
+    page.locator(".activity svg").click()  # in the middle of four seconds
+    until(page, "document.querySelector('.masks').currentTime > 1.5")
+    assert page.locator(".unplayed").is_hidden()
+    page.locator(".same summary").click()
+    assert "discrepant video street.mp4" in page.locator(".command").inner_text()
+    assert saved(page, "street-mask.mp4").stat().st_size > 1000
+    assert len(saved(page, "street-activity.csv").read_text().splitlines()) == 101
+
+
+def test_a_browser_without_h264_plays_a_webm(page, address, tmp_path):
+    page.add_init_script(
+        "HTMLMediaElement.prototype.canPlayType = (kind) => kind.includes('mp4') ? '' "
+        ": 'probably'"
+    )
+    page.goto(address)
+    send(page, street(tmp_path / "street.mp4", 1))
+    done(page)
+    for name, width in (("beside", 192), ("masks", 64)):
+        until(page, f"document.querySelector('.{name}').readyState >= 2")
+        found = f"document.querySelector('.{name}')"
+        assert page.evaluate(f"{found}.currentSrc").endswith(".webm")
+        assert page.evaluate(f"{found}.videoWidth") == width
+    until(page, "document.querySelector('.unplayed').hidden")
+    assert page.locator(".downloads").inner_text().count(".mp4") == 2
+
+
+def test_a_video_is_cancelled(page, tmp_path):
+    send(page, street(tmp_path / "long.mp4", 40))
+    page.locator(".cancel").click()
+    page.locator(".state", has_text="Cancelled.").wait_for()
+    assert page.locator(".now").count() == 0
+
+
+def test_wrong_files_get_a_sentence(page, tmp_path):
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"\x89PNG\r\n\x1a\nno picture at all")
+    send(page, broken)
+    page.locator(".failed .state", has_text="broken.png cannot be read").wait_for()
+    assert "upload" not in page.locator(".state").inner_text()
+    large = tmp_path / "large.csv"
+    large.write_bytes(b"1,2\n" * 600_000)
+    letter = tmp_path / "letter.txt"
+    letter.write_text("Dear reader,")
+    send(page, large, letter)
+    page.locator("#alert", has_text="letter.txt: Files with this ending").wait_for()
+    assert "this page takes 2 MB at most" in page.locator("#alert").inner_text()
+
+
+def test_jobs_queue_and_are_cancelled_in_two_tabs(page, address, tmp_path, table):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    slow = tmp_path / "slow.png"
+    Image.fromarray(rng.integers(0, 256, (400, 400, 3), dtype=np.uint8)).save(slow)
+    send(page, slow, table)
+    page.locator(".state", has_text="Waiting: 1 before").wait_for()
+    other = page.context.new_page()
+    other.set_default_timeout(PATIENCE)
+    other.goto(address)
+    other.locator("h2", has_text="slow.png").wait_for()
+    page.locator(".job", has_text="slow.png").locator(".cancel").click()
+    for tab in (page, other):
+        tab.locator(".state", has_text="Cancelled.").wait_for()
+    done(page)
+    done(other)
+    other.close()
+
+
+def test_many_jobs_leave_a_connection_to_cancel_them_with(page, tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    names = [tmp_path / f"slow{k}.png" for k in range(8)]
+    for name in names:
+        Image.fromarray(rng.integers(0, 256, (400, 400), dtype=np.uint8)).save(name)
+    letter = tmp_path / "letter.txt"
+    letter.write_text("Dear reader,")
+    send(page, letter, *names)
+    page.locator(".state", has_text="Waiting: 7 before").wait_for()
+    # What was refused is still said, whatever happens to the others.
+    assert "letter.txt" in page.locator("#alert").inner_text()
+    for number in range(8):
+        page.locator(".job", has_text=f"slow{7 - number}").locator(".cancel").click()
+    page.locator("#jobs:not(:has(.cancel:not([hidden])))").wait_for()
+    assert page.locator(".state", has_text="Cancelled.").count() >= 7
+
+
+def test_a_lost_server_is_said(browser, tmp_path):
+    command = [sys.executable, "-m", "discrepant", "serve", "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        page = browser.new_page()
+        try:
+            page.goto(re.search(r"http\S+", server.stdout.readline())[0])
+        finally:
+            server.terminate()
+            server.wait(30)
+        page.locator("#lost", has_text="does not answer").wait_for()  # unasked
+        file = tmp_path / "table.csv"
+        file.write_text("a,b\n1,2\n")
+        send(page, file)
+        page.locator("#alert", has_text="does not answer").wait_for()
+        page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone(browser, address, table, scheme):
+    context = browser.new_context(
+        viewport={"width": 360, "height": 700}, color_scheme=scheme
+    )
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(address)
+    send(page, table)
+    done(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    context.close()

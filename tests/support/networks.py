@@ -1,0 +1,23 @@
+"""A small network's settings and picture, and a fixture that leaves it alone."""
+
+import pytest
+import torch
+from skimage import data
+
+from discrepant.image import Settings
+from discrepant.image.corruptions import salt_and_pepper
+
+SMALL = Settings(width=4, optimiser="adam", rate=0.01, corruption_rate=0.1, steps=12)
+TRUTH = data.astronaut()[60:90, 200:240] / 255
+NOISY = salt_and_pepper(TRUTH, 0.3, random_state=0)[0]
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    """One thread and one seed for each test, whatever ran before it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+    torch.set_num_threads(threads)

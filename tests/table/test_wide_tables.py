@@ -1,0 +1,64 @@
+"""clean on tables of many columns: a low rank and noise instead of a covariance."""
+
+import numpy as np
+import pytest
+
+from discrepant import Cleaner, clean
+from support.tables import correlated
+
+
+@pytest.fixture(scope="module", params=[(300, 120), (60, 200)], ids=str)
+def case(request):
+    n, p = request.param
+    rng = np.random.default_rng(0)
+    right = correlated(n, p, rank=4, noise=0.3)
+    right = right * rng.lognormal(0, 3, p) + 10 * rng.normal(size=p)
+    wrong = rng.random((n, p)) < 0.03
+    given = right + 8 * wrong * right.std(axis=0) * rng.choice([-1, 1], (n, p))
+    given[rng.random((n, p)) < 0.05] = np.nan
+    return given, wrong & ~np.isnan(given), right
+
+
+def test_errors_are_found(case):
+    given, wrong, right = case
+    found = clean(given, fill=True)
+    flagged = found.mask.to_numpy()
+    assert (flagged & wrong).sum() >= 0.98 * flagged.sum()
+    assert (flagged & wrong).sum() >= 0.98 * wrong.sum()
+    assert found.rank in (4, 5)  # medians are no means: one more may take the offset
+    away = (found.table - right) / right.std(axis=0)
+    assert np.sqrt(np.mean(away[wrong] ** 2)) < 0.4
+    assert np.sqrt(np.mean(away[np.isnan(given)] ** 2)) < 0.5
+
+
+def test_noise_is_each_columns_own(case):
+    given, _, right = case
+    found = clean(given)
+    explained = np.array([report.explained for report in found.columns])
+    assert np.median(explained) > 0.85
+    ratio = found.noise.to_numpy() / (np.sqrt(1 - explained) * right.std(axis=0))
+    assert 0.5 < np.median(ratio) < 2
+
+
+def test_nothing_wrong_nothing_flagged():
+    assert clean(correlated(200, 100)).mask.to_numpy().mean() < 0.002
+
+
+def test_new_rows_are_judged_by_themselves():
+    table = correlated(250, 90)
+    cleaner = Cleaner().fit(table[:200])
+    new = table[200:].copy()
+    new[3, 5] += 20
+    found = cleaner.judge(new)
+    assert found.mask.iloc[3, 5]
+    assert found.mask.to_numpy().sum() <= 3
+    np.testing.assert_allclose(cleaner.transform(new[3:4])[0], found.table[3])
+
+
+def test_independent_columns():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(300, 100))
+    table[7, 3] = 40
+    found = clean(table)
+    assert np.argwhere(found.mask).tolist() == [[7, 3]]
+    assert any("No column says anything" in caveat for caveat in found.caveats)
