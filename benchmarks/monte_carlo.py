@@ -13,7 +13,7 @@ import time
 import numpy as np
 from record import recorded
 
-from discrepant.experiments.fig2bc_phase_transition import Config, cell
+from discrepant.experiments.fig2bc_phase_transition import Config, solve_grid_point
 from discrepant.experiments.runner import Runner
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
@@ -50,7 +50,9 @@ def main():
         for k in range(count)
     ]
     runner = Runner(jobs=-1)
-    runner.map(cell, tasks[:2], label="warm-up", config=config)  # start the processes
+    runner.map(
+        solve_grid_point, tasks[:2], label="warm-up", config=config
+    )  # start the processes
 
     started = time.perf_counter()
     errors = []
@@ -70,7 +72,7 @@ def main():
     one_by_one = time.perf_counter() - started
 
     started = time.perf_counter()
-    results = runner.map(cell, tasks, label="fig2c", config=config)
+    results = runner.map(solve_grid_point, tasks, label="fig2c", config=config)
     together = time.perf_counter() - started
 
     ours = np.array([row["error"] for row in results])

@@ -19,8 +19,8 @@ from record import recorded
 from discrepant import Outer, Sensing, recover
 from discrepant.paper.synthetic import relative_error
 from discrepant.sensing.least_squares import fit
-from discrepant.sensing.measurements import Measuring
-from discrepant.sensing.tangent_space import Point
+from discrepant.sensing.measurements import Measurements
+from discrepant.sensing.tangent_space import FixedRankMatrix
 
 SUCCESS = 1e-2  # relative error of a problem that counts as recovered
 
@@ -196,8 +196,8 @@ def fourier(seeds, quick):
 def told_everything(problem, psd, rank):
     """Return the error of least squares that knows the rank and what is wrong."""
     X, operator, y, wrong = problem
-    A = Measuring(operator, y, real=True)
-    at = Point.of(X, "psd" if psd else "general", rank)
+    A = Measurements(operator, y, real=True)
+    at = FixedRankMatrix.of(X, "psd" if psd else "general", rank)
     for _ in range(6):
         e = A.y - A.forward(*at.factors)
         at = fit(A, at, (~wrong).astype(float), e, 60, 1e-10)

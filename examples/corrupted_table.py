@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from discrepant import RobustPCA
-from discrepant.core.plotting import decomposition
+from discrepant.core.plotting import plot_decomposition
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
 problem = corrupted_matrix((200, 80), rank=3, share=0.1, missing=0.1, random_state=0)
@@ -28,5 +28,5 @@ print(f"error of new rows:  {relative_error(cleaned, problem.low_rank[150:]):.1e
 
 picture = Path("corrupted_table.png")
 sparse = np.where(np.isnan(new), 0, new - cleaned)
-decomposition(new, cleaned, sparse, problem.low_rank[150:]).savefig(picture)
+plot_decomposition(new, cleaned, sparse, problem.low_rank[150:]).savefig(picture)
 print(f"picture: {picture}")

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from discrepant import recover
-from discrepant.core.plotting import pictures
+from discrepant.core.plotting import image_panels
 from discrepant.paper.synthetic import relative_error
 
 rng = np.random.default_rng(0)
@@ -108,7 +108,7 @@ panels = {
     "truth": truth,
 }
 picture = Path("kspace_spikes.png")
-pictures({k: v[:, frame].reshape(side, side) for k, v in panels.items()}).savefig(
+image_panels({k: v[:, frame].reshape(side, side) for k, v in panels.items()}).savefig(
     picture
 )
 print(f"picture: {picture}")

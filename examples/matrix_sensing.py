@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from discrepant import Sensing, recover
-from discrepant.core.plotting import decomposition
+from discrepant.core.plotting import plot_decomposition
 from discrepant.paper.synthetic import relative_error
 
 rng = np.random.default_rng(0)
@@ -28,5 +28,7 @@ print(f"{found.n_applications} applications of the operator and its adjoint")
 print(f"error: {relative_error(found.signal, X):.1e}")
 
 picture = Path("matrix_sensing.png")
-decomposition(operator.adjoint(y), found.signal, found.signal - X, X).savefig(picture)
+plot_decomposition(operator.adjoint(y), found.signal, found.signal - X, X).savefig(
+    picture
+)
 print(f"picture: {picture}")

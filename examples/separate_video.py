@@ -8,7 +8,7 @@ Tell cars from the street they drive on, in a small made video.
 from pathlib import Path
 
 from discrepant import separate
-from discrepant.core.plotting import pictures
+from discrepant.core.plotting import image_panels
 from discrepant.video.example_data import street
 
 frames, truth = street(120)  # a real one: separate("video.mp4"), discrepant video
@@ -26,5 +26,5 @@ panels = {
     "foreground": found.foreground[shown],
 }
 picture = Path("separate_video.png")
-pictures(panels).savefig(picture)
+image_panels(panels).savefig(picture)
 print(f"picture: {picture}")

@@ -52,7 +52,7 @@ def read_table_both_ways(path):
     """Read a table, as `discrepant pca` and `discrepant clean` do."""
     from discrepant.core.errors import InputError
     from discrepant.table.io.numeric_file import FORMATS, read_table
-    from discrepant.table.io.table_file import read_mixed
+    from discrepant.table.io.table_file import read_table_file
 
     refused = None
     if path.suffix in FORMATS:
@@ -60,7 +60,7 @@ def read_table_both_ways(path):
             np.asarray(read_table(path).values).sum()
         except InputError as error:
             refused = error
-    read_mixed(path)
+    read_table_file(path)
     if refused is not None:
         raise refused
 
@@ -68,12 +68,12 @@ def read_table_both_ways(path):
 def read_video(path):
     """Tell a video apart, as `separate` does, or write all that the command does."""
     from discrepant import separate
-    from discrepant.video.separate_file import video
+    from discrepant.video.separate_file import separate_file
 
     if zlib.crc32(path.read_bytes()) % 8:
         separate(path)
     else:  # writing takes longer
-        video(str(path), path.parent / "out", overwrite=True)
+        separate_file(str(path), path.parent / "out", overwrite=True)
 
 
 KINDS = {

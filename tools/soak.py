@@ -27,7 +27,7 @@ from starlette.testclient import TestClient
 from discrepant import RobustPCA, clean, recover, restore, separate
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix
-from discrepant.server.access import Guard
+from discrepant.server.access import AccessGuard
 from discrepant.server.app import build
 from discrepant.video.example_data import street
 
@@ -134,7 +134,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=60.0)
     end = time.monotonic() + 60 * parser.parse_args().minutes
     warnings.simplefilter("ignore")
-    site = Guard(build(), {HERE.removeprefix("http://")}, TOKEN)
+    site = AccessGuard(build(), {HERE.removeprefix("http://")}, TOKEN)
     with TestClient(site, base_url=HERE, headers={"origin": HERE}) as page:
         page.get("/", params={"token": TOKEN})
         sys.exit(soaked(jobs(page), end))

@@ -11,7 +11,7 @@ from discrepant import InputError
 from discrepant.core.progress import StoppedError
 from discrepant.table.clean_file import clean_file
 from discrepant.table.example_data import sensor_table
-from discrepant.table.io.table_file import read_mixed
+from discrepant.table.io.table_file import read_table_file
 
 FILES = {"cleaned.csv", "flagged.csv", "report.html", "cells.png", "summary.json"}
 
@@ -96,7 +96,7 @@ def test_unchanged_is_the_same_bytes(tmp_path):
     path.write_bytes(
         b'id, x ,"y, z"\n007,"a ""q"",\nb",1.50\n\n008,1e3, "2.0"\n009,3\n'
     )
-    source = read_mixed(path, header=True)
+    source = read_table_file(path, header=True)
     assert source.table.shape == (3, 3)
     assert source.table["id"].tolist() == ["007", "008", "009"]
     source.write(tmp_path / "copy.csv", source.table)
@@ -120,7 +120,7 @@ def test_unchanged_is_the_same_bytes(tmp_path):
 def test_labels_of_mixed_tables(tmp_path, text, names, shape):
     path = tmp_path / "t.csv"
     path.write_text(text)
-    table = read_mixed(path).table
+    table = read_table_file(path).table
     assert list(table.columns) == names
     assert table.shape == shape
 
@@ -130,7 +130,7 @@ def test_dates_are_dates_and_latin_is_read(tmp_path):
     path.write_bytes(
         "when,größe\n2024-01-01 10:00,1\n2024-01-02T11:00:00,2\n".encode("latin-1")
     )
-    source = read_mixed(path)
+    source = read_table_file(path)
     assert source.table["when"].dtype.kind == "M"
     assert "größe" in source.table
     assert "Latin-1" in source.notes[0]

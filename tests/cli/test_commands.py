@@ -11,13 +11,13 @@ from discrepant.cli.demo import PhotographReport, demo
 from discrepant.core.interrupt import interruptible
 from discrepant.experiments.reproduce import reproduce
 from discrepant.paper.synthetic import corrupted_matrix
-from discrepant.table.pca_file import pca
+from discrepant.table.pca_file import fit_pca_file
 
 
 def test_pca(tmp_path):
     problem = corrupted_matrix((40, 30), 2, 0.05, missing=0.05, random_state=0)
     np.save(tmp_path / "table.npy", problem.observed)
-    report = pca(tmp_path / "table.npy", tmp_path / "out")
+    report = fit_pca_file(tmp_path / "table.npy", tmp_path / "out")
     assert report.rank == 2
     assert report.shape == (40, 30)
     assert report.certificate.gap < 1e-3
@@ -30,13 +30,13 @@ def test_pca(tmp_path):
     assert written["rank"] == 2
     assert written["certificate"]["gap"] == report.certificate.gap
     with pytest.raises(InputError, match="pass overwrite=True"):
-        pca(tmp_path / "table.npy", tmp_path / "out")
+        fit_pca_file(tmp_path / "table.npy", tmp_path / "out")
 
 
 def test_pca_told_to_stop_writes_the_best_so_far(tmp_path):
     problem = corrupted_matrix((40, 30), 2, 0.05, random_state=0)
     np.save(tmp_path / "table.npy", problem.observed)
-    report = pca(
+    report = fit_pca_file(
         tmp_path / "table.npy", tmp_path / "out", progress=lambda share, note: False
     )
     assert "stopped early" in str(report)
@@ -51,7 +51,7 @@ def test_pca_told_to_stop_writes_the_best_so_far(tmp_path):
 def test_pca_by_descent_counts_what_is_more_than_dust(tmp_path):
     problem = corrupted_matrix((40, 30), 2, 0.1, missing=0.1, random_state=1)
     np.save(tmp_path / "table.npy", problem.observed)
-    report = pca(tmp_path / "table.npy", tmp_path / "out", solver="descent")
+    report = fit_pca_file(tmp_path / "table.npy", tmp_path / "out", solver="descent")
     truly = (problem.sparse != 0)[~np.isnan(problem.observed)].mean()
     assert abs(report.corrupted - truly) < 0.03
 
@@ -62,7 +62,9 @@ def test_pca_tells_noise_from_corruption(tmp_path):
     sizes = np.where(np.arange(60) < 45, 0.05, 0.5)
     noise = sizes * rng.standard_normal((120, 60))
     np.save(tmp_path / "t.npy", problem.observed + noise)
-    report = pca(tmp_path / "t.npy", tmp_path / "out", noise="column", fdr=0.02)
+    report = fit_pca_file(
+        tmp_path / "t.npy", tmp_path / "out", noise="column", fdr=0.02
+    )
     assert report.rank == 3
     assert len(report.noise) == 60
     np.testing.assert_allclose(report.noise, sizes, rtol=0.5)
@@ -72,14 +74,16 @@ def test_pca_tells_noise_from_corruption(tmp_path):
     written = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert len(written["noise"]) == 60
     assert 0 < written["noise_share"] < 0.1
-    known = pca(tmp_path / "t.npy", tmp_path / "two", noise=0.0, max_iter=3, tol=0.1)
+    known = fit_pca_file(
+        tmp_path / "t.npy", tmp_path / "two", noise=0.0, max_iter=3, tol=0.1
+    )
     assert known.steps <= 3
 
 
 def test_pca_without_matplotlib(tmp_path, monkeypatch):
     np.save(tmp_path / "table.npy", corrupted_matrix(20, 1, 0.0).observed)
     monkeypatch.setattr("discrepant.core.plotting.find_spec", lambda name: None)
-    report = pca(tmp_path / "table.npy", tmp_path / "out")
+    report = fit_pca_file(tmp_path / "table.npy", tmp_path / "out")
     assert "matplotlib" in report.no_picture
     assert "picture.png" not in report.files
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(report.files)

@@ -218,7 +218,7 @@ def test_hints_name_what_was_installed_from(monkeypatch, tmp_path):
     from discrepant.core import errors
 
     here = Path(errors.__file__).parents[3]
-    assert str(errors.needs("It needs X", "web")) == (
+    assert str(errors.missing_extra("It needs X", "web")) == (
         f"It needs X: pip install '{here}[web]'."
     )
 
@@ -227,7 +227,7 @@ def test_hints_name_what_was_installed_from(monkeypatch, tmp_path):
 
     monkeypatch.setattr(errors, "__file__", str(tmp_path / "a" / "b" / "errors.py"))
     monkeypatch.setattr(errors, "distribution", nowhere)
-    assert "'discrepant[web]'" in str(errors.needs("It needs X", "web"))
+    assert "'discrepant[web]'" in str(errors.missing_extra("It needs X", "web"))
 
 
 def test_help_names_every_command(discrepant, tmp_path):

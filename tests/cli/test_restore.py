@@ -9,9 +9,9 @@ import pytest
 
 from discrepant import InputError, restore
 from discrepant.core.interrupt import interruptible
-from discrepant.image.display import kind_of_values
+from discrepant.image.display import describe_values
 from discrepant.image.files.formats import read
-from discrepant.image.files.image_file import Picture
+from discrepant.image.files.image_file import ImageFile
 from discrepant.image.restore_files import (
     Job,
     Options,
@@ -116,13 +116,13 @@ def test_a_mask_is_paired_with_pages_and_channels(
 def test_a_mask_that_does_not_fit_is_refused(tmp_path):
     np.save(tmp_path / "a.npy", picture((24, 30, 7)))
     job = Job(tmp_path / "a.npy", tmp_path / "b.npy")
-    three = Picture(picture(), (), 2, "NPY")
+    three = ImageFile(picture(), (), 2, "NPY")
     with pytest.raises(InputError, match="3 channels, this one 7"):
         restore_file(job, Options("fast", bad=three))
-    pages = Picture(np.zeros((2, 24, 30)), (0,), None, "NPY")
+    pages = ImageFile(np.zeros((2, 24, 30)), (0,), None, "NPY")
     with pytest.raises(InputError, match="2 pages, this one 1"):
         restore_file(job, Options("fast", bad=pages))
-    large = Picture(np.zeros((40, 40)), (), None, "NPY")
+    large = ImageFile(np.zeros((40, 40)), (), None, "NPY")
     with pytest.raises(InputError, match="shape"):
         restore_file(job, Options("fast", bad=large))
     assert not (tmp_path / "b.npy").exists()
@@ -258,9 +258,9 @@ def test_interrupted_once_it_writes_the_best_so_far(tmp_path, monkeypatch, capsy
 def test_the_kind_of_values_is_told():
     values = np.array([0, 0, 255, 255, 7, 9])
     wrong = np.array([True, True, True, True, False, False])
-    assert kind_of_values(values, wrong).endswith("0 or 255")
-    assert kind_of_values(np.arange(99), np.arange(99) > 7) == ", of many sizes"
-    assert kind_of_values(values, values < 0) == ""
+    assert describe_values(values, wrong).endswith("0 or 255")
+    assert describe_values(np.arange(99), np.arange(99) > 7) == ", of many sizes"
+    assert describe_values(values, values < 0) == ""
 
 
 def test_the_command_reports_failures_at_the_end(discrepant, tmp_path):

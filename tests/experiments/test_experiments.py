@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discrepant import InputError, experiments
-from discrepant.core.output_files import staged
+from discrepant.core.output_files import atomic_output_folder
 from discrepant.core.progress import StoppedError
 from discrepant.experiments import (
     appendix_a_regression as regression,
@@ -230,11 +230,11 @@ def test_whoever_watches_may_stop_the_tasks_and_resume_them(tmp_path):
 def test_only_errors_of_writing_are_said_to_be_such(tmp_path):
     with (
         pytest.raises(FileNotFoundError, match="missing"),
-        staged(tmp_path / "out", ["a"]),
+        atomic_output_folder(tmp_path / "out", ["a"]),
     ):
         (tmp_path / "missing").read_text()
     with (
         pytest.raises(InputError, match=r"cannot be written|Writing"),
-        staged(tmp_path / "out", ["a"]) as scratch,
+        atomic_output_folder(tmp_path / "out", ["a"]) as scratch,
     ):
         (scratch / "no" / "a").write_text("")

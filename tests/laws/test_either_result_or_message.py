@@ -21,7 +21,7 @@ from discrepant.core.arrays import round_to_dtype
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix
 from discrepant.table.io.numeric_file import read_table
-from discrepant.table.io.table_file import read_mixed
+from discrepant.table.io.table_file import read_table_file
 
 Y = corrupted_matrix((20, 12), 1, 0.05, random_state=0).observed
 PICTURE = np.add.outer(np.arange(16), np.arange(16)).astype(np.uint8)
@@ -115,7 +115,7 @@ def test_headers_of_numbers(tmp_path, text):
     assert table.columns == HEADERS[text]
     assert len(table.values) == text.count("\n") - (HEADERS[text] is not None)
     if HEADERS[text] is not None:
-        assert list(read_mixed(path).table.columns)[-2:] == HEADERS[text][-2:]
+        assert list(read_table_file(path).table.columns)[-2:] == HEADERS[text][-2:]
 
 
 def test_a_first_line_that_may_be_either_is_asked_about(tmp_path):
@@ -145,7 +145,7 @@ def test_decimal_commas_and_thousands_are_told_apart(tmp_path, text, values):
 def test_thousands_or_decimals_are_asked_about(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a;b\n1,234;5\n2,345;6\n")
-    for reader in (read_table, read_mixed):
+    for reader in (read_table, read_table_file):
         with pytest.raises(InputError, match=r"1\.234 or 1234; say which"):
             reader(path)
     assert read_table(path, decimal=",").values[0, 0] == 1.234
@@ -269,7 +269,7 @@ def test_years_after_columns_of_text_are_labels(tmp_path, first, suffix):
             cells = [float(c) if c[:1].isdigit() else c for c in line.split(",")]
             book.active.append([int(c) if c in range(3000) else c for c in cells])
         book.save(path)
-    assert len(read_mixed(path).table) == 12 + (not YEARS[first])
+    assert len(read_table_file(path).table) == 12 + (not YEARS[first])
 
 
 def test_two_years_that_may_be_values_are_asked_about(tmp_path):
@@ -277,8 +277,8 @@ def test_two_years_that_may_be_values_are_asked_about(tmp_path):
     body = "".join(f"{land},North,{k}.5,{k}\n" for k, land in enumerate(LANDS))
     path.write_text("Country,Region,1960,1970\n" + body)
     with pytest.raises(InputError, match="header=True or header=False"):
-        read_mixed(path)
-    assert len(read_mixed(path, header=True).table) == 12
+        read_table_file(path)
+    assert len(read_table_file(path, header=True).table) == 12
 
 
 def test_an_open_quote_is_named_in_linear_time(tmp_path):
@@ -288,5 +288,5 @@ def test_an_open_quote_is_named_in_linear_time(tmp_path):
     path.write_text("\n".join(lines) + "\n")
     start = time.perf_counter()
     with pytest.raises(InputError, match="quote in line 51 that is never closed"):
-        read_mixed(path)
+        read_table_file(path)
     assert time.perf_counter() - start < 5  # all lines at once took a minute

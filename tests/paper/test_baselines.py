@@ -6,7 +6,7 @@ import pytest
 
 from discrepant import InputError, certify, convex, l1_factorisation
 from discrepant.paper.baselines import alternating_projections
-from discrepant.paper.descent import Tracking
+from discrepant.paper.descent import ErrorToTruth
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
 
@@ -78,7 +78,7 @@ def test_l1_factorisation_recovers_told_the_rank_and_overfits_otherwise():
             problem.observed,
             width=width,
             psd=True,
-            callback=Tracking(problem.low_rank),
+            callback=ErrorToTruth(problem.low_rank),
             random_state=0,
         ).history["error"]
         for width in (2, None)

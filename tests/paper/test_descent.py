@@ -21,7 +21,7 @@ from discrepant import recover as recover_by_any
 from discrepant.core.linalg import rank_at_gap
 from discrepant.paper.alpha import alpha_for
 from discrepant.paper.baselines import alternating_projections
-from discrepant.paper.descent import Tracking
+from discrepant.paper.descent import ErrorToTruth
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from support.matrices import paper_problem
@@ -37,7 +37,7 @@ class TestTheMethod:
             problem.observed,
             **PAPER,
             stop=Steps(20_000),
-            callback=Tracking(problem.low_rank),
+            callback=ErrorToTruth(problem.low_rank),
             random_state=0,
         )
         errors = found.history["error"]
@@ -219,7 +219,7 @@ class TestInvariance:
         truth = scale * paper_problem().low_rank
         settings = {"psd": True, "stop": Steps(2000), "random_state": 0}
         plain = recover(y, **settings)
-        scaled = recover(scale * y, callback=Tracking(truth), **settings)
+        scaled = recover(scale * y, callback=ErrorToTruth(truth), **settings)
         error = relative_error(scaled.signal, truth)
         assert scaled.history["error"][-1] == pytest.approx(error)
         np.testing.assert_allclose(

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from discrepant import InputError, RobustPCA
-from discrepant.core.robust_regression import coordinates
+from discrepant.core.robust_regression import l1_coordinates
 from discrepant.core.validation import real_array
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
@@ -196,19 +196,19 @@ class TestCoordinates:
         rows = self.C @ self.V
         rows[self.rng.random(rows.shape) < 0.2] += 10
         rows[self.rng.random(rows.shape) < 0.2] = np.nan
-        np.testing.assert_allclose(coordinates(rows, self.V), self.C, atol=1e-12)
+        np.testing.assert_allclose(l1_coordinates(rows, self.V), self.C, atol=1e-12)
 
     def test_rows_are_independent(self):
         rows = self.C @ self.V + 0.01 * self.rng.standard_normal((30, 100))
-        together = coordinates(rows, self.V)
-        apart = np.vstack([coordinates(row[None], self.V) for row in rows])
+        together = l1_coordinates(rows, self.V)
+        apart = np.vstack([l1_coordinates(row[None], self.V) for row in rows])
         np.testing.assert_allclose(together, apart, atol=1e-10)
 
     def test_scale(self):
         rows = self.C @ self.V
         for scale in (1e-8, 1e8):
             np.testing.assert_allclose(
-                coordinates(scale * rows, self.V), scale * self.C, rtol=1e-6
+                l1_coordinates(scale * rows, self.V), scale * self.C, rtol=1e-6
             )
 
     @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ class TestCoordinates:
         V = np.linalg.qr(rng.standard_normal((n, k)))[0].T
         rows = rng.standard_normal((20, k)) @ V + noise * rng.standard_normal((20, n))
         rows[rng.random(rows.shape) < bad] += 5
-        found = np.abs(rows - coordinates(rows, V) @ V).sum(axis=1)
+        found = np.abs(rows - l1_coordinates(rows, V) @ V).sum(axis=1)
         for y, loss in zip(rows, found, strict=True):
             # c free, and the error as the difference of two positive parts
             best = linprog(
@@ -233,7 +233,7 @@ class TestCoordinates:
     def test_fewer_entries_than_coordinates(self):
         row = np.full((1, 100), np.nan)
         row[0, :2] = 1.0, 2.0
-        c = coordinates(row, self.V)
+        c = l1_coordinates(row, self.V)
         np.testing.assert_allclose((c @ self.V)[0, :2], [1, 2])
         shortest = np.linalg.pinv(self.V[:, :2].T) @ [1, 2]
         np.testing.assert_allclose(c[0], shortest)
@@ -241,5 +241,5 @@ class TestCoordinates:
     def test_nothing_to_go_by(self):
         rows = np.zeros((2, 100))
         rows[1] = np.nan
-        assert not coordinates(rows, self.V).any()
-        assert coordinates(rows, self.V[:0]).shape == (2, 0)
+        assert not l1_coordinates(rows, self.V).any()
+        assert l1_coordinates(rows, self.V[:0]).shape == (2, 0)

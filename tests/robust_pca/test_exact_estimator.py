@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from discrepant import InputError, RobustPCA
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.exact.integrator import integrate
-from discrepant.robust_pca.problem import Program
+from discrepant.robust_pca.problem import ConvexProblem
 from support.matrices import draw, noisy
 
 
@@ -80,7 +80,9 @@ class TestEstimator:
             told.append((share, note))
             return len(told) < 3
 
-        split = integrate(Program.of(self.problem.observed, alpha=10.0), report=report)
+        split = integrate(
+            ConvexProblem.of(self.problem.observed, alpha=10.0), report=report
+        )
         assert split.n_steps == 3
         assert all(0 <= share <= 1 and "residual" in note for share, note in told)
         assert "stopped" in str(split.status)

@@ -9,8 +9,8 @@ from discrepant import RobustPCA
 from discrepant.paper.synthetic import relative_error
 from discrepant.robust_pca import row_sample as sample
 from discrepant.robust_pca.exact.integrator import integrate
-from discrepant.robust_pca.problem import Program
-from discrepant.robust_pca.recorder import Log
+from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.rows import Rows, open_rows
 
 SHAPE, RANK = (4000, 100), 3
@@ -103,13 +103,13 @@ class TestExact:
     @pytest.mark.parametrize("own", [[7], range(10, 20), range(10, 210)])
     def test_a_direction_outside_of_the_sample_is_not_lost(self, own):
         Y, _ = made(own=own)
-        program = Program.of(Y, alpha=np.sqrt(len(Y)))
+        program = ConvexProblem.of(Y, alpha=np.sqrt(len(Y)))
         others = np.delete(np.arange(len(Y)), own)[::10]
         rng = np.random.default_rng(0)
-        small = Program.of(Y[others], alpha=np.sqrt(len(others)))
+        small = ConvexProblem.of(Y[others], alpha=np.sqrt(len(others)))
         known = integrate(small, rng=rng)
         assert known.polished and known.rank == RANK
-        log = Log(lambda share, note: True, 1e-7, 100)
+        log = Recorder(lambda share, note: True, 1e-7, 100)
         assert sample.exact_from(program, known, rng, log) is None
 
     def test_where_the_sample_does_not_carry_the_whole_is_solved(self, monkeypatch):

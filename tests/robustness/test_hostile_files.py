@@ -17,7 +17,7 @@ import pytest
 from discrepant import InputError
 from discrepant.image.files.formats import read, write
 from discrepant.table.io.numeric_file import read_table
-from discrepant.table.io.table_file import read_mixed
+from discrepant.table.io.table_file import read_table_file
 
 pytest.importorskip("resource", reason="limits of memory as on Unix")
 fuzz = pytest.importorskip("fuzz")
@@ -125,8 +125,8 @@ def test_bombs_are_refused_before_memory_is_taken(name, tmp_path, monkeypatch):
     assert path.stat().st_size < 1_000_000
     monkeypatch.setenv("DISCREPANT_MEMORY", "0.001" if name == "long.npz" else "0.1")
     picture = path.suffix in (".png", ".webp", ".tif")
-    readers = [read] if picture else [read_table, read_mixed]
-    for reader in readers if path.suffix != ".xlsx" else [read_mixed]:
+    readers = [read] if picture else [read_table, read_table_file]
+    for reader in readers if path.suffix != ".xlsx" else [read_table_file]:
         tracemalloc.start()
         with pytest.raises(InputError, match=r"declares|needs some|cannot be read"):
             reader(path)
@@ -155,7 +155,7 @@ def test_pickles_are_never_loaded(tmp_path):
     np.save(tmp_path / "a.npy", hidden, allow_pickle=True)
     np.savez(tmp_path / "a.npz", hidden)
     for name in ("a.npy", "a.npz"):
-        for reader in (read_table, read_mixed):
+        for reader in (read_table, read_table_file):
             with pytest.raises(InputError, match="never loaded"):
                 reader(tmp_path / name)
     with pytest.raises(InputError, match="cannot be read"):

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from discrepant import InputError, RobustPCA, clean
-from discrepant.core.output_files import LOCK, SCRATCH, staged
+from discrepant.core.output_files import LOCK, SCRATCH, atomic_output_folder
 from discrepant.experiments import runner as running
 from support.disks import data, mounted, unmounted
 
@@ -63,14 +63,14 @@ def scratches(folder):
 def test_kill_9_leaves_what_the_next_run_removes(tmp_path):
     process = at_work(tmp_path)
     assert len(scratches(tmp_path)) == 1
-    with staged(tmp_path, ["b.txt"]) as scratch:  # a run at the same time
+    with atomic_output_folder(tmp_path, ["b.txt"]) as scratch:  # a run at the same time
         (scratch / "b.txt").write_text("whole")
         assert len(scratches(tmp_path)) == 2
     assert len(scratches(tmp_path)) == 1  # that of the living one
     process.kill()
     process.communicate()
     assert len(scratches(tmp_path)) == 1
-    with staged(tmp_path, ["c.txt"]) as scratch:
+    with atomic_output_folder(tmp_path, ["c.txt"]) as scratch:
         (scratch / "c.txt").write_text("whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt", "c.txt"]
 
@@ -93,7 +93,7 @@ def test_a_folder_where_a_file_should_go_is_refused_before_the_work(tmp_path):
     for overwrite in (False, True):
         with (
             pytest.raises(InputError, match="is a folder"),
-            staged(tmp_path, ["a", "summary.json"], overwrite=overwrite),
+            atomic_output_folder(tmp_path, ["a", "summary.json"], overwrite=overwrite),
         ):
             raise AssertionError("worked all the same")
 
@@ -104,7 +104,9 @@ def test_results_are_moved_all_or_none(tmp_path, overwrite):
         (tmp_path / "a.txt").write_text("old")
     with (
         pytest.raises(InputError, match=r"cannot be written to|exists already"),
-        staged(tmp_path, ["a.txt", "b.txt"], overwrite=overwrite) as scratch,
+        atomic_output_folder(
+            tmp_path, ["a.txt", "b.txt"], overwrite=overwrite
+        ) as scratch,
     ):
         (scratch / "a.txt").write_text("new")
         (scratch / "b.txt").write_text("new")
@@ -117,7 +119,9 @@ def test_results_are_moved_all_or_none(tmp_path, overwrite):
 
 def test_folders_are_replaced_as_a_whole(tmp_path):
     def write(word, **options):
-        with staged(tmp_path, ["a", "z"], folders=["a"], **options) as scratch:
+        with atomic_output_folder(
+            tmp_path, ["a", "z"], folders=["a"], **options
+        ) as scratch:
             (scratch / "a").mkdir()
             (scratch / "a" / word).write_text(word)
             (scratch / "z").write_text(word)
@@ -129,7 +133,9 @@ def test_folders_are_replaced_as_a_whole(tmp_path):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["second"]
     (tmp_path / "z").unlink()
     with pytest.raises(InputError, match="cannot be written to"):
-        with staged(tmp_path, ["a"], folders=["a"], overwrite=True) as scratch:
+        with atomic_output_folder(
+            tmp_path, ["a"], folders=["a"], overwrite=True
+        ) as scratch:
             (scratch / "a").mkdir()
             (scratch / "z").write_text("third")
             (tmp_path / "z").mkdir()  # by somebody else, meanwhile
@@ -143,7 +149,9 @@ def test_a_folder_that_holds_the_input_is_not_replaced(tmp_path):
     for keep in (tmp_path / "masks", tmp_path / "masks" / "in.mp4"):
         with (
             pytest.raises(InputError, match="overwritten by its own result"),
-            staged(tmp_path, ["masks"], folders=["masks"], overwrite=True, keep=keep),
+            atomic_output_folder(
+                tmp_path, ["masks"], folders=["masks"], overwrite=True, keep=keep
+            ),
         ):
             raise AssertionError("worked all the same")
 
@@ -153,7 +161,7 @@ def test_of_two_runs_at_once_one_is_refused(tmp_path):
 
     def write(word):
         try:
-            with staged(tmp_path, ["a.txt", "b.txt"]) as scratch:
+            with atomic_output_folder(tmp_path, ["a.txt", "b.txt"]) as scratch:
                 for name in ("a.txt", "b.txt"):
                     (scratch / name).write_text(word)
                 barrier.wait()
@@ -188,7 +196,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
     for place in ("/proc/nothing", f"{tmp_path}/{'a' * 300}"):
         with (
             pytest.raises(InputError, match="cannot be written to"),
-            staged(type(tmp_path)(place), ["a"]),
+            atomic_output_folder(type(tmp_path)(place), ["a"]),
         ):
             raise AssertionError("worked all the same")
 
@@ -389,7 +397,7 @@ def test_clocks_that_jump_do_not_matter(monkeypatch):
 
 
 def test_the_lock_is_not_among_the_results(tmp_path):
-    with staged(tmp_path / "out", ["a"]) as scratch:
+    with atomic_output_folder(tmp_path / "out", ["a"]) as scratch:
         (scratch / "a").write_text("a")
         assert (scratch / LOCK).exists()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a"]

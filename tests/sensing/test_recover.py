@@ -15,9 +15,9 @@ from discrepant import (
     Wrapped,
     recover,
 )
-from discrepant.paper.descent import Tracking
+from discrepant.paper.descent import ErrorToTruth
 from discrepant.paper.synthetic import relative_error
-from discrepant.sensing.tangent_space import Point, freedom
+from discrepant.sensing.tangent_space import FixedRankMatrix, degrees_of_freedom
 
 
 def normal(rng, *shape, real=True):
@@ -70,7 +70,7 @@ class TestTangentSpaces:
     @pytest.mark.parametrize("kind", ["general", "symmetric", "psd"])
     def test_coordinates_are_orthonormal_and_moves_are_tangent(self, kind, real):
         rng = np.random.default_rng(0)
-        at = Point.of(low_rank(rng, 6, 2, kind, real), kind, 2)
+        at = FixedRankMatrix.of(low_rank(rng, 6, 2, kind, real), kind, 2)
         G = normal(rng, 6, 6, real=real)
         G = G if kind == "general" else G + G.conj().T
         x = at.project(G)
@@ -83,9 +83,9 @@ class TestTangentSpaces:
             assert off < 10 * np.linalg.norm(T) ** 2 * step**2
 
     def test_freedom_counts_real_numbers(self):
-        assert freedom((5, 4), 2, "general", True) == 2 * (5 + 4 - 2)
-        assert freedom((5, 5), 5, "psd", True) == 15
-        assert freedom((5, 5), 5, "symmetric", False) == 25
+        assert degrees_of_freedom((5, 4), 2, "general", True) == 2 * (5 + 4 - 2)
+        assert degrees_of_freedom((5, 5), 5, "psd", True) == 15
+        assert degrees_of_freedom((5, 5), 5, "symmetric", False) == 25
 
 
 class TestExact:
@@ -218,7 +218,7 @@ class TestComplex:
 def told_everything(X, A, y, wrong, kind="general"):
     """Return the error of least squares that knows the rank and what is wrong."""
     rows = A.matrices.reshape(len(y), -1)[~wrong]
-    at = Point.of(X, kind, int(np.linalg.matrix_rank(X)))
+    at = FixedRankMatrix.of(X, kind, int(np.linalg.matrix_rank(X)))
     for _ in range(5):
         unit = np.eye(at.project(X).size)
         J = np.array([(L @ R.T).reshape(-1) for L, R in map(at.expand, unit)]) @ rows.T
@@ -335,7 +335,7 @@ class TestOnTheWay:
         found = recover(
             y,
             A,
-            callback=Tracking(X),
+            callback=ErrorToTruth(X),
             progress=lambda share, note: shares.append(share),
             random_state=0,
         )

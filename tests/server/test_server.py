@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from discrepant.core.errors import InputError
 from discrepant.core.progress import announce
-from discrepant.server.access import Guard
+from discrepant.server.access import AccessGuard
 from discrepant.server.app import build
 from discrepant.server.job_result import Upload
 from discrepant.server.jobs import KEPT
@@ -28,7 +28,7 @@ def client(app, **headers):
 
 @pytest.fixture
 def app():
-    return Guard(build(limit=100_000), {"127.0.0.1:8000"}, TOKEN)
+    return AccessGuard(build(limit=100_000), {"127.0.0.1:8000"}, TOKEN)
 
 
 @pytest.fixture
@@ -280,7 +280,7 @@ def test_the_world_is_let_in_only_when_asked_for():
 
 
 def test_whoever_is_let_in_may_come_by_number_but_not_by_name():
-    app = Guard(build(), {"127.0.0.1:80"}, TOKEN, open_to_all=True)
+    app = AccessGuard(build(), {"127.0.0.1:80"}, TOKEN, open_to_all=True)
     with TestClient(app, base_url="http://10.0.0.7:80") as page:
         # The address that a request came in at, as the server tells it.
         seen = {"server": ("10.0.0.7", 80)}

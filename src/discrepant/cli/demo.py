@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.errors import InputError, needs
-from discrepant.core.output_files import staged, write_json
-from discrepant.core.plotting import decomposition, pictures, require_matplotlib
+from discrepant.core.errors import InputError, missing_extra
+from discrepant.core.output_files import atomic_output_folder, write_json
+from discrepant.core.plotting import (
+    image_panels,
+    plot_decomposition,
+    require_matplotlib,
+)
 from discrepant.core.results import Certificate
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.estimator import RobustPCA
@@ -108,7 +112,9 @@ class DemoReport:
             f"  report           {self.folder / 'table.html'}\n"
         )
         if image is None:
-            return told + str(needs("A photograph too, with scikit-image", "restore"))
+            return told + str(
+                missing_extra("A photograph too, with scikit-image", "restore")
+            )
         return told + (
             "A photograph, half of its values replaced by random ones; told nothing.\n"
             f"  from {image.before:.1f} dB to {image.after:.1f} dB in "
@@ -126,7 +132,7 @@ def demo(
     photograph of which half of the values are random. Pictures (by matplotlib), the
     table's report and a summary are written to the folder.
     """
-    with staged(output, OUTPUTS, overwrite=overwrite) as scratch:
+    with atomic_output_folder(output, OUTPUTS, overwrite=overwrite) as scratch:
         no_picture = ""
         try:
             require_matplotlib()
@@ -155,7 +161,7 @@ def _matrix(path: Path | None, seed: int, progress: bool) -> MatrixReport:
     seconds = time.perf_counter() - started
     if path is not None:
         parts = observed, pca.low_rank_, pca.sparse_, problem.low_rank
-        decomposition(*parts).savefig(path)
+        plot_decomposition(*parts).savefig(path)
     gaps = float(np.isnan(observed).mean())
     return MatrixReport(
         shape=shape,
@@ -213,7 +219,7 @@ def _photograph(
     seconds = time.perf_counter() - started
     panels = {"observed": observed, "restored": result.image, "truth": truth}
     if path is not None:
-        pictures(panels).savefig(path)
+        image_panels(panels).savefig(path)
     before, after = (
         round(psnr(image / 255, truth / 255), 2) for image in (observed, result.image)
     )

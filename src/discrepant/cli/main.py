@@ -208,15 +208,15 @@ def pca(
     if scheduler or workers or file.suffix.lower() in (".zarr", ".h5", ".hdf5"):
         if psd or alpha != "auto" or solver != Solver.implicit:
             raise InputError("psd, alpha and solver do not go with workers.")
-        from discrepant.table.pca_dask_file import scaled_pca
+        from discrepant.table.pca_dask_file import fit_pca_dask_file
 
         common |= {"workers": workers, "scheduler": scheduler}
-        scaled = scaled_pca(file, output, progress=on_terminal(), **common)
+        scaled = fit_pca_dask_file(file, output, progress=on_terminal(), **common)
         for warning in scaled.warnings:
             complain(warning)
         return say(str(scaled))
     from discrepant.core.interrupt import interruptible
-    from discrepant.table.pca_file import pca as run
+    from discrepant.table.pca_file import fit_pca_file as run
 
     common |= {"header": header, "index": index, "decimal": decimal, "psd": psd}
     common |= {"alpha": _number_or("alpha", alpha, "auto"), "solver": solver.value}

@@ -16,8 +16,8 @@ from typing import Any
 import typer
 
 from discrepant.core.errors import InputError
-from discrepant.core.progress import StoppedError, bar_aside, listen
-from discrepant.core.validation import reason_of
+from discrepant.core.progress import StoppedError, add_listener, bars_paused
+from discrepant.core.validation import error_text
 
 # Signals that end a process: the commands end as after an error, and clean up.
 ENDING = tuple(
@@ -32,13 +32,13 @@ def on_terminal() -> bool:
 
 def say(text: object) -> None:
     """Say what was found on standard output."""
-    with bar_aside():
+    with bars_paused():
         typer.echo(str(text))
 
 
 def complain(sentence: object) -> None:
     """Say a sentence on standard error."""
-    with bar_aside():
+    with bars_paused():
         typer.echo(f"discrepant: {sentence}", err=True)
 
 
@@ -46,7 +46,7 @@ def run_command(app: typer.Typer) -> None:
     """Run a command line; a mistake is one sentence and exit code 2."""
     _open_streams()
     warnings.showwarning = lambda message, *place: complain(message)
-    listen(complain)
+    add_listener(complain)
     if threading.current_thread() is threading.main_thread():
         for number in ENDING:
             if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
@@ -67,7 +67,7 @@ def run_command(app: typer.Typer) -> None:
         sys.exit(2)
     except OSError as error:  # a disk, a folder or a file fails where none should
         named = f"{error.filename}: " if error.filename else ""
-        complain(f"{named}{error.strerror or reason_of(error)}.")
+        complain(f"{named}{error.strerror or error_text(error)}.")
         sys.exit(2)
 
 

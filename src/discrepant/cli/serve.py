@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from discrepant.core.errors import needs
+from discrepant.core.errors import missing_extra
 
 
 def serve(
@@ -35,7 +35,7 @@ def serve(
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("starlette", "uvicorn", "anyio"):
             raise
-        raise needs("The page needs Starlette and uvicorn", "web") from None
+        raise missing_extra("The page needs Starlette and uvicorn", "web") from None
     run(
         host=host,
         port=port,

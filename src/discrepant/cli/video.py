@@ -41,7 +41,7 @@ def video(
     `ffmpeg … -f rawvideo -pix_fmt rgb24 - | discrepant video - --size 320x240 -o out`
     """
     from discrepant.core.interrupt import interruptible
-    from discrepant.video.separate_file import video as run
+    from discrepant.video.separate_file import separate_file as run
 
     with interruptible(on_terminal(), "Separating", complain) as progress:
         report = run(

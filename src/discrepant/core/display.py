@@ -15,7 +15,7 @@ import numpy as np
 
 from discrepant.core.device_arrays import is_foreign, place_of
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import decomposition, measured, thinned
+from discrepant.core.plotting import measured, plot_decomposition, subsample
 from discrepant.core.results import Result
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SMALL = 320  # pixels of a picture in a card, along each side
 DRAWN = 1200  # rows and columns of a sparse matrix that are drawn
 
 
-class Shown:
+class DisplayMixin:
     """What shows itself: ``str`` is its sentence, the rest is added by overriding."""
 
     def _facts(self) -> dict[str, str]:
@@ -46,7 +46,7 @@ class Shown:
         return card(str(self), self._facts(), self._notes(), self._pictures())
 
 
-class ShownResult(Shown):
+class ResultDisplayMixin(DisplayMixin):
     """A `discrepant.core.results.Result` that shows itself."""
 
     def plot(self) -> "Figure":
@@ -62,7 +62,7 @@ class ShownResult(Shown):
             sparse, residual = (
                 _dense(values, part) for values in (found.sparse, found.residual)
             )
-            return decomposition(low_rank + residual + sparse, low_rank, sparse)
+            return plot_decomposition(low_rank + residual + sparse, low_rank, sparse)
         if found.sparse.shape != (rows, columns):
             return measured(found.low_rank, found.sparse, found.outliers)
         low_rank, sparse, residual = (
@@ -70,13 +70,13 @@ class ShownResult(Shown):
             for values in (found.low_rank, found.sparse, found.residual)
         )
         observed = low_rank + sparse + residual
-        return decomposition(*map(_real, (observed, low_rank, sparse)))
+        return plot_decomposition(*map(_real, (observed, low_rank, sparse)))
 
     def _facts(self) -> dict[str, str]:
-        return facts_of(cast(Result, self))
+        return result_facts(cast(Result, self))
 
     def __str__(self) -> str:
-        return sentence_of(cast(Result, self))
+        return result_sentence(cast(Result, self))
 
 
 def shape_of(found: Result) -> tuple[int, int]:
@@ -85,13 +85,13 @@ def shape_of(found: Result) -> tuple[int, int]:
     return len(found.block(slice(None), slice(0, 1))), columns
 
 
-def sentence_of(found: Result) -> str:
+def result_sentence(found: Result) -> str:
     """Say what was recovered, and how the run ended."""
     rows, columns = shape_of(found)
     return f"{rows}×{columns} matrix of rank {found.rank}; {found.status}"
 
 
-def facts_of(found: Result) -> dict[str, str]:
+def result_facts(found: Result) -> dict[str, str]:
     """Return what there is to know of a recovery at a glance."""
     sizes = np.atleast_1d(found.noise)
     noise = "none" if not sizes.any() else f"{sizes.min():.3g}"
@@ -152,7 +152,7 @@ def card(
     )
 
 
-def in_bytes(image: Array, like: Array | None = None) -> Array:
+def to_uint8(image: Array, like: Array | None = None) -> Array:
     """Return an image in eight bits, on the scale of another; what is missing is black.
 
     Bytes and booleans keep their range; of all else one value in a thousand may lie
@@ -191,7 +191,7 @@ def png(image: Array) -> bytes:
 
 
 def _figure(name: str, image: Array) -> str:
-    image = thinned(image, SMALL)
+    image = subsample(image, SMALL)
     data = base64.b64encode(png(image)).decode()
     wide = max(image.shape[1], SMALL // 2)
     return (

@@ -15,7 +15,7 @@ class InputTypeError(InputError, TypeError):
     """The same, where scikit-learn expects a TypeError."""
 
 
-def needs(what: str, extra: str) -> InputError:
+def missing_extra(what: str, extra: str) -> InputError:
     """Return the error that says what is missing, and how to get it.
 
     Parameters

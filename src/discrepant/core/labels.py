@@ -100,7 +100,7 @@ def column_types(X: Any) -> list[Any]:
     return [getattr(X, "dtype", None)]
 
 
-def kind_of(type_: Any) -> str:
+def container_kind(type_: Any) -> str:
     """Return NumPy's letter for a type; M for whatever polars calls temporal."""
     temporal = getattr(type_, "is_temporal", None)
     if callable(temporal):

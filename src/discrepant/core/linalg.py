@@ -13,12 +13,14 @@ from discrepant.core.device_arrays import parts_of, place_of
 
 Array = np.ndarray  # of floats
 
-# Clipping (see `clip_bound`). The size of a row or column is the lower quartile of its
+# Clipping (`clipping_bound`). The size of a row or column is the lower quartile of its
 # |entries|, 0.32 σ where they are normal: 30 times that is 9.6 σ, beyond any of them.
 CLIP = 30.0  # times the size of the largest row or column: where entries are clipped
 GROSS = 100.0  # times the usual size: below it nothing drowns, and nothing is clipped
 COMPARABLE = 1e3  # times the usual size: a row or column beyond it cannot be kept
-CORRUPT = 0.1  # share of a clipped entry that the corruption takes, at the least
+MIN_CORRUPT_FRACTION = (
+    0.1  # share of a clipped entry that the corruption takes, at the least
+)
 
 WORTH_SHARING = 4_000_000  # multiplications, about 1 ms of one core: worth two threads
 
@@ -29,17 +31,17 @@ def norm(z: Array) -> float:
     return top * float(np.linalg.norm(z / top)) if 0 < top < np.inf else top
 
 
-def clip_bound(Y: Array, top: float) -> float:
+def clipping_bound(Y: Array, top: float) -> float:
     """Return where to clip the entries of Y, of which the largest has size `top`."""
 
     def lines() -> Array:
         flat = np.zeros(0)
-        return np.append(row_sizes(Y), row_sizes(Y.T)) if Y.ndim == 2 else flat
+        return np.append(row_scales(Y), row_scales(Y.T)) if Y.ndim == 2 else flat
 
-    return bound_of(Y[some_of(Y.shape)], top, lines)
+    return clipping_bound_from(Y[even_sample(Y.shape)], top, lines)
 
 
-def bound_of(some: Array, top: float, lines: Callable[[], Array]) -> float:
+def clipping_bound_from(some: Array, top: float, lines: Callable[[], Array]) -> float:
     """Return where to clip, given some entries and the sizes of rows and columns.
 
     The convex optimum does not depend on how large a gross error is, only on its sign.
@@ -56,7 +58,7 @@ def bound_of(some: Array, top: float, lines: Callable[[], Array]) -> float:
     return min(top, CLIP * largest)
 
 
-def some_of(shape: tuple[int, ...], entries: int = 1 << 14) -> tuple[slice, ...]:
+def even_sample(shape: tuple[int, ...], entries: int = 1 << 14) -> tuple[slice, ...]:
     """Return evenly spread rows and columns, of about so many entries."""
     if math.prod(shape) <= entries:
         return tuple(slice(None) for _ in shape)
@@ -64,7 +66,7 @@ def some_of(shape: tuple[int, ...], entries: int = 1 << 14) -> tuple[slice, ...]
     return tuple(slice(None, None, max(size // most, 1)) for size in shape)
 
 
-def row_sizes(Y: Array, entries: int = 256, block: int = 1 << 12) -> Array:
+def row_scales(Y: Array, entries: int = 256, block: int = 1 << 12) -> Array:
     """Return the lower quartile of the nonzero |entries| of each row.
 
     Some entries are looked at; where they are fewer than eight, the result is zero. Of

@@ -17,7 +17,9 @@ from numpy.typing import DTypeLike
 from discrepant.core.errors import InputError
 
 SETTING = "DISCREPANT_MEMORY"  # gigabytes that reading a file may take
-DEFLATE = 1032  # bytes that one byte of a Deflate stream can stand for, at the most
+MAX_DEFLATE_RATIO = (
+    1032  # bytes that one byte of a Deflate stream can stand for, at the most
+)
 SLACK = 1 << 16  # bytes by which a small file is not judged
 
 
@@ -50,7 +52,9 @@ def check_memory(path: Path, needed: int, advice: str = "cut it into parts") -> 
         )
 
 
-def check_honest(path: Path, declared: int, most_of_a_byte: int = DEFLATE) -> None:
+def check_declared_size(
+    path: Path, declared: int, most_of_a_byte: int = MAX_DEFLATE_RATIO
+) -> None:
     """Refuse a file that declares more bytes than its own can stand for."""
     size = path.stat().st_size
     if declared > most_of_a_byte * size + SLACK:

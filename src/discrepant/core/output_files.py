@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from discrepant.core.errors import InputError
-from discrepant.core.validation import reason_of
+from discrepant.core.validation import error_text
 
 try:
     import fcntl
@@ -29,7 +29,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @contextmanager
-def staged(
+def atomic_output_folder(
     directory: Path,
     names: Sequence[str],
     *,
@@ -170,7 +170,7 @@ def _told(directory: Path, all_of_them: bool = False) -> Iterator[None]:
         if error.errno is None:  # so NumPy tells of a full disk
             raise InputError(
                 f"Writing to {directory} failed; its disk is full, or nearly so "
-                f"({reason_of(error)})."
+                f"({error_text(error)})."
             ) from None
         raise InputError(
             f"{directory} cannot be written to: {error.strerror or error}."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from discrepant.core.errors import needs
+from discrepant.core.errors import missing_extra
 from discrepant.core.linalg import Array
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Draw = TypeVar("Draw", bound=Callable[..., Any])
 def require_matplotlib() -> None:
     """Say that matplotlib is missing, where pictures will be drawn."""
     if find_spec("matplotlib") is None:
-        raise needs("Pictures need matplotlib", "plot")
+        raise missing_extra("Pictures need matplotlib", "plot")
 
 
 def styled(draw: Draw) -> Draw:
@@ -69,7 +69,7 @@ def new_figure(
 
 
 @styled
-def decomposition(
+def plot_decomposition(
     observed: Array,
     low_rank: Array,
     sparse: Array,
@@ -92,7 +92,7 @@ def decomposition(
     from matplotlib import colormaps
 
     colours = colormaps["RdBu_r"].with_extremes(bad="#b8b8b8")  # missing: grey
-    panels = {title: thinned(values) for title, values in panels.items()}
+    panels = {title: subsample(values) for title, values in panels.items()}
     if by_column:
         middle = np.median(panels["low-rank"], axis=0)
         spread = np.std(panels["low-rank"], axis=0)
@@ -115,7 +115,7 @@ def decomposition(
 
 def _far_apart(low_rank: Array) -> bool:
     """Tell whether the columns differ so much in size that one scale hides some."""
-    values = thinned(low_rank).astype(np.float64)
+    values = subsample(low_rank).astype(np.float64)
     values = values / (np.abs(values).max(initial=0) or 1.0)  # squares of 1e200
     sizes = np.sqrt(np.mean(np.square(values), axis=0))
     sizes = sizes[sizes > 0]
@@ -129,7 +129,7 @@ def measured(low_rank: Array, sparse: Array, outliers: Array) -> "Figure":
     seen = np.abs(low_rank) if np.iscomplexobj(low_rank) else low_rank
     limit = float(np.abs(seen).max(initial=0)) or 1.0
     image = left.imshow(
-        thinned(seen), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto"
+        subsample(seen), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto"
     )
     left.set(title="low-rank", xticks=[], yticks=[])
     figure.colorbar(image, ax=left, shrink=0.8, pad=0.02)
@@ -170,7 +170,7 @@ def draw_activity(axes: Any, time: Array, activity: Array) -> None:
 
 
 @styled
-def pictures(panels: dict[str, Array]) -> "Figure":
+def image_panels(panels: dict[str, Array]) -> "Figure":
     """Draw images side by side, each under its title."""
     figure, axes = new_figure(len(panels), size=(3.2 * len(panels), 3.4))
     for ax, (title, values) in zip(axes, panels.items(), strict=True):
@@ -181,7 +181,7 @@ def pictures(panels: dict[str, Array]) -> "Figure":
     return figure
 
 
-def thinned(values: Array, most: int = 1200) -> Array:
+def subsample(values: Array, most: int = 1200) -> Array:
     """Return every k-th row and column, so that a large matrix can be drawn."""
     rows, columns = (max(1, -(-size // most)) for size in values.shape[:2])
     return values[::rows, ::columns]

@@ -4,7 +4,7 @@ Whoever works calls ``report(share, note)`` now and then, with the share of the 
 that is done; whoever watches may answer False, which asks the work to stop with the
 best so far. Anything else, None too, means go on.
 
-Whoever says something else meanwhile takes the bar away first (`bar_aside`), and what
+Whoever says something else meanwhile takes the bar away first (`bars_paused`), and what
 takes long without being asked for is announced (`announce`).
 """
 
@@ -41,12 +41,12 @@ class Watch:
         return not self.stopped
 
 
-def part(report: Report, start: float, end: float) -> Report:
+def subrange(report: Report, start: float, end: float) -> Report:
     """Return the report of one part of the work, from one share of it to another."""
     return lambda share, note: report(start + (end - start) * share, note)
 
 
-def listen(tell: Callable[[str], object]) -> Callable[[], None]:
+def add_listener(tell: Callable[[str], object]) -> Callable[[], None]:
     """Let someone be told of what takes long without having been asked for.
 
     Returns what ends it.
@@ -62,7 +62,7 @@ def announce(sentence: str) -> None:
 
 
 @contextmanager
-def bar_aside() -> Iterator[None]:
+def bars_paused() -> Iterator[None]:
     """Take the bar off the screen while something else is said."""
     bars = list(_bars)
     for bar in bars:

@@ -29,7 +29,7 @@ TOL = 1e-7  # change, over the size of a row, at which it has settled
 RIDGE = 1e4  # times rounding: what makes a matrix of clean entries invertible
 
 
-def coordinates(rows: Any, components: Array) -> Array:
+def l1_coordinates(rows: Any, components: Array) -> Array:
     """Return the coordinates (b, k) of rows (b, n), where NaN marks missing entries.
 
     Each row is treated by itself: its result does not depend on the others. Rows on a

@@ -53,7 +53,7 @@ def _set_threads(blas: Any, count: int) -> None:
 ONE_BLAS_THREAD = OneBlasThread()
 
 
-def shares_of(number: int, jobs: int) -> list[tuple[int, int]]:
+def split_evenly(number: int, jobs: int) -> list[tuple[int, int]]:
     """Return where the share of each worker begins and ends."""
     cuts = [round(number * k / jobs) for k in range(jobs + 1)]
     return list(pairwise(cuts))

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from discrepant.core.errors import InputError
 
-LONGEST = 80  # characters of what is quoted in a sentence
+MAX_QUOTED_CHARS = 80  # characters of what is quoted in a sentence
 # Rates whose inverses and squares are numbers too.
 RATES = (1e-100, 1e100)
 
@@ -28,11 +28,13 @@ RATES = (1e-100, 1e100)
 def real_array(values: ArrayLike) -> np.ndarray:
     """Return a floating array; integers and booleans become float64."""
     try:
-        array = np.asarray(unmasked(values))
+        array = np.asarray(masked_to_nan(values))
         if array.dtype == object:
             array = array.astype(np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"The data are not all numbers: {reason_of(error)}.") from None
+        raise InputError(
+            f"The data are not all numbers: {error_text(error)}."
+        ) from None
     if array.dtype.kind == "c":
         raise InputError(
             "Complex data are not supported; pass real and imaginary parts separately."
@@ -47,7 +49,7 @@ def real_array(values: ArrayLike) -> np.ndarray:
     return array
 
 
-def unmasked(values: Any) -> Any:
+def masked_to_nan(values: Any) -> Any:
     """Return a masked array as a plain one with NaN where it is masked."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
@@ -77,21 +79,25 @@ def check_mapped(values: np.ndarray) -> None:
         )
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """Return what was given, short enough to be quoted in a sentence."""
     try:
         text = " ".join(reprlib.repr(value).split())
     except Exception:  # a foreign object may fail even at this
         return f"a {type(value).__name__}"
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS]}…"
 
 
-def reason_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return what went wrong as part of a sentence, without any dump of the data."""
     said = re.sub(r":\s*array=.*?(?=Reshape|$)", ". ", str(error), flags=re.DOTALL)
     said = re.sub(r"(?<=Complex data not supported)\n.*", "", said, flags=re.DOTALL)
     text = " ".join(said.split()).rstrip(".") or type(error).__name__
-    return text if len(text) <= 4 * LONGEST else f"{text[: 4 * LONGEST]}…"
+    return (
+        text
+        if len(text) <= 4 * MAX_QUOTED_CHARS
+        else f"{text[: 4 * MAX_QUOTED_CHARS]}…"
+    )
 
 
 def check_number(
@@ -105,26 +111,28 @@ def check_number(
         except OverflowError:
             pass
     if not (math.isfinite(number) and holds(number)):
-        raise InputError(f"{name} must be {what}, got {shown(value)}.")
+        raise InputError(f"{name} must be {what}, got {quote(value)}.")
     return number
 
 
-def check_whole(name: str, value: Any, what: str, holds: Callable[[int], bool]) -> int:
+def check_integer(
+    name: str, value: Any, what: str, holds: Callable[[int], bool]
+) -> int:
     """Return a whole number of which something holds; else it must be ``what``."""
     plain = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
     if not (plain and holds(int(value))):
-        raise InputError(f"{name} must be {what}, got {shown(value)}.")
+        raise InputError(f"{name} must be {what}, got {quote(value)}.")
     return int(value)
 
 
 def check_flag(name: str, value: Any) -> bool:
     """Refuse what is neither True nor False."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} must be True or False, got {shown(value)}.")
+        raise InputError(f"{name} must be True or False, got {quote(value)}.")
     return bool(value)
 
 
-def check_rate_of_flags(fdr: Any) -> float:
+def check_fdr(fdr: Any) -> float:
     """Refuse a rate of false discoveries that is none."""
     return check_number(
         "fdr", fdr, "a number between 0 and 1", lambda rate: 0 < rate < 1
@@ -138,7 +146,7 @@ def count_threads(n_jobs: Any) -> int:
     """
     what = "a whole number other than zero (−1 is all cores)"
     asked = -1 if n_jobs is None else n_jobs
-    count = check_whole("n_jobs", asked, what, lambda jobs: jobs != 0)
+    count = check_integer("n_jobs", asked, what, lambda jobs: jobs != 0)
     if count < 0 and current_process().daemon:
         return 1
     return int(effective_n_jobs(count))
@@ -151,14 +159,14 @@ def check_seed(random_state: Any) -> None:
     except (TypeError, ValueError, OverflowError):
         raise InputError(
             "random_state must be a whole number of zero or more, a NumPy generator "
-            f"or None, got {shown(random_state)}."
+            f"or None, got {quote(random_state)}."
         ) from None
 
 
 def check_callback(name: str, value: Any) -> None:
     """Refuse what cannot be called, unless it is None."""
     if value is not None and not callable(value):
-        raise InputError(f"{name} must be a function or None, got {shown(value)}.")
+        raise InputError(f"{name} must be a function or None, got {quote(value)}.")
 
 
 def check_rates(alpha: float | str, step: float | str, init_scale: float) -> None:
@@ -190,4 +198,4 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     if isinstance(value, str) and value in choices:
         return
     quoted = " or ".join(f'"{choice}"' for choice in choices)
-    raise InputError(f"{name} must be {quoted}, got {shown(value)}.")
+    raise InputError(f"{name} must be {quoted}, got {quote(value)}.")

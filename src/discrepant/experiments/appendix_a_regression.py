@@ -15,9 +15,9 @@ from discrepant.core.plotting import COLOURS, new_figure, styled
 from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.operators.entrywise import Wrapped
 from discrepant.paper.descent import descend
-from discrepant.paper.stopping import Moment, Residual, Steps
+from discrepant.paper.stopping import Iteration, Residual, Steps
 from discrepant.paper.synthetic import relative_error
-from discrepant.structures.factorisations import Absent
+from discrepant.structures.factorisations import NoCorruption
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,14 +70,14 @@ def fit(ratio: float, config: Config, seed: int) -> Row:
     weighted = weighted_minimum_norm(B, b, d)
     signal = Coordinates(d)
 
-    def distance(moment: Moment, signal: Any, corruption: Any) -> dict[str, float]:
+    def distance(moment: Iteration, signal: Any, corruption: Any) -> dict[str, float]:
         return {"distance": relative_error(signal.x[:, 0], weighted)}
 
     _, history = descend(
         b,
         Wrapped(aslinearoperator(B), (config.unknowns, 1)),
         signal,
-        Absent(),
+        NoCorruption(),
         step=float(1 / np.linalg.norm(B * np.sqrt(d), 2) ** 2),
         stop=(Residual(1e-12), Steps(config.steps)),
         callback=distance,

@@ -8,7 +8,7 @@ import numpy as np
 from discrepant.core.plotting import COLOURS, new_figure, styled
 from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.paper.baselines import l1_factorisation
-from discrepant.paper.descent import Tracking
+from discrepant.paper.descent import ErrorToTruth
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix
 from discrepant.sensing.recover import recover
@@ -47,7 +47,7 @@ def curve(method: str, config: Config, seed: int) -> Row:
     )
     common: dict[str, Any] = {
         "stop": Steps(config.steps),
-        "callback": Tracking(problem.low_rank),
+        "callback": ErrorToTruth(problem.low_rank),
         "random_state": [seed, 1],
         "psd": True,
     }

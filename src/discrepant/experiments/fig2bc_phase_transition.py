@@ -76,10 +76,10 @@ def solve_convex(observed: Array, alpha: float, psd: bool) -> Array:
     a test holds the two to the same answer.
     """
     from discrepant.robust_pca.exact.integrator import integrate
-    from discrepant.robust_pca.problem import Program
+    from discrepant.robust_pca.problem import ConvexProblem
 
     return integrate(
-        Program.of(observed, alpha=alpha, psd=psd, n_jobs=1),
+        ConvexProblem.of(observed, alpha=alpha, psd=psd, n_jobs=1),
         polish=False,
         tol=1e-4,
         max_iter=500,
@@ -87,7 +87,7 @@ def solve_convex(observed: Array, alpha: float, psd: bool) -> Array:
     ).low_rank
 
 
-def cell(
+def solve_grid_point(
     method: str, rank: int, share: float, trial: int, config: Config, seed: int
 ) -> Row:
     """Return the error on one problem; all methods see the same ones."""
@@ -106,7 +106,7 @@ def run(config: Config, runner: Runner) -> Outcome:
         {**dict(zip(keys, at, strict=True)), "config": config, "seed": runner.seed}
         for at in grid
     ]
-    results = runner.map(cell, tasks, label=name, config=config)
+    results = runner.map(solve_grid_point, tasks, label=name, config=config)
     rows = [{key: row[key] for key in (*keys, "error")} for row in results]
     areas = {m: success_rates(rows, m, config).mean() for m in config.methods}
     finding = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discrepant.core.errors import needs
+from discrepant.core.errors import missing_extra
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, new_figure, styled
 from discrepant.experiments.photographs import available, packed, photograph, unpacked
@@ -126,7 +126,7 @@ class Config:
 def check(config: Config) -> list[tuple[str, float]]:
     """Return the cases, once all that they need is known to be there."""
     if any(find_spec(module) is None for module in ("torch", "skimage")):
-        raise needs("Images need PyTorch and scikit-image", "image")
+        raise missing_extra("Images need PyTorch and scikit-image", "image")
     cases = config.cases(list(available(config.images)))
     for name in dict.fromkeys(name for name, _ in cases):
         photograph(name, config.images, config.size)

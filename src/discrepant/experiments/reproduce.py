@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from discrepant import __version__
-from discrepant.core.errors import InputError, needs
-from discrepant.core.output_files import staged, write_json
+from discrepant.core.errors import InputError, missing_extra
+from discrepant.core.output_files import atomic_output_folder, write_json
 from discrepant.core.progress import Progress
 from discrepant.core.validation import check_choice
 from discrepant.experiments.catalogue import CATALOGUE, load
@@ -87,7 +87,7 @@ def reproduce(
     )
     import pandas as pd
 
-    with staged(output, files, overwrite=overwrite) as scratch:
+    with atomic_output_folder(output, files, overwrite=overwrite) as scratch:
         started = time.perf_counter()
         runner = Runner(seed=seed, jobs=jobs, progress=progress, folder=output)
         outcome = module.run(config, runner)
@@ -122,7 +122,7 @@ def _require(module: Any) -> None:
     if missing:
         names = ", ".join(name for name, _ in missing)
         extras = ",".join(dict.fromkeys(extra for _, extra in missing))
-        raise needs(f"This figure needs {names}", extras)
+        raise missing_extra(f"This figure needs {names}", extras)
 
 
 def _settings(

@@ -8,7 +8,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from discrepant.core.errors import needs
+from discrepant.core.errors import missing_extra
 
 if TYPE_CHECKING:
     from discrepant.image.baseline_filters import (
@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "skimage"):
             raise
-        raise needs("Images need PyTorch and scikit-image", "image") from None
+        raise missing_extra("Images need PyTorch and scikit-image", "image") from None
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.validation import check_whole, reason_of
+from discrepant.core.validation import check_integer, error_text
 
 # A convention: a third axis of up to so many is taken for channels (colours, detector
 # elements, bands of a spectrum), a longer one for pages.
@@ -27,7 +27,7 @@ def array_of(values: Any, what: str) -> Array:
         raise InputError(f"{what} has rows of different lengths.") from None
     except (TypeError, RuntimeError) as error:
         raise InputError(
-            f"{what} cannot be read as an array: {reason_of(error)}."
+            f"{what} cannot be read as an array: {error_text(error)}."
         ) from None
 
 
@@ -145,7 +145,7 @@ def _checked_axis(given: Array, channel_axis: int | None) -> int | None:
         raise InputError(
             f"An image of shape {given.shape} has channels: say by channel_axis where."
         )
-    axis = check_whole(
+    axis = check_integer(
         "channel_axis", channel_axis, "-3 to 2", lambda axis: axis in range(-3, 3)
     )
     return axis % 3

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discrepant.core.errors import InputError, needs
+from discrepant.core.errors import InputError, missing_extra
 from discrepant.core.linalg import Array
 from discrepant.image.arrays import unit_image
 
@@ -53,7 +53,7 @@ def inpaint_extremes(image: ArrayLike) -> Array:
     try:
         from skimage.restoration import inpaint_biharmonic
     except ModuleNotFoundError:
-        raise needs("Inpainting needs scikit-image", "restore") from None
+        raise missing_extra("Inpainting needs scikit-image", "restore") from None
     values = unit_image(image)
     channels = values[..., None] if values.ndim == 2 else values
     filled = np.empty_like(channels)

@@ -8,13 +8,13 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.image.files.formats import write
-from discrepant.image.files.image_file import Picture, upright
+from discrepant.image.files.image_file import ImageFile, upright
 
 ENOUGH = 10_000_000  # values that tell of which kind they are
 SUGGESTED = np.array([255, 0, 255], np.uint8)  # drawn in magenta, rare in photographs
 
 
-def kind_of_values(values: Array, mask: Array) -> str:
+def describe_values(values: Array, mask: Array) -> str:
     """Say in a few words what the corrupted values are; nothing if there are none.
 
     Of a large file some, from all over it, are looked at.
@@ -36,11 +36,11 @@ def kind_of_values(values: Array, mask: Array) -> str:
 
 
 def write_beside(
-    path: Path, picture: Picture, values: Array, suggestions: Array
+    path: Path, picture: ImageFile, values: Array, suggestions: Array
 ) -> None:
     """Write the first page, before beside after, then what is suggested, if any."""
-    panels = displayed(picture, (picture.values, values))
-    drawn: Array = displayed(picture, [suggestions])[0] > 0
+    panels = display_image(picture, (picture.values, values))
+    drawn: Array = display_image(picture, [suggestions])[0] > 0
     if drawn.ndim == 3:
         drawn = np.asarray(drawn.any(axis=2))
     if drawn.any():
@@ -48,10 +48,10 @@ def write_beside(
         panels.append(np.where(drawn[..., None], SUGGESTED, panels[1]))
     gap = np.full((len(panels[0]), 8, *panels[0].shape[2:]), 255, np.uint8)
     both = np.concatenate([p for panel in panels for p in (gap, panel)][1:], axis=1)
-    write(path, Picture(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
+    write(path, ImageFile(both, (), 2 if both.ndim == 3 else None, "NPY"), both)
 
 
-def displayed(picture: Picture, versions: Sequence[Array]) -> list[Array]:
+def display_image(picture: ImageFile, versions: Sequence[Array]) -> list[Array]:
     """Return the first page as it is seen: upright, in 8 bits, on one scale.
 
     Parameters

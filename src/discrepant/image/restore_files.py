@@ -13,16 +13,16 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.output_files import staged
-from discrepant.core.progress import Progress, Report, part, reporting
-from discrepant.image.display import kind_of_values, write_beside
+from discrepant.core.output_files import atomic_output_folder
+from discrepant.core.progress import Progress, Report, reporting, subrange
+from discrepant.image.display import describe_values, write_beside
 from discrepant.image.files.formats import FORMATS, check_fits, is_image, read, write
-from discrepant.image.files.image_file import Picture, frames_said
+from discrepant.image.files.image_file import ImageFile, frames_said
 from discrepant.image.restore.detector import Detector
 from discrepant.image.restore.restore import restore
 from discrepant.image.restore.stack.axes import room
 
-BLANK = Picture(np.zeros((1, 1), np.uint8), (), None, "NPY")
+BLANK = ImageFile(np.zeros((1, 1), np.uint8), (), None, "NPY")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Options:
     """
 
     quality: str = "best"
-    bad: Picture | None = None
+    bad: ImageFile | None = None
     mask: bool = False
     beside: bool = False
     overwrite: bool = False
@@ -184,7 +184,7 @@ def restore_files(
                 failures[job.source] = "not started."
                 continue
             told = _counted(watch, number, len(jobs))
-            share = part(told, number / len(jobs), (number + 1) / len(jobs))
+            share = subrange(told, number / len(jobs), (number + 1) / len(jobs))
             try:
                 report = restore_file(job, options, share)
             except InputError as error:
@@ -221,7 +221,9 @@ def restore_file(
     for path in extras:
         check_fits(path, BLANK)
     names = [path.name for path in (job.target, *extras)]
-    with staged(job.target.parent, names, overwrite=options.overwrite) as scratch:
+    with atomic_output_folder(
+        job.target.parent, names, overwrite=options.overwrite
+    ) as scratch:
         # What cannot be written shows before the work, not after it.
         write(scratch / job.target.name, picture, picture.values)
         with (
@@ -241,7 +243,7 @@ def restore_file(
         source=job.source,
         target=job.target,
         corrupted=float(found.mask[picture.colours].mean()),
-        kind=kind_of_values(picture.values, found.mask),
+        kind=describe_values(picture.values, found.mask),
         complete=found.complete,
         seconds=time.perf_counter() - started,
         suggested=float(found.suggestions[picture.colours].mean()),
@@ -260,7 +262,7 @@ class Restored:
 
 
 def restore_picture(
-    picture: Picture, options: Options, report: Report, started: float
+    picture: ImageFile, options: Options, report: Report, started: float
 ) -> Restored:
     """Restore page by page, each with an even share of the time that is left.
 
@@ -306,7 +308,7 @@ def restore_picture(
             quality=options.quality,
             mask=marks[number],
             time_limit=left,
-            progress=part(report, number / pages, (number + 1) / pages),
+            progress=subrange(report, number / pages, (number + 1) / pages),
             **words,
         )
         picture.put(out, place, result.image)
@@ -332,14 +334,14 @@ def _check_names(jobs: Sequence[Job], options: Options) -> None:
         )
 
 
-def _said_axes(picture: Picture) -> str | None:
+def _said_axes(picture: ImageFile) -> str | None:
     """Return the axes that a file gives, if they say what its pages are."""
     axes: str = picture.extra.get("axes", "")
     kind = picture.extra.get("kind", "")
     return axes if frames_said(kind, axes, picture.page_axes) else None
 
 
-def _marks(bad: Picture | None, picture: Picture) -> list[Array | None]:
+def _marks(bad: ImageFile | None, picture: ImageFile) -> list[Array | None]:
     """Return what is known to be bad of each page: one page or channel serves all."""
     pages, all_channels = picture.n_pages, picture.channels
     channels = all_channels - picture.transparent
@@ -370,19 +372,19 @@ def _flat(marks: Array) -> Array:
     return marks if marks.ndim == 2 else np.asarray(marks.any(axis=0))
 
 
-def mask_ending(picture: Picture) -> str:
+def mask_ending(picture: ImageFile) -> str:
     """Return the ending of a file that holds a mask of this picture."""
     simple = not picture.page_axes and picture.channels - picture.transparent in (1, 3)
     return ".png" if simple else ".tif"
 
 
-def write_mask(path: Path, picture: Picture, mask: Array) -> None:
+def write_mask(path: Path, picture: ImageFile, mask: Array) -> None:
     """Write what is marked in white, of the picture's pages and channels."""
     shown = mask[picture.colours]
     marks = room(shown.shape, np.uint8, isinstance(picture.values, np.memmap))
     np.multiply(shown, 255, out=marks, casting="unsafe")
     axes, turned = (picture.page_axes, picture.channel_axis), picture.orientation
-    write(path, Picture(marks, *axes, "NPY", orientation=turned), marks)
+    write(path, ImageFile(marks, *axes, "NPY", orientation=turned), marks)
 
 
 @contextmanager

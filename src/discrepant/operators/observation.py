@@ -1,6 +1,6 @@
 """The observation and how it was made, checked once before any solver runs.
 
-A solver may rely on what `checked_data` returns: finite real numbers of the shape that
+Solvers rely on what `validate_observation` returns: finite real numbers in the shape
 the operator gives, missing entries turned into zeros under a `Mask`, and an adjoint
 that belongs to its forward map.
 """
@@ -28,7 +28,7 @@ from discrepant.operators.measurements import Outer, Sensing
 OWN = (Identity, Mask, Entries, Sensing, Outer, Diagonal)
 
 
-def checked_data(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
+def validate_observation(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
     """Return real data as floats and the operator that fits them, adjoint and all.
 
     Parameters
@@ -38,13 +38,13 @@ def checked_data(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
     operator : Operator, LinearOperator or None
         How it was made; None stands for a matrix that is seen as it is.
     """
-    data, A = fitting_data(real_array(y), operator)
+    data, A = match_operator(real_array(y), operator)
     if type(A) not in OWN:
         check_adjoint(A, data.dtype)
     return data, A
 
 
-def fitting_data(data: Array, operator: Any) -> tuple[Array, Operator]:
+def match_operator(data: Array, operator: Any) -> tuple[Array, Operator]:
     """Return data, real or complex, and the operator that fits them by its shape."""
     A = _as_operator(operator, data)
     if data.size == 0:
@@ -74,7 +74,7 @@ def fitting_data(data: Array, operator: Any) -> tuple[Array, Operator]:
     return data, A
 
 
-def with_gaps(data: Array, operator: Operator) -> Array:
+def nan_where_missing(data: Array, operator: Operator) -> Array:
     """Return the data with NaN, not zero, where nothing was observed."""
     if not isinstance(operator, Mask):
         return data

@@ -35,7 +35,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array, spectral_norm
 from discrepant.operators.entrywise import Identity, Mask, Operator
-from discrepant.operators.observation import with_gaps
+from discrepant.operators.observation import nan_where_missing
 
 # In units of λ√n. The area that they recover: `discrepant reproduce beyond-fig2c`.
 _CEILING = 3.0  # λ√n beyond which cancelling exhausts the clean entries
@@ -57,7 +57,7 @@ def auto_alpha(
     Parameters
     ----------
     data, operator
-        As `discrepant.operators.observation.checked_data` returns them.
+        As `discrepant.operators.observation.validate_observation` returns them.
     psd : bool
         Whether X ⪰ 0 is demanded.
     exact : bool
@@ -67,11 +67,11 @@ def auto_alpha(
         Draws the signs ±1 for an operator.
     """
     if exact and psd and isinstance(operator, Identity | Mask):
-        return alpha_for(with_gaps(data, operator), True, _share(operator))
-    return natural_alpha(operator, lambda Z: spectral_norm(Z, rng), rng)
+        return alpha_for(nan_where_missing(data, operator), True, _share(operator))
+    return alpha_from_operator(operator, lambda Z: spectral_norm(Z, rng), rng)
 
 
-def natural_alpha(
+def alpha_from_operator(
     operator: Operator, norm: Callable[[Array], float], rng: np.random.Generator
 ) -> float:
     """Return the α at which corruption cannot pass for signal: ``½‖A*(±1)‖₂``."""

@@ -17,12 +17,12 @@ from discrepant.core.linalg import (
 )
 from discrepant.core.results import History, Outcome, Status
 from discrepant.core.validation import check_rates, check_square
-from discrepant.operators.observation import checked_data
+from discrepant.operators.observation import validate_observation
 from discrepant.paper.alpha import auto_alpha
 from discrepant.paper.descent import Callback, descend
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import Rule, Steps
-from discrepant.structures.factorisations import Absent, Factor, PSDFactor
+from discrepant.structures.factorisations import Factor, NoCorruption, PSDFactor
 
 FINAL_MU = 1e-5  # the last μ in units of ‖Y‖₂: it leaves that relative error
 FALL_OF_MU = 0.9  # from step to step, as in the paper of Lin et al.
@@ -60,7 +60,7 @@ def convex(
     max_iter : int
         Most steps.
     """
-    data, operator = checked_data(y, None)
+    data, operator = validate_observation(y, None)
     Y = data.astype(np.float64)
     check_square(Y.shape, psd)
     check_rates(alpha, "auto", 1.0)
@@ -160,7 +160,7 @@ def l1_factorisation(
     stop, random_state, callback
         As in `recover`.
     """
-    data, operator = checked_data(y, None)
+    data, operator = validate_observation(y, None)
     Y = data.astype(np.float64)
     m, n = Y.shape
     check_square(Y.shape, psd)
@@ -179,7 +179,7 @@ def l1_factorisation(
             Y,
             operator,
             signal,
-            Absent(),
+            NoCorruption(),
             step=lambda k: first * 0.5 ** (k / half_life),
             gradient=np.sign,
             stop=(stop,),
@@ -209,7 +209,7 @@ def alternating_projections(
 
     It has to be told both the rank and the share of corrupted entries.
     """
-    data, operator = checked_data(y, None)
+    data, operator = validate_observation(y, None)
     Y = data.astype(np.float64)
     Steps(max_iter)
     outliers = round(share * Y.size)

@@ -19,7 +19,7 @@ from discrepant.core.linalg import Array, norm, sym
 from discrepant.core.results import Certificate
 from discrepant.operators.entrywise import Operator
 
-__all__ = ["Certifiable", "Certificate", "certify", "from_parts"]
+__all__ = ["Certifiable", "Certificate", "certificate_from_parts", "certify"]
 
 NEGLIGIBLE = 1e-6  # a part that is less than this of the whole counts as none
 
@@ -82,7 +82,7 @@ def certify(recovery: Certifiable) -> Certificate:
     nuclear = float(np.linalg.svd(X, compute_uv=False).sum())
     left_over = y - A.forward(X)  # the corruption that makes X feasible
     s = np.where(gross, left_over, recovery.corruption)
-    return from_parts(
+    return certificate_from_parts(
         nuclear=nuclear,
         primal=nuclear + lam * float(np.abs(left_over).sum()),
         dual=float(np.vdot(nu, y)),
@@ -93,7 +93,7 @@ def certify(recovery: Certifiable) -> Certificate:
     )
 
 
-def from_parts(
+def certificate_from_parts(
     *,
     nuclear: float,
     primal: float,

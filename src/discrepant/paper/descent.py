@@ -23,16 +23,16 @@ from discrepant.core.results import History, Outcome, Status
 from discrepant.operators.entrywise import Operator
 from discrepant.paper.stopping import (
     DEFAULT_STOP,
-    Moment,
+    Iteration,
     Rule,
     first_word,
     most_steps,
 )
 from discrepant.structures.factorisations import Parameterisation
 
-Callback = Callable[[Moment, Parameterisation, Parameterisation], Any]
+Callback = Callable[[Iteration, Parameterisation, Parameterisation], Any]
 
-BEGINNING = Moment(step=0, residual=1.0, seconds=0.0)
+FIRST_ITERATION = Iteration(step=0, residual=1.0, seconds=0.0)
 
 # The value is quadratic in the parameters and the step multiplies them by the residual:
 # once a step is too large the residual grows faster and faster, past any bound at once.
@@ -56,7 +56,7 @@ def descend(
     every: int = 10,
     callback: Callback | None = None,
     progress: bool | Progress | None = None,
-    start: Moment = BEGINNING,
+    start: Iteration = FIRST_ITERATION,
 ) -> tuple[Status, History]:
     """Descend on signal and corruption together until a rule says stop.
 
@@ -101,7 +101,7 @@ def descend(
 
             if k % every == 0 or k == last:
                 seconds += time.perf_counter() - started
-                moment = Moment(k, _norm(residual) / norm_y, seconds)
+                moment = Iteration(k, _norm(residual) / norm_y, seconds)
                 if k == start.step:
                     largest = DIVERGED * max(1.0, moment.residual)
                 if not moment.residual < largest:  # also true of NaN
@@ -133,7 +133,7 @@ def _norm(z: Any) -> float:
     return math.sqrt(float((z * z).sum()))
 
 
-def _record(moment: Moment, extra: Any) -> dict[str, float]:
+def _record(moment: Iteration, extra: Any) -> dict[str, float]:
     """Make one row of the history."""
     row = {
         "step": moment.step,
@@ -143,7 +143,7 @@ def _record(moment: Moment, extra: Any) -> dict[str, float]:
     return {**row, **extra} if isinstance(extra, Mapping) else row
 
 
-def _note(moment: Moment, extra: Any) -> str:
+def _note(moment: Iteration, extra: Any) -> str:
     """Say beside the bar how the run stands."""
     recorded = extra if isinstance(extra, Mapping) else {}
     return "  ".join(
@@ -153,13 +153,13 @@ def _note(moment: Moment, extra: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Tracking:
+class ErrorToTruth:
     """A callback that records the relative error to a known truth."""
 
     truth: Array
 
     def __call__(
-        self, moment: Moment, signal: Parameterisation, corruption: Parameterisation
+        self, moment: Iteration, signal: Parameterisation, corruption: Parameterisation
     ) -> dict[str, float]:
         """Return the error at this moment."""
         return {"error": _norm(signal.value() - self.truth) / _norm(self.truth)}

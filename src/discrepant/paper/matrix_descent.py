@@ -5,7 +5,7 @@ its data can bear, and, where the step is left to us, a unit: the data are broug
 mean size one and their gross entries are clipped, so that neither matters.
 
 Clipping leaves the optimum where it is, since that depends on the sign of a gross error
-and not on its size (`core.linalg.clip_bound`). If in the end an entry was clipped
+and not on its size (`core.linalg.clipping_bound`). If in the end an entry was clipped
 that the corruption does not explain, the bound is raised to it and the descent begins
 again.
 """
@@ -19,10 +19,10 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import (
-    CORRUPT,
+    MIN_CORRUPT_FRACTION,
     Array,
     blas_threads,
-    clip_bound,
+    clipping_bound,
     spectral_norm,
 )
 from discrepant.core.linalg import norm as euclidean
@@ -32,7 +32,7 @@ from discrepant.operators.entrywise import Operator
 from discrepant.paper.alpha import auto_alpha
 from discrepant.paper.descent import Callback, DivergenceError, descend
 from discrepant.paper.recovery import Recovery
-from discrepant.paper.stopping import DEFAULT_STOP, Moment, Rule
+from discrepant.paper.stopping import DEFAULT_STOP, Iteration, Rule
 from discrepant.structures.factorisations import Factor, Hadamard, PSDFactor
 
 Signal = PSDFactor | Factor
@@ -60,7 +60,7 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class Descent:
+class DescentSettings:
     """Settings of the descent on a matrix; `discrepant.recover` explains each."""
 
     alpha: float | str = "auto"
@@ -76,7 +76,7 @@ class Descent:
 def recover_by_descent(
     data: Array,
     operator: Operator,
-    settings: Descent,
+    settings: DescentSettings,
     *,
     random_state: Any = None,
     progress: bool | Progress | None = None,
@@ -86,7 +86,7 @@ def recover_by_descent(
     Parameters
     ----------
     data, operator
-        As `discrepant.operators.observation.checked_data` returns them.
+        As `discrepant.operators.observation.validate_observation` returns them.
     settings : Descent
         How to descend.
     random_state : int, Generator or None
@@ -103,7 +103,7 @@ def recover_by_descent(
         alpha = float(settings.alpha)
     auto = isinstance(settings.step, str)
     top = float(np.max(np.abs(y)))
-    bound = clip_bound(y, top) if auto else top
+    bound = clipping_bound(y, top) if auto else top
     with reporting(progress, "descent") as watch:
         while True:
             near = np.clip(y, -bound, bound)
@@ -112,7 +112,9 @@ def recover_by_descent(
                 near / (unit or 1.0), operator, alpha, settings, rng, unit, watch
             )
             s = corruption.value() * unit
-            missed = (np.abs(y) > bound) & (s * np.sign(y) < CORRUPT * bound)
+            missed = (np.abs(y) > bound) & (
+                s * np.sign(y) < MIN_CORRUPT_FRACTION * bound
+            )
             if watch.stopped or not missed.any():
                 break
             bound = float(np.max(np.abs(y[missed])))  # these are not corrupt
@@ -139,7 +141,7 @@ def _descent(
     y: Array,
     A: Operator,
     alpha: float,
-    settings: Descent,
+    settings: DescentSettings,
     rng: np.random.Generator,
     unit: float,
     progress: Progress,
@@ -200,7 +202,7 @@ def _gain_and_step(
 def _start(
     A: Operator,
     dtype: np.dtype[Any],
-    settings: Descent,
+    settings: DescentSettings,
     gain: float,
     rng: np.random.Generator,
 ) -> tuple[Signal, Hadamard]:
@@ -232,7 +234,7 @@ def _in_units(callback: Callback | None, unit: float) -> Callback | None:
         return callback
     root = math.sqrt(unit)
 
-    def shown(moment: Moment, signal: Any, corruption: Any) -> Any:
+    def shown(moment: Iteration, signal: Any, corruption: Any) -> Any:
         scaled = Hadamard(corruption.g * root, corruption.h * root)
         return callback(moment, _times(signal, unit), scaled)
 

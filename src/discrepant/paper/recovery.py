@@ -5,12 +5,12 @@ from functools import cached_property
 
 import numpy as np
 
-from discrepant.core.display import ShownResult
+from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.linalg import Array, rank_at_gap
 from discrepant.core.results import Certificate, History, Status
-from discrepant.core.robust_regression import coordinates
+from discrepant.core.robust_regression import l1_coordinates
 from discrepant.operators.entrywise import Operator
-from discrepant.operators.observation import with_gaps
+from discrepant.operators.observation import nan_where_missing
 from discrepant.paper.certificate import certify
 
 # Of the median size of the data. A start of 1e-4 leaves the signal 4 to 7% off, and the
@@ -19,7 +19,7 @@ DUST = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Recovery(ShownResult):
+class Recovery(ResultDisplayMixin):
     """A signal and a corruption that together explain the observation.
 
     It is a `discrepant.core.results.Result`, and carries the problem that was solved.
@@ -91,11 +91,11 @@ class Recovery(ShownResult):
         """What is left of the data when both parts are taken; NaN where missing."""
         A = self.operator
         left = self.y - A.forward(self.signal) - self.corruption
-        return with_gaps(left, A)
+        return nan_where_missing(left, A)
 
     def coordinates(self, rows: Array) -> Array:
         """Return where new rows lie in the row space of X."""
-        return coordinates(rows, self.components)
+        return l1_coordinates(rows, self.components)
 
     def block(self, rows: slice, columns: slice) -> Array:
         """Return a part of X."""

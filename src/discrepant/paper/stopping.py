@@ -10,11 +10,11 @@ from typing import Any
 
 from discrepant.core.errors import InputError
 from discrepant.core.results import Outcome, Status
-from discrepant.core.validation import check_number, shown
+from discrepant.core.validation import check_number, quote
 
 
 @dataclass(frozen=True)
-class Moment:
+class Iteration:
     """Where a run stands: steps taken, relative residual, seconds spent."""
 
     step: int
@@ -22,7 +22,7 @@ class Moment:
     seconds: float
 
 
-Rule = Callable[[Moment], Status | None]
+Rule = Callable[[Iteration], Status | None]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Residual:
     def __post_init__(self) -> None:
         check_number("tol", self.tol, "zero or more", lambda tol: tol >= 0)
 
-    def __call__(self, moment: Moment) -> Status | None:
+    def __call__(self, moment: Iteration) -> Status | None:
         """Judge a moment of the run."""
         if moment.residual > self.tol:
             return None
@@ -53,9 +53,9 @@ class Steps:
 
     def __post_init__(self) -> None:
         if not isinstance(self.most, Real) or not self.most >= 1:
-            raise InputError(f"At least one step is needed, got {shown(self.most)}.")
+            raise InputError(f"At least one step is needed, got {quote(self.most)}.")
 
-    def __call__(self, moment: Moment) -> Status | None:
+    def __call__(self, moment: Iteration) -> Status | None:
         """Judge a moment of the run."""
         if moment.step < self.most:
             return None
@@ -71,7 +71,7 @@ class Seconds:
 
     most: float
 
-    def __call__(self, moment: Moment) -> Status | None:
+    def __call__(self, moment: Iteration) -> Status | None:
         """Judge a moment of the run."""
         if moment.seconds < self.most:
             return None
@@ -85,7 +85,7 @@ class Seconds:
 DEFAULT_STOP: tuple[Rule, ...] = (Residual(1e-3), Steps(20_000))  # the paper's steps
 
 
-def checked_rules(stop: Any) -> tuple[Rule, ...]:
+def validate_rules(stop: Any) -> tuple[Rule, ...]:
     """Return the rules as a tuple, and see to it that one of them ends the run."""
     if callable(stop):
         rules: tuple[Any, ...] = (stop,)
@@ -94,13 +94,13 @@ def checked_rules(stop: Any) -> tuple[Rule, ...]:
     if not rules or not all(callable(rule) for rule in rules):
         raise InputError(
             "stop must be rules such as Steps(1000) or Residual(1e-3), got "
-            f"{shown(stop)}."
+            f"{quote(stop)}."
         )
     endless = all(isinstance(rule, Residual) for rule in rules)
     return (*rules, DEFAULT_STOP[-1]) if endless else rules
 
 
-def first_word(rules: Sequence[Rule], moment: Moment) -> Status | None:
+def first_word(rules: Sequence[Rule], moment: Iteration) -> Status | None:
     """Return the status of the first rule that speaks."""
     for rule in rules:
         if (status := rule(moment)) is not None:

@@ -18,13 +18,13 @@ from discrepant.core.linalg import Array
 from discrepant.core.progress import reporting
 from discrepant.core.results import History, Result, Status
 from discrepant.core.validation import (
+    check_integer,
     check_rates,
     check_square,
-    check_whole,
     real_array,
 )
-from discrepant.operators.observation import checked_data
-from discrepant.paper.matrix_descent import Descent, recover_by_descent
+from discrepant.operators.observation import validate_observation
+from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.robust_pca.device_results import (
     coordinates_of,
@@ -315,12 +315,12 @@ class RobustPCA(
         self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
     ) -> Result:
         """Fit by the implicit integrator, and at the level of the noise if any."""
-        from discrepant.robust_pca.exact.result import Split
-        from discrepant.robust_pca.noisy.result import NoisySplit
+        from discrepant.robust_pca.exact.result import ExactResult
+        from discrepant.robust_pca.noisy.result import NoisyResult
         from discrepant.robust_pca.rows import open_rows
 
         rows = open_rows(Y, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
-        warm = before if isinstance(before, Split | NoisySplit) else None
+        warm = before if isinstance(before, ExactResult | NoisyResult) else None
         if warm is not None and not warm.program.rows.lies_like(rows):
             warm = None
         return self._solved(rows, rules, warm)
@@ -381,11 +381,13 @@ class RobustPCA(
     ) -> Result:
         """Fit by the paper's descent."""
         if self.width is not None:
-            check_whole("width", self.width, "a whole number from 1", lambda n: n >= 1)
+            check_integer(
+                "width", self.width, "a whole number from 1", lambda n: n >= 1
+            )
         check_rates(self.alpha, self.step, self.init_scale)
-        data, A = checked_data(Y, None)
+        data, A = validate_observation(Y, None)
         check_square(A.signal_shape, self.psd)
-        settings = Descent(
+        settings = DescentSettings(
             self.alpha, self.step, self.init_scale, self.width, self.psd, rules, None
         )
         return recover_by_descent(

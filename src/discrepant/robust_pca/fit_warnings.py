@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from discrepant.core.device_arrays import place_of
-from discrepant.core.linalg import COMPARABLE, Array, row_sizes, some_of
+from discrepant.core.linalg import COMPARABLE, Array, even_sample, row_scales
 from discrepant.core.results import Result
 
 CERTIFIED = 1e-4  # gap up to which a result needs no warning
@@ -21,12 +21,12 @@ def caveats(
 ) -> Iterator[tuple[str, type[Warning]]]:
     """Yield sentences, each with the kind of warning that it is.
 
-    `seen` holds the sizes of its columns and some of its entries (`linalg.some_of`),
+    `seen` holds the sizes of its columns and some of its entries (`even_sample`),
     where these are not to be read off Y itself.
     """
     noisy = bool(found.noise.any())
-    at = some_of(Y.shape)
-    sizes, some = seen or (row_sizes(Y.T, entries=64), place_of(Y).fetch(Y[at]))
+    at = even_sample(Y.shape)
+    sizes, some = seen or (row_scales(Y.T, entries=64), place_of(Y).fetch(Y[at]))
     sizes = sizes[sizes > 0]
     if sizes.size and sizes.max() > COMPARABLE * sizes.min() and not noisy:
         yield (

@@ -7,7 +7,12 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from discrepant.core.device_arrays import is_foreign
-from discrepant.core.display import ShownResult, card, facts_of, sentence_of
+from discrepant.core.display import (
+    ResultDisplayMixin,
+    card,
+    result_facts,
+    result_sentence,
+)
 from discrepant.core.labels import Labels
 from discrepant.core.results import Certificate, Result
 from discrepant.robust_pca.device_results import placed_with, sum_of_squares
@@ -67,7 +72,7 @@ class FittedParts:
 
         Where the columns' sizes are far apart, each is drawn in units of its spread.
         """
-        shown: ShownResult = self._fitted()  # type: ignore[assignment]
+        shown: ResultDisplayMixin = self._fitted()  # type: ignore[assignment]
         return shown.plot()
 
     def _repr_html_inner(self) -> str:
@@ -90,7 +95,7 @@ class FittedParts:
     def _found_html(self) -> str:
         if not self.__sklearn_is_fitted__():
             return ""
-        return card(sentence_of(self._found), facts_of(self._found))
+        return card(result_sentence(self._found), result_facts(self._found))
 
     def _fitted(self) -> Result:
         check_is_fitted(self)

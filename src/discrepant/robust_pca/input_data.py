@@ -8,8 +8,8 @@ from sklearn.utils.validation import validate_data
 
 from discrepant.core.device_arrays import is_foreign
 from discrepant.core.errors import InputError, InputTypeError
-from discrepant.core.labels import column_types, kind_of
-from discrepant.core.validation import reason_of, unmasked
+from discrepant.core.labels import column_types, container_kind
+from discrepant.core.validation import error_text, masked_to_nan
 from discrepant.robust_pca.device_results import on_device
 
 
@@ -46,7 +46,7 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
             'missing="unstored" is for sparse matrices of SciPy; mark missing entries '
             "of an array by NaN."
         )
-    kinds = {kind_of(type_) for type_ in column_types(X)}
+    kinds = {container_kind(type_) for type_ in column_types(X)}
     if kinds & set("mMV"):
         raise InputError(
             "The data hold dates, durations or records; numbers are needed (drop "
@@ -55,7 +55,7 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
     try:
         return validate_data(
             estimator,
-            unmasked(X),
+            masked_to_nan(X),
             reset=reset,
             accept_sparse=unstored,
             dtype=[np.float64, np.float32],
@@ -63,7 +63,7 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
         )
     except (ValueError, TypeError, RuntimeError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
-        raise kind(reason_of(error) + ".") from None
+        raise kind(error_text(error) + ".") from None
 
 
 def is_dask(X: Any) -> bool:

@@ -18,7 +18,7 @@ from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.labels import Labels
 from discrepant.core.linalg import Array
 from discrepant.core.results import Result
-from discrepant.core.robust_regression import coordinates
+from discrepant.core.robust_regression import l1_coordinates
 from discrepant.robust_pca.input_data import validated
 from discrepant.robust_pca.settings import check_asked
 
@@ -91,7 +91,7 @@ def explained(found: Result, row: Array) -> bool | None:
     if np.count_nonzero(seen) <= 2 * len(V):
         return None
     basis, _ = np.linalg.qr(V[:, some].T.astype(np.float64))
-    c = coordinates(y[None], np.ascontiguousarray(basis.T))[0]
+    c = l1_coordinates(y[None], np.ascontiguousarray(basis.T))[0]
     away = np.abs(y - basis @ c)[seen]
     size = np.median(np.abs(y[seen]))
     near = away <= SIGMAS * noise[seen] + ROUNDING * size

@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import CORRUPT, Array, bound_of
+from discrepant.core.linalg import MIN_CORRUPT_FRACTION, Array, clipping_bound_from
 from discrepant.robust_pca.rows import Rows, open_rows
 
 
 @dataclass(frozen=True)
-class Scale:
+class DataScale:
     """What one look at all of the data tells."""
 
     observed: int  # entries that are not missing
     top: float  # the largest |entry|
-    bound: float  # where |entries| are clipped, see `linalg.bound_of`
+    bound: float  # where |entries| are clipped, see `linalg.clipping_bound_from`
 
     @classmethod
-    def of(cls, rows: Rows) -> "Scale":
+    def of(cls, rows: Rows) -> "DataScale":
         """Scan the data; call it where the rows are open."""
         _, _, scanned = rows.sweep("scan", scalars=(0.0,))
         top = float(scanned[:, 0].max(initial=0.0)) if scanned.size else 0.0
@@ -43,7 +43,7 @@ class Scale:
             return np.concatenate([rows.line_sizes(axis) for axis in (0, 1)])
 
         with np.errstate(over="ignore"):
-            bound = bound_of(rows.sample(), top, lines)
+            bound = clipping_bound_from(rows.sample(), top, lines)
         ends = np.finfo(rows.dtype)
         if top and not 16 * ends.smallest_normal < bound < ends.max / 16:
             raise InputError(
@@ -54,11 +54,11 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Program:
+class ConvexProblem:
     """The convex program, and the data it is about."""
 
     rows: Rows
-    scale: Scale
+    scale: DataScale
     lam: float  # λ, the weight of ‖S‖₁
     psd: bool = False  # whether X ⪰ 0
     kappa: float = math.inf  # κ, the weight of the noise; ∞ means there is none
@@ -74,7 +74,7 @@ class Program:
         """Below λ by enough to tell, in float32 too, that |M| has reached it."""
         return self.lam * (1 - 1e-4)
 
-    def clipped_at(self, bound: float) -> "Program":
+    def clipped_at(self, bound: float) -> "ConvexProblem":
         """Return the program with gross entries clipped elsewhere."""
         return replace(self, scale=replace(self.scale, bound=bound))
 
@@ -88,7 +88,7 @@ class Program:
         if self.scale.bound == self.scale.top:
             return 0.0
         _, _, found = self.rows.sweep(
-            "unexplained", (), (self.unit, CORRUPT), low_rank=low_rank
+            "unexplained", (), (self.unit, MIN_CORRUPT_FRACTION), low_rank=low_rank
         )
         wrong, beyond = found[:, 1:].sum(axis=0)
         return float(found[:, 0].max()) if wrong > share * beyond else 0.0
@@ -96,8 +96,8 @@ class Program:
     @classmethod
     def of(
         cls, Y: Any, *, alpha: float, psd: bool = False, n_jobs: int | None = None
-    ) -> "Program":
+    ) -> "ConvexProblem":
         """Return the exact program of an array, with λ = 1/α."""
         rows = open_rows(Y, n_jobs=n_jobs)
         with rows:
-            return cls(rows, Scale.of(rows), 1 / alpha, psd)
+            return cls(rows, DataScale.of(rows), 1 / alpha, psd)

@@ -23,7 +23,7 @@ class Step(NamedTuple):
     support: float  # share of observed entries where S ≠ 0
 
 
-class Log:
+class Recorder:
     """Steps taken; one log may serve several solvers in turn."""
 
     def __init__(self, report: Report, tol: float, max_iter: int) -> None:

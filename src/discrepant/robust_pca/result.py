@@ -8,15 +8,15 @@ an interrupted one leaves everything as it was, and of two threads one waits.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
-from discrepant.core.display import ShownResult
+from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.linalg import Array
 from discrepant.core.results import History, Status
 from discrepant.robust_pca.cached_property import once
-from discrepant.robust_pca.problem import Program
+from discrepant.robust_pca.problem import ConvexProblem
 
 
 @dataclass(frozen=True, repr=False)
-class Parts(ShownResult, ABC):
+class LowRankResult(ResultDisplayMixin, ABC):
     """Low-rank part as U diag(s) Vᵀ, in the caller's orientation and unit."""
 
     U: Array  # (m, r), orthonormal
@@ -24,7 +24,7 @@ class Parts(ShownResult, ABC):
     components: Array  # (r, n), orthonormal rows
     status: Status
     history: History
-    program: Program = field(repr=False)
+    program: ConvexProblem = field(repr=False)
 
     @property
     @abstractmethod

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.problem import Program
+from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows.tiles import Fits
 
 
@@ -28,7 +28,7 @@ TUNING = Tuning()
 
 
 def extended(
-    program: Program,
+    program: ConvexProblem,
     basis: Array,
     scale: Array,
     wrong: float,
@@ -70,7 +70,7 @@ def extended(
 
 
 def _columns(
-    program: Program, X: Array, wrong: float, rng: np.random.Generator
+    program: ConvexProblem, X: Array, wrong: float, rng: np.random.Generator
 ) -> Array:
     """Return columns to fit rows at: so many that the row space is seen at them."""
     n, r = X.shape

@@ -20,17 +20,17 @@ from discrepant.core.linalg import Array
 from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.exact.factored_svd import product
 from discrepant.robust_pca.exact.polish import clean_limit, polish, rounding_of, within
-from discrepant.robust_pca.exact.result import Split, split_of
+from discrepant.robust_pca.exact.result import ExactResult, split_of
 from discrepant.robust_pca.exact.step import TUNING as STEP
 from discrepant.robust_pca.exact.step import State
 from discrepant.robust_pca.noisy.fit import TUNING as FIT
 from discrepant.robust_pca.noisy.lines import LAG
 from discrepant.robust_pca.noisy.model import Start
-from discrepant.robust_pca.noisy.result import NoisySplit
+from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.noisy.spectrum_edge import reach_of
-from discrepant.robust_pca.problem import Program
-from discrepant.robust_pca.recorder import Log, Step
-from discrepant.robust_pca.result import Parts
+from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.recorder import Recorder, Step
+from discrepant.robust_pca.result import LowRankResult
 from discrepant.robust_pca.row_regression import extended
 from discrepant.robust_pca.rows import Rows, open_rows
 from discrepant.robust_pca.rows.tiles import Fits
@@ -77,8 +77,8 @@ def rows_of(rows: Rows, which: Array) -> Rows:
 
 
 def exact_from(
-    program: Program, small: Split, rng: np.random.Generator, log: Log
-) -> Split | None:
+    program: ConvexProblem, small: ExactResult, rng: np.random.Generator, log: Recorder
+) -> ExactResult | None:
     """Extend an exact splitting of some rows to all; None if they do not carry it."""
     rows = program.rows
     if not small.rank:
@@ -127,7 +127,7 @@ def exact_from(
 
 
 def start_from(
-    program: Program, known: NoisySplit, rng: np.random.Generator
+    program: ConvexProblem, known: NoisyResult, rng: np.random.Generator
 ) -> Start | None:
     """Extend a noisy fit of some rows, or of data like these; None if it fails.
 
@@ -173,7 +173,7 @@ def _on_few(U: Array) -> bool:
     return bool(U.size and reach_of(U).min() < FIT.few_lines * len(U))
 
 
-def _row_space(rows: Rows, found: Parts) -> Array:
+def _row_space(rows: Rows, found: LowRankResult) -> Array:
     """Return an orthonormal basis (n, r), in the orientation of the blocks."""
     basis = found.U if rows.turned else found.components.T
     return basis.astype(np.float64)

@@ -4,12 +4,12 @@ from typing import Any
 
 from discrepant.core.validation import (
     check_choice,
+    check_fdr,
     check_flag,
+    check_integer,
     check_number,
-    check_rate_of_flags,
     check_rates,
     check_seed,
-    check_whole,
 )
 
 SOLVERS = ("implicit", "descent")
@@ -23,7 +23,7 @@ def check_asked(model: Any) -> None:
     check_choice("solver", model.solver, SOLVERS)
     check_choice("missing", model.missing, ("nan", "unstored"))
     check_rates(model.alpha, model.step, model.init_scale)
-    check_rate_of_flags(model.fdr)
+    check_fdr(model.fdr)
     check_seed(model.random_state)
     for name in ("psd", "polish", "warm_start"):
         check_flag(name, getattr(model, name))
@@ -31,10 +31,10 @@ def check_asked(model: Any) -> None:
         check_number("tol", model.tol, "zero or more", lambda tol: tol >= 0)
     if model.max_iter is not None:
         what = "a whole number of steps, at least 1, or None"
-        check_whole("max_iter", model.max_iter, what, lambda steps: steps >= 1)
+        check_integer("max_iter", model.max_iter, what, lambda steps: steps >= 1)
     if model.memory_limit is not None:
         what = "a whole number of bytes, or None"
-        check_whole("memory_limit", model.memory_limit, what, lambda size: size >= 0)
+        check_integer("memory_limit", model.memory_limit, what, lambda size: size >= 0)
     # True and False are whole numbers, too; a function is told of the progress.
     if not callable(model.verbose) and not isinstance(model.verbose, int):
         check_flag("verbose", model.verbose)

@@ -7,18 +7,18 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.progress import Report, part
-from discrepant.core.validation import check_square, shown
+from discrepant.core.progress import Report, subrange
+from discrepant.core.validation import check_square, quote
 from discrepant.paper.alpha import alpha_from
 from discrepant.robust_pca.dask.cluster import ClusterError
 from discrepant.robust_pca.dask.rows import LazyRows
 from discrepant.robust_pca.exact.integrator import HIGH_RANK, integrate
-from discrepant.robust_pca.exact.result import Split
+from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.exact.uncorrupted import intact
-from discrepant.robust_pca.noisy.result import NoisySplit
+from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.noisy.solve import TRUSTED, fit_noise, go_on
-from discrepant.robust_pca.problem import Program, Scale
-from discrepant.robust_pca.recorder import Log
+from discrepant.robust_pca.problem import ConvexProblem, DataScale
+from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.row_sample import exact_from, rows_of, sample_of, start_from
 from discrepant.robust_pca.rows import Rows
 
@@ -43,9 +43,9 @@ class Settings:
 def solve(
     rows: Rows,
     settings: Settings,
-    warm: Split | NoisySplit | None = None,
+    warm: ExactResult | NoisyResult | None = None,
     report: Report = lambda share, note: True,
-) -> Split | NoisySplit:
+) -> ExactResult | NoisyResult:
     """Split a matrix, told no more than the settings say."""
     check_square(rows.shape, settings.psd)
     sigma = _told_noise(settings.noise, rows.shape[1])
@@ -67,10 +67,10 @@ def solve(
     return found
 
 
-def _program(rows: Rows, settings: Settings) -> Program:
+def _program(rows: Rows, settings: Settings) -> ConvexProblem:
     """Look at the data once, and say what is to be solved."""
     with rows:
-        scale = Scale.of(rows)
+        scale = DataScale.of(rows)
     if scale.observed == 0:
         raise InputError("All values are missing; at least one must be observed.")
     if isinstance(settings.alpha, str):
@@ -78,22 +78,22 @@ def _program(rows: Rows, settings: Settings) -> Program:
         alpha = alpha_from(rows.shape, rows.entries, settings.psd, share)
     else:
         alpha = float(settings.alpha)
-    return Program(rows, scale, 1 / alpha, settings.psd)
+    return ConvexProblem(rows, scale, 1 / alpha, settings.psd)
 
 
-def _log(rows: Rows, settings: Settings, report: Report) -> Log:
+def _log(rows: Rows, settings: Settings, report: Report) -> Recorder:
     tol = max(settings.tol, 20 * float(np.finfo(rows.dtype).eps))
-    return Log(report, tol, settings.max_iter)
+    return Recorder(report, tol, settings.max_iter)
 
 
 def _whole(
-    program: Program,
+    program: ConvexProblem,
     settings: Settings,
     sigma: Array | None,
-    warm: Split | NoisySplit | None,
+    warm: ExactResult | NoisyResult | None,
     rng: np.random.Generator,
-    log: Log,
-) -> Split | NoisySplit:
+    log: Recorder,
+) -> ExactResult | NoisyResult:
     """Solve in passes over all of the data from the start."""
     rows, told = program.rows, not isinstance(settings.alpha, str)
     # With an α or a λ of the user's own it is the convex program that is asked for, and
@@ -110,20 +110,20 @@ def _whole(
     found = _split(program, settings, sigma, convex, warm, rng, log)
     if as_it_is is None or log.stopped:
         return found
-    if isinstance(found, Split) and not as_it_is.beats(found):
+    if isinstance(found, ExactResult) and not as_it_is.beats(found):
         return found
     return as_it_is.split
 
 
 def _split(
-    program: Program,
+    program: ConvexProblem,
     settings: Settings,
     sigma: Array | None,
     convex: bool,
-    warm: Split | NoisySplit | None,
+    warm: ExactResult | NoisyResult | None,
     rng: np.random.Generator,
-    log: Log,
-) -> Split | NoisySplit:
+    log: Recorder,
+) -> ExactResult | NoisyResult:
     """Solve the convex program, or fit the noise, or find out which is right."""
     rows, told = program.rows, not isinstance(settings.alpha, str)
     if convex or (sigma is not None and not sigma.any()):
@@ -135,13 +135,13 @@ def _split(
         tol=log.tol,
         careful=False,
         rng=rng,
-        warm=warm if isinstance(warm, Split) else None,
+        warm=warm if isinstance(warm, ExactResult) else None,
         log=log,
     )
     if first.status.converged or log.ended:
         return first
     found = _noisy(first.program, settings, None, rng, log, first)
-    if isinstance(found, Split) or found.settled:
+    if isinstance(found, ExactResult) or found.settled:
         return found
     # There is next to no noise, or the fit went in circles: perhaps it is exact.
     again = _log(rows, settings, log.report)
@@ -159,12 +159,12 @@ def _split(
 
 
 def _by_sample(
-    program: Program,
+    program: ConvexProblem,
     settings: Settings,
     sigma: Array | None,
     rng: np.random.Generator,
-    log: Log,
-) -> Split | NoisySplit | None:
+    log: Recorder,
+) -> ExactResult | NoisyResult | None:
     """Solve a sample of the rows, and extend it to all; None if it does not carry."""
     if settings.psd or not settings.polish or not isinstance(settings.alpha, str):
         return None
@@ -177,10 +177,10 @@ def _by_sample(
             return None
         sigma = sigma[which]
     small = _program(rows_of(rows, which), settings)
-    watch = _log(rows, settings, part(log.report, 0, SAMPLE))
+    watch = _log(rows, settings, subrange(log.report, 0, SAMPLE))
     plain = intact(small, watch) if sigma is None or not sigma.any() else None
     if plain is not None and plain.confirmed:
-        known: Split | NoisySplit = plain.split
+        known: ExactResult | NoisyResult = plain.split
     elif sigma is not None and not sigma.any():
         known = integrate(small, tol=log.tol, careful=False, rng=rng, log=watch)
     else:
@@ -189,18 +189,18 @@ def _by_sample(
 
 
 def _from_known(
-    program: Program,
+    program: ConvexProblem,
     settings: Settings,
     sigma: Array | None,
-    known: Split | NoisySplit,
+    known: ExactResult | NoisyResult,
     rng: np.random.Generator,
-    log: Log,
-) -> Split | NoisySplit | None:
+    log: Recorder,
+) -> ExactResult | NoisyResult | None:
     """Extend what is known of some rows to all; None if they do not carry it."""
     if not known.status.converged:
         return None
     try:
-        if isinstance(known, Split):
+        if isinstance(known, ExactResult):
             return exact_from(program, known, rng, log) if known.polished else None
         return _noisy_from(program, settings, known, sigma is not None, rng, log)
     except ClusterError as error:
@@ -209,13 +209,13 @@ def _from_known(
 
 
 def _beyond_sample(
-    program: Program,
+    program: ConvexProblem,
     rows: LazyRows,
     settings: Settings,
     sigma: Array | None,
     rng: np.random.Generator,
-    log: Log,
-) -> Split | NoisySplit:
+    log: Recorder,
+) -> ExactResult | NoisyResult:
     """Solve what a sample does not carry: in memory, or in passes that keep nothing."""
     untold = settings.polish and isinstance(settings.alpha, str) and not settings.psd
     exact = sigma is not None and not sigma.any()
@@ -226,15 +226,15 @@ def _beyond_sample(
 
 
 def _warm(
-    program: Program,
+    program: ConvexProblem,
     settings: Settings,
     sigma: Array | None,
-    warm: Split | NoisySplit,
+    warm: ExactResult | NoisyResult,
     rng: np.random.Generator,
-    log: Log,
-) -> NoisySplit | None:
+    log: Recorder,
+) -> NoisyResult | None:
     """Start a noisy fit from a noisy one of data of the same shape."""
-    if isinstance(warm, Split) or not warm.status.converged or settings.psd:
+    if isinstance(warm, ExactResult) or not warm.status.converged or settings.psd:
         return None
     if sigma is not None:
         if not sigma.any():
@@ -244,13 +244,13 @@ def _warm(
 
 
 def _noisy_from(
-    program: Program,
+    program: ConvexProblem,
     settings: Settings,
-    known: NoisySplit,
+    known: NoisyResult,
     told: bool,
     rng: np.random.Generator,
-    log: Log,
-) -> NoisySplit | None:
+    log: Recorder,
+) -> NoisyResult | None:
     """Go on from a noisy fit of some rows, or of data of the same shape."""
     start = start_from(program, known, rng)
     if start is None:
@@ -272,7 +272,7 @@ def _told_noise(noise: Any, columns: int) -> Array | None:
         if noise not in ("auto", "column"):
             raise InputError(
                 f'noise must be "auto", "column", or a number of zero or more, or one '
-                f"for each column, got {shown(noise)}."
+                f"for each column, got {quote(noise)}."
             )
         return None
     try:
@@ -284,10 +284,10 @@ def _told_noise(noise: Any, columns: int) -> Array | None:
     if sigma.shape != (columns,):
         raise InputError(
             f"noise must be a number or one for each of the {columns} columns, got "
-            f"{shown(noise)}."
+            f"{quote(noise)}."
         )
     if not (np.isfinite(sigma) & (sigma >= 0)).all():
-        raise InputError(f"noise must be zero or more everywhere, got {shown(noise)}.")
+        raise InputError(f"noise must be zero or more everywhere, got {quote(noise)}.")
     return sigma
 
 
@@ -317,13 +317,13 @@ def _by_column(settings: Settings) -> bool | None:
 
 
 def _noisy(
-    program: Program,
+    program: ConvexProblem,
     settings: Settings,
     sigma: Array | None,
     rng: np.random.Generator,
-    log: Log,
-    first: Split | None = None,
-) -> Split | NoisySplit:
+    log: Recorder,
+    first: ExactResult | None = None,
+) -> ExactResult | NoisyResult:
     return fit_noise(
         program,
         sigma=sigma,
@@ -336,15 +336,15 @@ def _noisy(
 
 
 def _exact(
-    program: Program,
+    program: ConvexProblem,
     settings: Settings,
     told: bool,
-    warm: Split | NoisySplit | None,
+    warm: ExactResult | NoisyResult | None,
     rng: np.random.Generator,
-    log: Log,
-) -> Split:
+    log: Recorder,
+) -> ExactResult:
     """Solve the convex program without noise."""
-    start = warm if isinstance(warm, Split) else None
+    start = warm if isinstance(warm, ExactResult) else None
     found = integrate(
         program, tol=log.tol, polish=settings.polish, rng=rng, warm=start, log=log
     )
@@ -352,7 +352,7 @@ def _exact(
     # that this α asks for.
     if told and found.polished and found.certificate.gap > TRUSTED:
         rng = np.random.default_rng(settings.random_state)
-        again = Log(log.report, log.tol, log.max_iter)
+        again = Recorder(log.report, log.tol, log.max_iter)
         found = integrate(
             program, tol=log.tol, polish=False, rng=rng, warm=found, log=again
         )

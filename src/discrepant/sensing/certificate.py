@@ -8,9 +8,9 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate
 from discrepant.sensing.dual import bound_from, certificate_of, dual_of_exact, primal_of
-from discrepant.sensing.measurements import Measuring, clipped, direction
+from discrepant.sensing.measurements import Measurements, clipped, direction
 from discrepant.sensing.primal_dual import flow
-from discrepant.sensing.tangent_space import Point
+from discrepant.sensing.tangent_space import FixedRankMatrix
 
 GOOD_ENOUGH = 5e-5  # gap at which a dual is not improved further
 ROUNDS, STEPS = 60, 5  # of improvement by the flow; a round ends in a look at the gap
@@ -28,7 +28,7 @@ class Proof:
 
 
 def certificate_and_dual(
-    A: Measuring, at: Point, proof: Proof, bound: float = np.inf
+    A: Measurements, at: FixedRankMatrix, proof: Proof, bound: float = np.inf
 ) -> tuple[Certificate, Array]:
     """Return the certificate of a solution and the dual that it rests on.
 
@@ -51,8 +51,8 @@ def certificate_and_dual(
 
 
 def _improved(
-    A: Measuring,
-    at: Point,
+    A: Measurements,
+    at: FixedRankMatrix,
     y: Array,
     e: Array,
     nu: Array,

@@ -11,23 +11,25 @@ import numpy as np
 
 from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate
-from discrepant.paper.certificate import from_parts
+from discrepant.paper.certificate import certificate_from_parts
 from discrepant.sensing.least_squares import normal
 from discrepant.sensing.measurements import (
-    Measuring,
+    Measurements,
     clipped,
     direction,
     product,
     shrunk_modulus,
 )
-from discrepant.sensing.tangent_space import Kind, Point, dual_norm
+from discrepant.sensing.tangent_space import FixedRankMatrix, Symmetry, dual_norm
 
 ROUNDS = 6  # of holding entries at λ
 STEPS = 20  # of conjugate gradients a round
 ROUGH, ACCURATE = 1e-2, 1e-6  # relative to U Vᴴ, while entries are held and at the end
 
 
-def dual_of_exact(A: Measuring, at: Point, e: Array, wrong: Array, lam: float) -> Array:
+def dual_of_exact(
+    A: Measurements, at: FixedRankMatrix, e: Array, wrong: Array, lam: float
+) -> Array:
     """Return the dual of an exact solution with residual e on its wrong entries."""
     nu = np.where(wrong, lam * direction(e), 0)
     free = ~wrong
@@ -50,22 +52,22 @@ def dual_of_exact(A: Measuring, at: Point, e: Array, wrong: Array, lam: float) -
 
 
 def bound_from(
-    A: Measuring, y: Array, nu: Array, lam: float, kappa: float, kind: Kind
+    A: Measurements, y: Array, nu: Array, lam: float, kappa: float, kind: Symmetry
 ) -> float:
     """Return the lower bound of the optimum that a dual gives, made feasible."""
     nu = _feasible(A, nu, lam, kind)
     return product(nu, y) - norm(nu) ** 2 / (2 * kappa)
 
 
-def primal_of(at: Point, e: Array, lam: float, kappa: float) -> float:
+def primal_of(at: FixedRankMatrix, e: Array, lam: float, kappa: float) -> float:
     """Return the objective at X, with the s that is best for it."""
     nuclear, l1, noise = _parts(at, e, lam, kappa)
     return nuclear + l1 + noise
 
 
 def certificate_of(
-    A: Measuring,
-    at: Point,
+    A: Measurements,
+    at: FixedRankMatrix,
     y: Array,
     e: Array,
     nu: Array,
@@ -80,7 +82,7 @@ def certificate_of(
     nu = _feasible(A, nu, lam, at.kind)
     nuclear, l1, noise = _parts(at, e, lam, kappa)
     s = shrunk_modulus(e, lam / kappa)
-    return from_parts(
+    return certificate_from_parts(
         nuclear=nuclear,
         primal=nuclear + l1 + noise,
         dual=product(nu, y) - norm(nu) ** 2 / (2 * kappa),
@@ -91,12 +93,14 @@ def certificate_of(
     )
 
 
-def _feasible(A: Measuring, nu: Array, lam: float, kind: Kind) -> Array:
+def _feasible(A: Measurements, nu: Array, lam: float, kind: Symmetry) -> Array:
     nu = clipped(nu, lam)
     return np.asarray(nu / max(1.0, dual_norm(A.adjoint(nu), kind)))
 
 
-def _parts(at: Point, e: Array, lam: float, kappa: float) -> tuple[float, float, float]:
+def _parts(
+    at: FixedRankMatrix, e: Array, lam: float, kappa: float
+) -> tuple[float, float, float]:
     s = shrunk_modulus(e, lam / kappa)
     noise = kappa / 2 * norm(e - s) ** 2 if np.isfinite(kappa) else 0.0
     return float(np.abs(at.d).sum()), lam * float(np.abs(s).sum()), noise

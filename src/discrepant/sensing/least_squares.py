@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.sensing.measurements import Measuring, product
-from discrepant.sensing.tangent_space import Point
+from discrepant.sensing.measurements import Measurements, product
+from discrepant.sensing.tangent_space import FixedRankMatrix
 
 
 class Solved(NamedTuple):
@@ -18,8 +18,8 @@ class Solved(NamedTuple):
 
 
 def normal(
-    A: Measuring,
-    at: Point,
+    A: Measurements,
+    at: FixedRankMatrix,
     weights: Array,
     g: Array,
     steps: int,
@@ -52,8 +52,13 @@ def normal(
 
 
 def fit(
-    A: Measuring, at: Point, weights: Array, e: Array, steps: int, tol: float
-) -> Point:
+    A: Measurements,
+    at: FixedRankMatrix,
+    weights: Array,
+    e: Array,
+    steps: int,
+    tol: float,
+) -> FixedRankMatrix:
     """Return the point moved to fit the residual e by weighted least squares."""
     if not at.rank:
         return at

@@ -2,19 +2,19 @@
 
 from dataclasses import dataclass, field
 
-from discrepant.core.display import ShownResult
+from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
 from discrepant.operators.entrywise import Operator
-from discrepant.robust_pca.exact.result import Split
-from discrepant.robust_pca.noisy.result import NoisySplit
+from discrepant.robust_pca.exact.result import ExactResult
+from discrepant.robust_pca.noisy.result import NoisyResult
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Whole(ShownResult):
+class MatrixResult(ResultDisplayMixin):
     """What `discrepant.recover` returns for a matrix: a `Result` with its problem."""
 
-    split: Split | NoisySplit = field(repr=False)
+    split: ExactResult | NoisyResult = field(repr=False)
     y: Array = field(repr=False)
     operator: Operator = field(repr=False)
     psd: bool

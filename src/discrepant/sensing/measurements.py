@@ -16,7 +16,7 @@ from discrepant.core.linalg import Array, blas_threads
 from discrepant.operators.entrywise import Operator
 
 
-class Measuring:
+class Measurements:
     """A linear map on factors, with its data.
 
     Parameters

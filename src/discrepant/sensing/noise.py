@@ -13,10 +13,10 @@ from scipy.special import erfc
 
 from discrepant.core.linalg import Array
 from discrepant.sensing.least_squares import fit
-from discrepant.sensing.measurements import Measuring
+from discrepant.sensing.measurements import Measurements
 from discrepant.sensing.pursuit import Fit, pruned, scale_of, unseen
-from discrepant.sensing.recorder import Log
-from discrepant.sensing.tangent_space import Point
+from discrepant.sensing.recorder import Recorder
+from discrepant.sensing.tangent_space import FixedRankMatrix
 
 ROUNDS = 12  # of flags and fits, at the most
 STEPS, ACCURATE = 15, 1e-4  # of conjugate gradients a round
@@ -28,7 +28,7 @@ HELD_OUT = 0.1  # of the measurements are left out to see whether the rest predi
 class Noisy:
     """A fit at the level of the noise."""
 
-    at: Point
+    at: FixedRankMatrix
     e: Array  # y − A(X)
     sigma: float  # standard deviation of the noise, of each part if complex
     wrong: Array  # which measurements are flagged
@@ -47,12 +47,12 @@ class Noisy:
 
 
 def fit_noise(
-    A: Measuring,
+    A: Measurements,
     found: Fit,
     sigma: float | None,
     fdr: float,
     rng: np.random.Generator,
-    log: Log,
+    log: Recorder,
 ) -> Noisy:
     """Refit a pursuit that is at rest, on the measurements that are not wrong."""
     told, e = sigma, found.e
@@ -77,7 +77,7 @@ def fit_noise(
     return Noisy(at, e, spread, wrong, chance, settled, hidden)
 
 
-def predicts(A: Measuring, noisy: Noisy, rng: np.random.Generator) -> float:
+def predicts(A: Measurements, noisy: Noisy, rng: np.random.Generator) -> float:
     """Return how far held-out measurements lie from what the others say of them."""
     right = np.flatnonzero(~noisy.wrong)
     out = rng.choice(right, max(1, round(HELD_OUT * len(right))), replace=False)
@@ -90,7 +90,7 @@ def predicts(A: Measuring, noisy: Noisy, rng: np.random.Generator) -> float:
     return scale_of(e[out])
 
 
-def _spread(e: Array, wrong: Array, at: Point) -> float:
+def _spread(e: Array, wrong: Array, at: FixedRankMatrix) -> float:
     """Return the noise of measurements that are not flagged, less what X has taken."""
     right = e[~wrong]
     numbers = right.size * (2 if np.iscomplexobj(e) else 1)

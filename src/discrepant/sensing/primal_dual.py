@@ -18,8 +18,8 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
 from discrepant.core.linalg import Array, norm
-from discrepant.sensing.measurements import Measuring, clipped, product
-from discrepant.sensing.tangent_space import Kind, Point, shrunk
+from discrepant.sensing.measurements import Measurements, clipped, product
+from discrepant.sensing.tangent_space import FixedRankMatrix, Symmetry, shrunk
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ TUNING = Tuning()
 class Moving:
     """Where the flow stands."""
 
-    at: Point  # X, after its shrinkage
+    at: FixedRankMatrix  # X, after its shrinkage
     nu: Array  # the dual, |ν| ≤ λ
     e: Array  # y − A(X)
     change: float  # of X and ν in the last step, relative to their sizes
 
 
-def operator_norm(A: Measuring, rng: np.random.Generator) -> float:
+def operator_norm(A: Measurements, rng: np.random.Generator) -> float:
     """Return ‖A‖ from above, as surely as a random start misses nothing.
 
     By a few steps of Lanczos on A*A, which see far more than as many of the power
@@ -70,12 +70,12 @@ def operator_norm(A: Measuring, rng: np.random.Generator) -> float:
 
 
 def flow(
-    A: Measuring,
-    kind: Kind,
+    A: Measurements,
+    kind: Symmetry,
     lam: float,
     kappa: float,
     rng: np.random.Generator,
-    start: tuple[Point, Array] | None = None,
+    start: tuple[FixedRankMatrix, Array] | None = None,
     y: Array | None = None,
 ) -> Iterator[Moving]:
     """Yield where the flow stands, step by step, without end.

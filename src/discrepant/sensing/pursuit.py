@@ -14,15 +14,15 @@ import numpy as np
 
 from discrepant.core.linalg import Array, norm
 from discrepant.sensing.least_squares import fit
-from discrepant.sensing.measurements import Measuring, clipped, product
-from discrepant.sensing.recorder import Log
+from discrepant.sensing.measurements import Measurements, clipped, product
+from discrepant.sensing.recorder import Recorder
 from discrepant.sensing.tangent_space import (
     AT_ONCE,
-    Kind,
-    Point,
+    FixedRankMatrix,
+    Symmetry,
     components,
+    degrees_of_freedom,
     dual_norm,
-    freedom,
 )
 
 
@@ -62,7 +62,7 @@ TUNING = Tuning()
 class Fit:
     """Where a pursuit stands."""
 
-    at: Point
+    at: FixedRankMatrix
     e: Array  # y − A(X)
     scale: float  # of the residuals that are not gross
     first: float  # the scale of the data
@@ -103,21 +103,23 @@ def scale_of(e: Array, free: float = 0.0) -> float:
     return float(np.median(np.abs(e)) / usual / np.sqrt(max(1 - free, 0.1)))
 
 
-def start(A: Measuring, at: Point | None, kind: Kind) -> Fit:
+def start(A: Measurements, at: FixedRankMatrix | None, kind: Symmetry) -> Fit:
     """Return a fit that stands at a point, or at zero."""
     first = scale_of(A.y)
     if at is None or not at.rank:
-        return Fit(Point.zero(A.shape, kind, A.dtype), A.y, first, first, A.rounding)
+        return Fit(
+            FixedRankMatrix.zero(A.shape, kind, A.dtype), A.y, first, first, A.rounding
+        )
     e = A.y - A.forward(*at.factors)
     scale = scale_of(e, at.freedom / A.count)
     return Fit(at, e, scale, first, A.rounding, redescending=True)
 
 
 def pursue(
-    A: Measuring,
+    A: Measurements,
     found: Fit,
     rng: np.random.Generator,
-    log: Log,
+    log: Recorder,
     sigma: float | None = None,
     bold: int = 0,
 ) -> Fit:
@@ -189,7 +191,11 @@ def _redescending(size: Array, reach: float) -> Array:
 
 
 def left_behind(
-    A: Measuring, at: Point, e: Array, wrong: Array, rng: np.random.Generator
+    A: Measurements,
+    at: FixedRankMatrix,
+    e: Array,
+    wrong: Array,
+    rng: np.random.Generator,
 ) -> bool:
     """Whether X could explain some of the measurements that are taken for wrong.
 
@@ -207,7 +213,7 @@ def left_behind(
 
 
 def reconsidered(
-    A: Measuring, found: Fit, reach: float, rng: np.random.Generator, log: Log
+    A: Measurements, found: Fit, reach: float, rng: np.random.Generator, log: Recorder
 ) -> Fit:
     """Return a fit after believing residuals so far once more, and less and less."""
     again = replace(found, redescending=True, looked_at=np.inf)
@@ -224,7 +230,7 @@ def reconsidered(
 
 
 def grow(
-    A: Measuring,
+    A: Measurements,
     found: Fit,
     weights: Array,
     rng: np.random.Generator,
@@ -239,7 +245,8 @@ def grow(
     count = max(count, min(at_least or int(not at.rank), len(d)))
     while count and (
         at.rank + count > min(A.shape)
-        or freedom(A.shape, at.rank + count, at.kind, at.real) > TUNING.room * A.count
+        or degrees_of_freedom(A.shape, at.rank + count, at.kind, at.real)
+        > TUNING.room * A.count
     ):
         count -= 1
     if count:
@@ -248,7 +255,9 @@ def grow(
     return count > 0
 
 
-def edge_of(A: Measuring, found: Fit, pull: Array, rng: np.random.Generator) -> float:
+def edge_of(
+    A: Measurements, found: Fit, pull: Array, rng: np.random.Generator
+) -> float:
     """Return the largest value that a component of noise can have, under such pulls."""
     size = norm(pull)
     for _ in range(TUNING.flips[bool(found.edges)]):
@@ -259,7 +268,9 @@ def edge_of(A: Measuring, found: Fit, pull: Array, rng: np.random.Generator) -> 
     return float(size * max(above * usual, max(found.edges)))
 
 
-def pruned(A: Measuring, found: Fit, weights: Array, rng: np.random.Generator) -> Point:
+def pruned(
+    A: Measurements, found: Fit, weights: Array, rng: np.random.Generator
+) -> FixedRankMatrix:
     """Return a fit without components that noise alone could have given."""
     at = found.at
     edge = edge_of(A, found, weights * found.e, rng)
@@ -273,7 +284,9 @@ def pruned(A: Measuring, found: Fit, weights: Array, rng: np.random.Generator) -
     return at.kept(keep)
 
 
-def unseen(A: Measuring, found: Fit, weights: Array, rng: np.random.Generator) -> float:
+def unseen(
+    A: Measurements, found: Fit, weights: Array, rng: np.random.Generator
+) -> float:
     """Return how large a component can be, relative to the first, and not be seen."""
     at = found.at
     if not at.rank:

@@ -9,9 +9,9 @@ import numpy as np
 from discrepant.core.linalg import Array, norm
 from discrepant.core.progress import Report
 from discrepant.core.results import History
-from discrepant.paper.stopping import Moment
-from discrepant.sensing.measurements import Measuring
-from discrepant.sensing.tangent_space import Point
+from discrepant.paper.stopping import Iteration
+from discrepant.sensing.measurements import Measurements
+from discrepant.sensing.tangent_space import FixedRankMatrix
 
 
 class Held:
@@ -21,7 +21,7 @@ class Held:
         self.value = value
 
 
-class Log:
+class Recorder:
     """Rounds of all phases; once it was told to stop, `stopped` stays True."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Log:
         self.stopped, self.paused = False, 0.0
         self.started = time.perf_counter()
 
-    def note(self, phase: str, at: Point, e: Array, A: Measuring) -> bool:
+    def note(self, phase: str, at: FixedRankMatrix, e: Array, A: Measurements) -> bool:
         """Write a round down; returns whether to go on."""
         seconds = time.perf_counter() - self.started - self.paused
         # What the low rank leaves is corruption where it is gross; the rest counts.
@@ -50,7 +50,7 @@ class Log:
             "applications": A.n_applications,
         }
         if self.callback is not None:
-            moment = Moment(step, residual, seconds)
+            moment = Iteration(step, residual, seconds)
             corruption = np.where(size > 5 * np.median(size), e, 0)
             shape = A.operator.data_shape
             extra = self.callback(

@@ -14,34 +14,34 @@ from discrepant.core.progress import Progress, Report, reporting
 from discrepant.core.validation import (
     check_callback,
     check_choice,
+    check_fdr,
     check_flag,
+    check_integer,
     check_number,
-    check_rate_of_flags,
     check_rates,
     check_seed,
     check_square,
-    check_whole,
     real_array,
 )
 from discrepant.operators.entrywise import Entries, Identity, Mask, Operator
 from discrepant.operators.observation import (
-    checked_data,
     dot_test,
-    fitting_data,
-    with_gaps,
+    match_operator,
+    nan_where_missing,
+    validate_observation,
 )
 from discrepant.paper.descent import Callback
-from discrepant.paper.matrix_descent import Descent, recover_by_descent
+from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
 from discrepant.paper.recovery import Recovery
-from discrepant.paper.stopping import DEFAULT_STOP, Rule, checked_rules
-from discrepant.sensing.measurements import Measuring
-from discrepant.sensing.result import LinearSplit
+from discrepant.paper.stopping import DEFAULT_STOP, Rule, validate_rules
+from discrepant.sensing.measurements import Measurements
+from discrepant.sensing.result import SensingResult
 from discrepant.sensing.solve import Asked
 from discrepant.sensing.solve import solve as solve_measured
-from discrepant.sensing.tangent_space import Kind, Point
+from discrepant.sensing.tangent_space import FixedRankMatrix, Symmetry
 
 if TYPE_CHECKING:
-    from discrepant.sensing.matrix_result import Whole
+    from discrepant.sensing.matrix_result import MatrixResult
 
 SOLVERS = ("implicit", "descent")
 PASSES = 500  # over a matrix that is seen as it is, at the most
@@ -70,7 +70,7 @@ def recover(
     random_state: Any = None,
     callback: Callback | None = None,
     progress: bool | Progress | None = None,
-) -> "Recovery | LinearSplit | Whole":
+) -> "Recovery | SensingResult | MatrixResult":
     """Split ``y = A(X) + s`` into a low-rank X and a sparse s.
 
     Parameters
@@ -163,15 +163,15 @@ def recover(
     check_seed(random_state)
     check_callback("callback", callback)
     if width is not None:
-        check_whole("width", width, "a whole number from 1", lambda count: count >= 1)
+        check_integer("width", width, "a whole number from 1", lambda count: count >= 1)
     check_rates(alpha, step, init_scale)
     if solver == "descent":
         told = {"symmetric": symmetric, "start": start is not None, "real": real}
         _refuse(told, 'belongs to solver="implicit"')
-        data, A = checked_data(y, operator)
+        data, A = validate_observation(y, operator)
         check_square(A.signal_shape, psd)
-        settings = Descent(
-            alpha, step, init_scale, width, bool(psd), checked_rules(stop), callback
+        settings = DescentSettings(
+            alpha, step, init_scale, width, bool(psd), validate_rules(stop), callback
         )
         return recover_by_descent(
             data, A, settings, random_state=random_state, progress=progress
@@ -184,15 +184,15 @@ def recover(
     }
     _refuse(told, 'belongs to the descent; pass solver="descent" with it')
     _check_numbers(noise, fdr, tol, max_iter)
-    data, A = fitting_data(_numbers(y), operator)
+    data, A = match_operator(_numbers(y), operator)
     check_square(A.signal_shape, psd or symmetric)
-    kind: Kind = "psd" if psd else "symmetric" if symmetric else "general"
+    kind: Symmetry = "psd" if psd else "symmetric" if symmetric else "general"
     plain = isinstance(A, Identity | Mask) and data.dtype.kind != "c"
     asked = Asked(
         kind, alpha, noise, fdr, tol, max_iter or ROUNDS, random_state, callback
     )
     with reporting(progress, "recover") as report:
-        found: LinearSplit | Whole
+        found: SensingResult | MatrixResult
         if plain and kind != "symmetric" and callback is None and start is None:
             found, said = _seen_whole(data, A, asked, max_iter or PASSES, report)
         else:
@@ -206,12 +206,12 @@ def recover(
 
 def _seen_whole(
     data: Array, A: Operator, asked: Asked, passes: int, report: Report
-) -> "tuple[Whole, list[tuple[str, type[Warning]]]]":
+) -> "tuple[MatrixResult, list[tuple[str, type[Warning]]]]":
     """Recover X from itself, with gaps or without; this loads Numba."""
     from discrepant.robust_pca.fit_warnings import caveats
     from discrepant.robust_pca.rows import open_rows
     from discrepant.robust_pca.solve import Settings, solve
-    from discrepant.sensing.matrix_result import Whole
+    from discrepant.sensing.matrix_result import MatrixResult
 
     psd = asked.kind == "psd"
     settings = Settings(
@@ -223,10 +223,10 @@ def _seen_whole(
         max_iter=passes,
         random_state=asked.random_state,
     )
-    Y = with_gaps(data, A)
+    Y = nan_where_missing(data, A)
     Y = Y.astype(np.float32) if Y.dtype.itemsize < 4 else Y
     split = solve(open_rows(Y), settings, None, report)
-    return Whole(split, data, A, psd), list(caveats(Y, split))
+    return MatrixResult(split, data, A, psd), list(caveats(Y, split))
 
 
 def _measured(
@@ -237,7 +237,7 @@ def _measured(
     check: bool,
     start: Any,
     report: Report,
-) -> LinearSplit:
+) -> SensingResult:
     """Recover X from measurements of it."""
     given, shown = data, A
     if isinstance(A, Mask):  # what is not observed is no measurement
@@ -247,7 +247,7 @@ def _measured(
         complex_X = dot_test(A, data.dtype, real)
     else:
         complex_X = not real and np.iscomplexobj(A.adjoint(np.ones_like(data)))
-    measuring = Measuring(A, data, not complex_X, spent=2 if check else 1)
+    measuring = Measurements(A, data, not complex_X, spent=2 if check else 1)
     warm = _start(start, A.signal_shape, asked.kind, complex_X)
     with measuring.threads():
         found = solve_measured(measuring, asked, report, warm)
@@ -255,8 +255,8 @@ def _measured(
 
 
 def _start(
-    start: Any, shape: tuple[int, int], kind: Kind, complex_X: bool
-) -> Point | None:
+    start: Any, shape: tuple[int, int], kind: Symmetry, complex_X: bool
+) -> FixedRankMatrix | None:
     """Return the matrix to start from."""
     if start is None:
         return None
@@ -267,7 +267,7 @@ def _start(
             f"got {X.dtype} of shape {X.shape}."
         )
     X = X.astype(np.complex128) if complex_X else X.real.astype(np.float64)
-    at = Point.of(X, kind)
+    at = FixedRankMatrix.of(X, kind)
     size = np.abs(at.d)
     return at.kept(size > 1e-9 * size.max(initial=0.0))
 
@@ -290,8 +290,8 @@ def _check_numbers(noise: Any, fdr: Any, tol: Any, max_iter: Any) -> None:
     if not isinstance(noise, str) or noise != "auto":
         what = '"auto" or a number of zero or more'
         check_number("noise", noise, what, lambda sigma: sigma >= 0)
-    check_rate_of_flags(fdr)
+    check_fdr(fdr)
     check_number("tol", tol, "a number between 0 and 1", lambda gap: 0 < gap < 1)
     if max_iter is not None:
         what = "a whole number from 1"
-        check_whole("max_iter", max_iter, what, lambda count: count >= 1)
+        check_integer("max_iter", max_iter, what, lambda count: count >= 1)

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.display import ShownResult
+from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
-from discrepant.core.robust_regression import coordinates
+from discrepant.core.robust_regression import l1_coordinates
 from discrepant.operators.entrywise import Mask, Operator
-from discrepant.operators.observation import with_gaps
+from discrepant.operators.observation import nan_where_missing
 from discrepant.sensing.certificate import Proof, certificate_and_dual
-from discrepant.sensing.measurements import Measuring
-from discrepant.sensing.tangent_space import Point
+from discrepant.sensing.measurements import Measurements
+from discrepant.sensing.tangent_space import FixedRankMatrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinearSplit(ShownResult):
+class SensingResult(ResultDisplayMixin):
     """A low-rank X as factors, and which measurements of it are wrong.
 
     It is a `discrepant.core.results.Result`. What takes further applications of the
@@ -42,7 +42,7 @@ class LinearSplit(ShownResult):
         What a user should know before trusting the result; each was a warning.
     """
 
-    point: Point = field(repr=False)
+    point: FixedRankMatrix = field(repr=False)
     y: Array = field(repr=False)
     operator: Operator = field(repr=False)
     alpha: float
@@ -55,7 +55,7 @@ class LinearSplit(ShownResult):
     history: History = field(repr=False)
     caveats: tuple[str, ...]
     bound: float = field(repr=False)  # size at which gross entries count, see `proof`
-    measuring: Measuring = field(repr=False)
+    measuring: Measurements = field(repr=False)
     proof: Proof = field(repr=False)
 
     @cached_property
@@ -84,7 +84,7 @@ class LinearSplit(ShownResult):
         """What is left of the data when both parts are taken; NaN where missing."""
         e = self._laid_out(self.proof.e)
         left = np.where(self.outliers, 0, e).astype(self.y.dtype)
-        return with_gaps(left, self.operator)
+        return nan_where_missing(left, self.operator)
 
     @property
     def noise(self) -> Array:
@@ -120,7 +120,7 @@ class LinearSplit(ShownResult):
         """Return where new rows lie in the row space of X."""
         if not self.point.real:
             raise InputError("Coordinates are for real matrices, and X is complex.")
-        return coordinates(rows, self.components)
+        return l1_coordinates(rows, self.components)
 
     def block(self, rows: slice, columns: slice) -> Array:
         """Return a part of X."""
@@ -156,7 +156,7 @@ class LinearSplit(ShownResult):
         """
         return self._proved[0]
 
-    def seen_through(self, operator: Operator, y: Array) -> "LinearSplit":
+    def seen_through(self, operator: Operator, y: Array) -> "SensingResult":
         """Return the same for a mask, of which only what it shows was solved."""
         observed: Array = operator.observed  # type: ignore[attr-defined]
         outliers, probability = np.zeros(y.shape, bool), np.zeros(y.shape)

@@ -14,21 +14,21 @@ from typing import Any, cast
 
 import numpy as np
 
-from discrepant.core.linalg import Array, clip_bound, norm, rank_at_gap
+from discrepant.core.linalg import Array, clipping_bound, norm, rank_at_gap
 from discrepant.core.progress import Report
 from discrepant.core.results import Outcome, Status
 from discrepant.operators.entrywise import Operator
-from discrepant.paper.alpha import natural_alpha
+from discrepant.paper.alpha import alpha_from_operator
 from discrepant.sensing.certificate import Proof
 from discrepant.sensing.dual import bound_from, primal_of
 from discrepant.sensing.least_squares import normal
-from discrepant.sensing.measurements import Measuring
+from discrepant.sensing.measurements import Measurements
 from discrepant.sensing.noise import Noisy, fit_noise, flags, predicts
 from discrepant.sensing.primal_dual import Moving, flow
 from discrepant.sensing.pursuit import Fit, left_behind, pursue, reconsidered, start
-from discrepant.sensing.recorder import Log
-from discrepant.sensing.result import LinearSplit
-from discrepant.sensing.tangent_space import Kind, Point, dual_norm
+from discrepant.sensing.recorder import Recorder
+from discrepant.sensing.result import SensingResult
+from discrepant.sensing.tangent_space import FixedRankMatrix, Symmetry, dual_norm
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ TUNING = Tuning()
 class Asked:
     """What is asked of a solve; `discrepant.recover` explains each."""
 
-    kind: Kind = "general"
+    kind: Symmetry = "general"
     alpha: float | str = "auto"
     noise: float | str = "auto"
     fdr: float = 0.01
@@ -78,10 +78,12 @@ class Asked:
 class Solver:
     """One problem on its way to an answer: what the phases share."""
 
-    def __init__(self, A: Measuring, asked: Asked, report: Report) -> None:
+    def __init__(self, A: Measurements, asked: Asked, report: Report) -> None:
         self.A, self.asked = A, asked
         self.rng = np.random.default_rng(asked.random_state)
-        self.log = Log(report, asked.callback, asked.max_iter, norm(A.y), asked.tol)
+        self.log = Recorder(
+            report, asked.callback, asked.max_iter, norm(A.y), asked.tol
+        )
         self.alpha = self._alpha()
         self.lam = 1 / self.alpha
         self.moving: Moving | None = None  # where the flow stands
@@ -91,8 +93,8 @@ class Solver:
         if not isinstance(self.asked.alpha, str):
             return float(self.asked.alpha)
         # Where X is symmetric only that part of A*(±1) can pass for signal.
-        kind: Kind = "general" if self.asked.kind == "general" else "symmetric"
-        found = natural_alpha(
+        kind: Symmetry = "general" if self.asked.kind == "general" else "symmetric"
+        found = alpha_from_operator(
             cast(Operator, self.A), lambda Z: dual_norm(Z, kind), self.rng
         )
         return found or 1.0
@@ -103,7 +105,7 @@ class Solver:
         noise = self.asked.noise
         return None if isinstance(noise, str) else float(noise)
 
-    def pursuit(self, at: Point | None, bold: int = 0) -> Fit:
+    def pursuit(self, at: FixedRankMatrix | None, bold: int = 0) -> Fit:
         """Follow the residuals down, from a point or from zero."""
         found = start(self.A, at, self.asked.kind)
         return pursue(self.A, found, self.rng, self.log, self.sigma, bold)
@@ -178,7 +180,7 @@ class Solver:
             return noisy, ["X fits measurements that it was given, but not others"]
         return noisy, []
 
-    def determined(self, at: Point, clean: Array) -> bool:
+    def determined(self, at: FixedRankMatrix, clean: Array) -> bool:
         """Whether no change of X within its rank is invisible to the measurements.
 
         A random change is measured and solved for: what does not come back was not
@@ -196,8 +198,8 @@ class Solver:
 
 
 def solve(
-    A: Measuring, asked: Asked, report: Report, warm: Point | None = None
-) -> LinearSplit:
+    A: Measurements, asked: Asked, report: Report, warm: FixedRankMatrix | None = None
+) -> SensingResult:
     """Split ``y = A(X) + s``, told no more than is asked."""
     solver = Solver(A, asked, report)
     if not A.y.any():
@@ -237,7 +239,7 @@ def solve(
     return _second_opinion(solver, found)
 
 
-def _second_opinion(solver: Solver, first: Fit) -> LinearSplit:
+def _second_opinion(solver: Solver, first: Fit) -> SensingResult:
     """Return the better of two fits with noise, if it can be believed at all."""
     fits = [first]
     if solver.moving is not None and _low(leading := _leading(solver.moving.at)):
@@ -250,7 +252,7 @@ def _second_opinion(solver: Solver, first: Fit) -> LinearSplit:
     return _as_convex(solver, doubts)
 
 
-def _as_exact(solver: Solver, found: Fit) -> LinearSplit:
+def _as_exact(solver: Solver, found: Fit) -> SensingResult:
     """Hand back an exact fit."""
     A, rng, caveats = solver.A, solver.rng, []
     sure = solver.determined(found.at, found.clean)
@@ -274,7 +276,7 @@ def _as_exact(solver: Solver, found: Fit) -> LinearSplit:
 
 def _as_noise(
     solver: Solver, noisy: Noisy, doubts: list[str] | None = None
-) -> LinearSplit:
+) -> SensingResult:
     """Hand back a fit at the level of the noise."""
     caveats = [f"{doubt}: it need not be the truth." for doubt in doubts or []]
     if not noisy.settled and not solver.log.stopped:
@@ -295,7 +297,7 @@ def _as_noise(
     return _split(solver, noisy.at, proof, sentence, converged, caveats, noisy)
 
 
-def _as_convex(solver: Solver, doubts: list[str]) -> LinearSplit:
+def _as_convex(solver: Solver, doubts: list[str]) -> SensingResult:
     """Hand back the optimum of the convex program."""
     A, now = solver.A, solver.moving
     assert now is not None
@@ -326,10 +328,10 @@ def _as_convex(solver: Solver, doubts: list[str]) -> LinearSplit:
     return _split(solver, now.at, proof, sentence, certified, caveats)
 
 
-def _zero(solver: Solver) -> LinearSplit:
+def _zero(solver: Solver) -> SensingResult:
     """Hand back zero for data that are zero."""
     A = solver.A
-    at = Point.zero(A.shape, solver.asked.kind, A.dtype)
+    at = FixedRankMatrix.zero(A.shape, solver.asked.kind, A.dtype)
     proof = Proof(A.y, np.zeros(A.y.shape, bool), solver.lam)
     solver.log.note("pursuit", at, A.y, A)
     return _split(solver, at, proof, "all measurements are zero", True, [])
@@ -337,13 +339,13 @@ def _zero(solver: Solver) -> LinearSplit:
 
 def _split(
     solver: Solver,
-    at: Point,
+    at: FixedRankMatrix,
     proof: Proof,
     sentence: str,
     converged: bool,
     caveats: list[str],
     noisy: Noisy | None = None,
-) -> LinearSplit:
+) -> SensingResult:
     A, rounds = solver.A, len(solver.log.rows)
     order = np.argsort(-np.abs(at.d))
     shape = A.given.shape
@@ -357,7 +359,7 @@ def _split(
             outcome = Outcome.NOISE_LEVEL
     else:
         outcome, how = Outcome.LIMIT, "ended"
-    return LinearSplit(
+    return SensingResult(
         point=at.kept(order),
         y=A.given,
         operator=A.operator,
@@ -370,22 +372,22 @@ def _split(
         status=Status(outcome, f"{how} after {rounds} rounds: {sentence}"),
         history=solver.log.history(),
         caveats=tuple(caveats),
-        bound=clip_bound(np.abs(A.y), float(np.abs(A.y).max())) or math.inf,
+        bound=clipping_bound(np.abs(A.y), float(np.abs(A.y).max())) or math.inf,
         measuring=A,
         proof=proof,
     )
 
 
-def _random(A: Measuring, rng: np.random.Generator) -> Array:
+def _random(A: Measurements, rng: np.random.Generator) -> Array:
     X = rng.standard_normal(A.shape)
     return X if A.real else X + 1j * rng.standard_normal(A.shape)
 
 
-def _leading(at: Point) -> Point:
+def _leading(at: FixedRankMatrix) -> FixedRankMatrix:
     """Return the components before the largest gap between two of them."""
     order = np.argsort(-np.abs(at.d))
     return at.kept(order[: rank_at_gap(np.abs(at.d)[order])])
 
 
-def _low(at: Point) -> bool:
+def _low(at: FixedRankMatrix) -> bool:
     return 0 < at.rank <= max(1, min(len(at.U), len(at.V)) // 2)

@@ -14,28 +14,30 @@ from scipy.sparse.linalg import eigsh, svds
 
 from discrepant.core.linalg import Array
 
-Kind = Literal["general", "symmetric", "psd"]
+Symmetry = Literal["general", "symmetric", "psd"]
 LARGE = 400  # lines beyond which leading components are computed, not all
 AT_ONCE = 20  # components at the most that are computed there
 
 
 @dataclass(frozen=True)
-class Point:
+class FixedRankMatrix:
     """A matrix of rank r as factors."""
 
     U: Array  # (n1, r), orthonormal
     d: Array  # (r,), decreasing in size; negative only if symmetric
     V: Array  # (n2, r), orthonormal; U itself if not general
-    kind: Kind
+    kind: Symmetry
 
     @classmethod
-    def zero(cls, shape: tuple[int, int], kind: Kind, dtype: np.dtype) -> "Point":
+    def zero(
+        cls, shape: tuple[int, int], kind: Symmetry, dtype: np.dtype
+    ) -> "FixedRankMatrix":
         """Return the matrix of rank zero."""
         U, V = (np.zeros((size, 0), dtype) for size in shape)
         return cls(U, np.zeros(0), V, kind)
 
     @classmethod
-    def of(cls, X: Array, kind: Kind, rank: int | None = None) -> "Point":
+    def of(cls, X: Array, kind: Symmetry, rank: int | None = None) -> "FixedRankMatrix":
         """Return the nearest matrix of such a rank."""
         U, d, V = components(X, kind, rank)
         keep = d != 0
@@ -58,7 +60,9 @@ class Point:
     @property
     def freedom(self) -> int:
         """Real numbers that determine a matrix of this rank."""
-        return freedom((len(self.U), len(self.V)), self.rank, self.kind, self.real)
+        return degrees_of_freedom(
+            (len(self.U), len(self.V)), self.rank, self.kind, self.real
+        )
 
     @property
     def real(self) -> bool:
@@ -92,7 +96,7 @@ class Point:
         P = P / np.sqrt(2)
         return np.hstack([P + self.U @ Q, self.U]), np.hstack([self.U, P])
 
-    def moved(self, x: Array) -> "Point":
+    def moved(self, x: Array) -> "FixedRankMatrix":
         """Return the nearest matrix of rank r to X + tangent."""
         P, Q = self._parts(x)
         if self.kind == "general":
@@ -118,13 +122,13 @@ class Point:
         G = G - self.U @ (self.U.conj().T @ G)
         return np.asarray(G - (G @ self.V) @ self.V.conj().T)
 
-    def grown(self, a: Array, b: Array) -> "Point":
+    def grown(self, a: Array, b: Array) -> "FixedRankMatrix":
         """Return the same matrix with room for further components a bᴴ."""
         U, V = np.hstack([self.U, a]), np.hstack([self.V, b])
         d = np.append(self.d, np.zeros(a.shape[1]))
         return replace(self, U=U, d=d, V=U if self.kind != "general" else V)
 
-    def kept(self, keep: Array) -> "Point":
+    def kept(self, keep: Array) -> "FixedRankMatrix":
         """Return the matrix of some of the components."""
         return replace(self, U=self.U[:, keep], d=self.d[keep], V=self.V[:, keep])
 
@@ -133,7 +137,9 @@ class Point:
         return x[:size].reshape(self.U.shape), x[size:].reshape(-1, self.rank)
 
 
-def freedom(shape: tuple[int, int], rank: int, kind: Kind, real: bool) -> int:
+def degrees_of_freedom(
+    shape: tuple[int, int], rank: int, kind: Symmetry, real: bool
+) -> int:
     """Return how many real numbers determine a matrix of this shape and rank."""
     m, n = shape
     if kind == "general":
@@ -142,7 +148,7 @@ def freedom(shape: tuple[int, int], rank: int, kind: Kind, real: bool) -> int:
 
 
 def components(
-    G: Array, kind: Kind, most: int | None = None
+    G: Array, kind: Symmetry, most: int | None = None
 ) -> tuple[Array, Array, Array]:
     """Return leading components U, d, V of a matrix, U diag(d) Vᴴ, decreasing.
 
@@ -169,7 +175,7 @@ def components(
     return vectors[:, order], values[order], vectors[:, order]
 
 
-def dual_norm(G: Array, kind: Kind) -> float:
+def dual_norm(G: Array, kind: Symmetry) -> float:
     """Return ‖·‖₂, or under X ⪰ 0 the largest eigenvalue if it is positive."""
     if kind == "general":
         return float(np.linalg.norm(G, 2))
@@ -177,15 +183,15 @@ def dual_norm(G: Array, kind: Kind) -> float:
     return max(0.0, float(values[-1]), 0.0 if kind == "psd" else -float(values[0]))
 
 
-def shrunk(G: Array, threshold: float, kind: Kind) -> Point:
+def shrunk(G: Array, threshold: float, kind: Symmetry) -> FixedRankMatrix:
     """Return the proximal map of ``threshold·‖·‖_*``, over matrices of this kind."""
     U, d, V = components(G, kind)
     d = np.sign(d) * np.maximum(np.abs(d) - threshold, 0)
     keep = d != 0
-    return Point(U[:, keep], d[keep], V[:, keep], kind)
+    return FixedRankMatrix(U[:, keep], d[keep], V[:, keep], kind)
 
 
-def _order(values: Array, kind: Kind) -> Array:
+def _order(values: Array, kind: Symmetry) -> Array:
     """Return the places of eigenvalues that count, decreasing."""
     if kind == "psd":
         order = np.argsort(-values)

@@ -35,7 +35,7 @@ def bracketed(host: str) -> str:
 
 
 @dataclass(frozen=True)
-class Guard:
+class AccessGuard:
     """Refuse whoever is not the page.
 
     Attributes

@@ -12,11 +12,11 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import thinned
-from discrepant.core.progress import Report, part
-from discrepant.image.display import displayed, kind_of_values
+from discrepant.core.plotting import subsample
+from discrepant.core.progress import Report, subrange
+from discrepant.image.display import describe_values, display_image
 from discrepant.image.files.formats import read, write
-from discrepant.image.files.image_file import Picture, upright
+from discrepant.image.files.image_file import ImageFile, upright
 from discrepant.image.restore.restore import restore
 from discrepant.image.restore_files import (
     Options,
@@ -64,12 +64,12 @@ def heal_picture(
     files = {name: folder / name for name in ("before.png", "after.png")}
     _write_seen(files["before.png"], picture, [picture.values], 0)
     show({"before": "before.png"})
-    if _glanced(files["after.png"], picture, marks, part(report, 0, GLANCE)):
+    if _glanced(files["after.png"], picture, marks, subrange(report, 0, GLANCE)):
         show({"after": "after.png"})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         options = Options("fast" if fast else "best", bad)
-        found = restore_picture(picture, options, part(report, GLANCE, 1), started)
+        found = restore_picture(picture, options, subrange(report, GLANCE, 1), started)
     _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
     layers = {"mask.png": (found.mask, RED)}
     if found.suggestions.any():
@@ -121,30 +121,32 @@ def _said(upload: Upload, result: str, fast: bool, marks: str | None) -> dict[st
     return {"command": shlex.join(command), "python": python}
 
 
-def _headline(corrupted: float, picture: Picture, mask: Array) -> str:
+def _headline(corrupted: float, picture: ImageFile, mask: Array) -> str:
     if not corrupted:
         return "Nothing in this picture looks wrong: it is as it was, byte for byte."
-    kind = kind_of_values(picture.values, mask)
+    kind = describe_values(picture.values, mask)
     return f"{corrupted:.2%} of the values were judged wrong{kind}, and replaced."
 
 
-def _size(picture: Picture) -> list[int]:
+def _size(picture: ImageFile) -> list[int]:
     """Return width and height as the picture is seen."""
     rows, columns = (picture.values.shape[axis] for axis in picture.plane)
     turned = picture.orientation in (5, 6, 7, 8)
     return [rows, columns] if turned else [columns, rows]
 
 
-def _glanced(path: Path, picture: Picture, marks: Path | None, report: Report) -> bool:
+def _glanced(
+    path: Path, picture: ImageFile, marks: Path | None, report: Report
+) -> bool:
     """Write what every k-th row and column of a large picture is restored to, quickly.
 
     Returns whether it did: a small picture is done before one could look.
     """
-    seen = displayed(picture, [picture.values])[0]
-    few = thinned(seen, SIDE)
+    seen = display_image(picture, [picture.values])[0]
+    few = subsample(seen, SIDE)
     if few.shape == seen.shape:
         return False
-    bad = None if marks is None else thinned(_opaque(marks), SIDE)
+    bad = None if marks is None else subsample(_opaque(marks), SIDE)
     with warnings.catch_warnings(), suppress(InputError):  # said of the whole, if so
         warnings.simplefilter("ignore")
         axis = 2 if few.ndim == 3 else None
@@ -163,7 +165,7 @@ def _opaque(marks: Path) -> Array:
     return opaque
 
 
-def _painted(marks: Path, picture: Picture) -> Picture:
+def _painted(marks: Path, picture: ImageFile) -> ImageFile:
     """Return what was painted on the upright picture as marks on the stored one."""
     opaque = _opaque(marks)
     rows, columns = (picture.values.shape[axis] for axis in picture.plane)
@@ -173,27 +175,27 @@ def _painted(marks: Path, picture: Picture) -> Picture:
         raise InputError("What was painted is not of the size of the picture.")
     flat = np.zeros(rows * columns, np.uint8)
     flat[places.ravel()] = np.where(opaque.ravel(), 255, 0)
-    return Picture(flat.reshape(rows, columns), (), None, "NPY")
+    return ImageFile(flat.reshape(rows, columns), (), None, "NPY")
 
 
 def _write_seen(
-    path: Path, picture: Picture, versions: Sequence[Array], which: int
+    path: Path, picture: ImageFile, versions: Sequence[Array], which: int
 ) -> None:
     """Write one of several versions of the first page, all on the last one's scale."""
-    replace_shown(path, displayed(picture, versions)[which])
+    replace_shown(path, display_image(picture, versions)[which])
 
 
 def replace_shown(path: Path, image: Array) -> None:
     """Write a picture in the place of the last one, which may be on its way out."""
     fresh = path.with_name(f"fresh-{path.name}")
-    write(fresh, Picture(image, (), 2 if image.ndim == 3 else None, "NPY"), image)
+    write(fresh, ImageFile(image, (), 2 if image.ndim == 3 else None, "NPY"), image)
     fresh.replace(path)
 
 
-def _write_layer(path: Path, picture: Picture, where: Array, colour: Any) -> None:
+def _write_layer(path: Path, picture: ImageFile, where: Array, colour: Any) -> None:
     """Write a see-through picture that is coloured where any channel is marked."""
-    page = displayed(picture, [where])[0]
+    page = display_image(picture, [where])[0]
     marked = page.any(axis=2) if page.ndim == 3 else page > 0
     layer = np.zeros((*marked.shape, 4), np.uint8)
     layer[marked] = (*colour, 255)
-    write(path, Picture(layer, (), 2, "NPY", transparent=True), layer)
+    write(path, ImageFile(layer, (), 2, "NPY", transparent=True), layer)

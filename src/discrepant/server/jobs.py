@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from discrepant.core.errors import InputError
-from discrepant.core.progress import Report, StoppedError, listen
+from discrepant.core.progress import Report, StoppedError, add_listener
 from discrepant.server.job_result import Outcome, Show, Upload
 
 KEPT = 20  # jobs; of more, the oldest that ended go
@@ -115,7 +115,7 @@ class Jobs:
         self._all: dict[str, Job] = {}
         self._waiting: queue.Queue[Job | None] = queue.Queue()
         self._lock = threading.Lock()
-        self._deaf = listen(self._hear)
+        self._deaf = add_listener(self._hear)
         self._worker = threading.Thread(target=self._work, daemon=True)
         self._worker.start()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import uvicorn
 
 from discrepant.core.errors import InputError
-from discrepant.server.access import Guard, bracketed
+from discrepant.server.access import AccessGuard, bracketed
 from discrepant.server.app import LIMIT, build
 
 
@@ -64,7 +64,7 @@ def serve(
     hosts = frozenset(f"{name}:{port}" for name in names)
     token = secrets.token_urlsafe(24)
     app = build(limit, lambda: server.should_exit)
-    site = Guard(app, hosts, token, open_to_all=everywhere)
+    site = AccessGuard(app, hosts, token, open_to_all=everywhere)
     address = f"http://{shown}:{port}/?token={token}"
     if not _is_here(host):
         say(

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.progress import Report, StoppedError, part
+from discrepant.core.progress import Report, StoppedError, subrange
 from discrepant.server.job_result import Outcome, Upload
 from discrepant.table.clean_file import clean_source, write_cleaned
 from discrepant.table.columns.table_input import as_frame
-from discrepant.table.io.table_file import Source, read_mixed
+from discrepant.table.io.table_file import TableFile, read_table_file
 from discrepant.table.report import svg
-from discrepant.table.report.view import View, number
-from discrepant.table.result import Cleaned, summary
+from discrepant.table.report.view import View, format_number
+from discrepant.table.result import CleanResult, summary
 
 LISTED = 5000  # flagged cells that the page lists
 READERS = {
@@ -34,8 +34,8 @@ READING = 0.15
 class Kept:
     """What is needed to write all again with some flags rejected."""
 
-    source: Source
-    found: Cleaned
+    source: TableFile
+    found: CleanResult
     cells: Any  # (flags, 2): row and column numbers, in the order of ``flagged``
     title: str
 
@@ -53,8 +53,8 @@ def heal_table(upload: Upload, folder: Path, report: Report) -> Outcome:
         Told of the progress; False ends the work.
     """
     started = time.perf_counter()
-    source = read_mixed(upload.path, progress=part(report, 0, READING))
-    found, caveats = clean_source(source, progress=part(report, READING, 0.9))
+    source = read_table_file(upload.path, progress=subrange(report, 0, READING))
+    found, caveats = clean_source(source, progress=subrange(report, READING, 0.9))
     if not report(0.9, "writing"):
         raise StoppedError("stopped before it was written")
     cells = _places(found)
@@ -109,11 +109,11 @@ def reject(outcome: Outcome, rejected: Sequence[Any]) -> Outcome:
     return replace(outcome, facts={**outcome.facts, **told})
 
 
-def _map(found: Cleaned) -> str:
+def _map(found: CleanResult) -> str:
     return svg.cell_map(View(found)) if found.mask.size else ""
 
 
-def _without(found: Cleaned, cells: Any, rejected: list[int]) -> Cleaned:
+def _without(found: CleanResult, cells: Any, rejected: list[int]) -> CleanResult:
     """Return what was found, as if some of the flags had not been."""
     gone = cells[rejected]
     mask = found.mask
@@ -134,7 +134,7 @@ def _without(found: Cleaned, cells: Any, rejected: list[int]) -> Cleaned:
     )
 
 
-def _as_they_were(found: Cleaned, cells: Any) -> Any:
+def _as_they_were(found: CleanResult, cells: Any) -> Any:
     """Return the cleaned table with some of its cells as they were given."""
     table = found.table.copy()
     if isinstance(table, np.ndarray):
@@ -149,14 +149,14 @@ def _as_they_were(found: Cleaned, cells: Any) -> Any:
     return table
 
 
-def _places(found: Cleaned) -> Any:
+def _places(found: CleanResult) -> Any:
     """Return row and column number of each flag, in the order of ``flagged``."""
     cells = np.argwhere(np.asarray(found.mask, bool))
     scores = found.scores.to_numpy()[tuple(cells.T)].astype(float)
     return cells[np.argsort(-scores, kind="stable")]
 
 
-def _listed(found: Cleaned, cells: Any) -> list[dict[str, Any]]:
+def _listed(found: CleanResult, cells: Any) -> list[dict[str, Any]]:
     """Return the surest flags as the page lists them: text to read, numbers to sort."""
     listed = []
     flagged = found.flagged.head(LISTED)
@@ -170,9 +170,9 @@ def _listed(found: Cleaned, cells: Any) -> list[dict[str, Any]]:
                 "row": str(flag.row),
                 "column": str(flag.column),
                 "at": [int(k) for k in cell],
-                "value": number(flag.value),
-                "expected": number(flag.expected),
-                "between": f"{number(flag.low)} to {number(flag.high)}",
+                "value": format_number(flag.value),
+                "expected": format_number(flag.expected),
+                "between": f"{format_number(flag.low)} to {format_number(flag.high)}",
                 "probability": f"{flag.probability:.1%}",
                 "sort": [_sortable(value) for value in numbers],
             }

@@ -13,7 +13,7 @@ from discrepant.core.progress import Report, StoppedError
 from discrepant.server.image_job import replace_shown
 from discrepant.server.job_result import Outcome, Show, Upload
 from discrepant.video.io.video_file import VideoFile, rewrite
-from discrepant.video.separate_file import video
+from discrepant.video.separate_file import separate_file
 
 FRAMES = 30_000  # of a video, at most: 20 minutes; a tiny file may declare any number
 PAUSE = 0.4  # seconds between pictures that are shown meanwhile
@@ -47,7 +47,7 @@ def heal_video(upload: Upload, folder: Path, report: Report, show: Show) -> Outc
 
     going(0, "looking at the first frames")
     look = _Look(folder, show, upload.name)
-    found = video(str(upload.path), result, progress=going, look=look)
+    found = separate_file(str(upload.path), result, progress=going, look=look)
     activity = np.loadtxt(
         result / "activity.csv", delimiter=",", skiprows=1, usecols=(1, 2), ndmin=2
     )

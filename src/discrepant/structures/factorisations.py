@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.core.validation import check_whole
+from discrepant.core.validation import check_integer
 
 
 class Parameterisation(Protocol):
@@ -152,7 +152,7 @@ class Hadamard:
         return np.asarray((np.log(g) - np.log(h)) / (2 * alpha))
 
 
-class Absent:
+class NoCorruption:
     """``s = 0``: no corruption is modelled, as in the baselines."""
 
     def value(self) -> float:
@@ -167,7 +167,7 @@ def _checked_width(width: int | None, most: int) -> int:
     """Default the width r′ to its most, and refuse what cannot be."""
     if width is None:
         return most
-    return check_whole(
+    return check_integer(
         "width",
         width,
         f"a whole number between 1 and {most} for this matrix, or left out to "

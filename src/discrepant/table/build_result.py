@@ -14,7 +14,7 @@ from discrepant.table.columns.table_output import rewrite
 from discrepant.table.model.calibration import flags, probability
 from discrepant.table.model.score import Every, Judged, judge
 from discrepant.table.model.table_model import Rules
-from discrepant.table.result import Cleaned, ColumnReport
+from discrepant.table.result import CleanResult, ColumnReport
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def verdict(
     cut: float,
     fdr: float,
     fill: bool,
-) -> Cleaned:
+) -> CleanResult:
     """Flag cells from a cutoff on, replace them, and say what was found.
 
     Codes for missing values are flagged, but only replaced with ``fill``.
@@ -139,7 +139,7 @@ def verdict(
     noise = np.full(frame.shape[1], np.nan)
     noise[at] = rules.noise
     reports = _reports(sheet, rules, flagged)
-    return Cleaned(
+    return CleanResult(
         table=rewrite(sheet, judged.cells[replaced], judged.expected[replaced]),
         flagged=_listed(sheet, judged, wrong),
         mask=labelled(sheet, flagged, False),

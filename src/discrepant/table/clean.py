@@ -11,13 +11,13 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.progress import Progress, Report, reporting
-from discrepant.core.validation import check_flag, check_rate_of_flags, check_seed
+from discrepant.core.validation import check_fdr, check_flag, check_seed
 from discrepant.table.build_result import judge_sheet, threads, verdict
 from discrepant.table.columns.table_input import Sheet, open_sheet
 from discrepant.table.model.calibration import cutoff, least_odds
 from discrepant.table.model.fit import learn
 from discrepant.table.model.table_model import Rules
-from discrepant.table.result import Cleaned
+from discrepant.table.result import CleanResult
 
 HUGE = 1e307  # beyond it, differences of two floats may be none
 
@@ -31,7 +31,7 @@ def clean(
     drop: Any = None,
     random_state: Any = 0,
     progress: bool | Progress | None = None,
-) -> Cleaned:
+) -> CleanResult:
     """Find the wrong cells of a table, and what should stand there.
 
     A cell is wrong where it contradicts the rest of its row, by the way in which the
@@ -78,13 +78,13 @@ def clean(
     >>> found.flagged[["row", "column"]].values.tolist()
     [[7, 2]]
     """
-    check_rate_of_flags(fdr)
+    check_fdr(fdr)
     check_flag("fill", fill)
     check_seed(random_state)
     if type(table).__module__.split(".")[0] == "dask":
         lazy: Any = import_module("discrepant.table.clean_dask")
         told = {"columns": columns, "drop": drop, "random_state": random_state}
-        found: Cleaned = lazy.clean_lazily(table, fdr, fill, told, progress)
+        found: CleanResult = lazy.clean_lazily(table, fdr, fill, told, progress)
         return found
     sheet = open_sheet(table, columns, drop)
     check_numbers(sheet)

@@ -12,7 +12,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.progress import Progress, reporting
-from discrepant.robust_pca.dask.cluster import at_work, computed
+from discrepant.robust_pca.dask.cluster import compute_tasks, worker_pool
 from discrepant.table.cleaner import Cleaner
 from discrepant.table.result import ColumnReport
 
@@ -66,7 +66,7 @@ def clean_lazily(
         )
     rng = np.random.default_rng(told["random_state"])
     cleaner = Cleaner(fdr, fill=fill, **told)
-    with reporting(progress, "Cleaning") as report, at_work(table):
+    with reporting(progress, "Cleaning") as report, worker_pool(table):
         some = _drawn(table, rng)
         report(0.5, f"learning from {len(some):,} rows")
         cleaner.fit(some)
@@ -96,7 +96,7 @@ def _drawn(table: Any, rng: np.random.Generator) -> Any:
     from dask import delayed
 
     parts = table.to_delayed()
-    lengths = np.array(computed([delayed(len)(part) for part in parts]), np.int64)
+    lengths = np.array(compute_tasks([delayed(len)(part) for part in parts]), np.int64)
     total = int(lengths.sum())
     if not total:
         raise InputError("The table has no rows.")
@@ -111,7 +111,7 @@ def _drawn(table: Any, rng: np.random.Generator) -> Any:
         for part, rows, start in zip(parts, told, starts, strict=True)
         if len(rows)
     ]
-    return pd.concat(computed(tasks))
+    return pd.concat(compute_tasks(tasks))
 
 
 def _rows(part: Any, which: Any) -> Any:

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.output_files import staged, write_json
-from discrepant.core.progress import Progress, part, reporting
+from discrepant.core.output_files import atomic_output_folder, write_json
+from discrepant.core.progress import Progress, reporting, subrange
 from discrepant.core.summary import summary_of
 from discrepant.table.clean import clean
-from discrepant.table.io.table_file import Source, read_mixed
+from discrepant.table.io.table_file import TableFile, read_table_file
 from discrepant.table.report.figures import cell_map
 from discrepant.table.report.report import write_report
-from discrepant.table.result import Cleaned, ColumnReport, summary
+from discrepant.table.result import CleanResult, ColumnReport, summary
 
 JUDGED = ("numbers", "few values", "booleans")  # roles of columns
 READING, CLEANING = 0.15, 0.85  # where the parts of the work end, about
@@ -94,7 +94,7 @@ def clean_file(
     Parameters
     ----------
     file : Path
-        A table; see `discrepant.table.io.table_file.read_mixed` for it, ``header``,
+        A table; see `table.io.table_file.read_table_file` for it, ``header``,
         ``index``, ``key``, ``sheet`` and ``decimal``.
     output : Path
         Folder for the results; made if needed.
@@ -113,17 +113,19 @@ def clean_file(
     expected = (*_names(file.suffix.lower()), "summary.json")
     with (
         reporting(progress, "Cleaning") as watch,
-        staged(output, expected, overwrite=overwrite, keep=file) as scratch,
+        atomic_output_folder(
+            output, expected, overwrite=overwrite, keep=file
+        ) as scratch,
     ):
         started = time.perf_counter()
-        source = read_mixed(
+        source = read_table_file(
             file,
             header=header,
             index=index,
             key=key,
             sheet=sheet,
             decimal=decimal,
-            progress=part(watch, 0, READING),
+            progress=subrange(watch, 0, READING),
         )
         found, caveats = clean_source(
             source,
@@ -132,7 +134,7 @@ def clean_file(
             columns=_columns("columns", columns, source.table, file),
             drop=_columns("drop", drop, source.table, file),
             seed=seed,
-            progress=part(watch, READING, CLEANING),
+            progress=subrange(watch, READING, CLEANING),
         )
         watch(CLEANING, "writing")
         names, no_picture = write_cleaned(found, source, scratch, title=file.name)
@@ -161,7 +163,7 @@ def clean_file(
 
 
 def clean_source(
-    source: Source,
+    source: TableFile,
     *,
     fdr: float = 0.01,
     fill: bool = False,
@@ -169,7 +171,7 @@ def clean_source(
     drop: Any = None,
     seed: int = 0,
     progress: Progress | None = None,
-) -> tuple[Cleaned, tuple[str, ...]]:
+) -> tuple[CleanResult, tuple[str, ...]]:
     """Clean what was read from a file; also returns all there is to know of it.
 
     The parameters are those of `discrepant.clean`.
@@ -190,7 +192,7 @@ def clean_source(
 
 
 def write_cleaned(
-    found: Cleaned, source: Source, folder: Path, *, title: str
+    found: CleanResult, source: TableFile, folder: Path, *, title: str
 ) -> tuple[tuple[str, ...], str]:
     """Write table, flags, page and picture into a folder.
 

@@ -8,18 +8,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.validation import (
+    check_fdr,
     check_flag,
-    check_rate_of_flags,
     check_seed,
-    reason_of,
-    unmasked,
+    error_text,
+    masked_to_nan,
 )
 from discrepant.table.build_result import judge_sheet, verdict
 from discrepant.table.clean import check_numbers, learn_sheet
 from discrepant.table.columns.labelled import frame_of, is_grid
 from discrepant.table.columns.table_input import Sheet, open_sheet
 from discrepant.table.model.calibration import cutoff, least_odds
-from discrepant.table.result import Cleaned
+from discrepant.table.result import CleanResult
 
 
 class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -91,7 +91,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : None
             Ignored.
         """
-        check_rate_of_flags(self.fdr)
+        check_fdr(self.fdr)
         check_flag("fill", self.fill)
         check_seed(self.random_state)
         sheet = self._sheet(X, reset=True)
@@ -109,7 +109,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Clean rows: flagged cells are replaced, and gaps filled if that was asked."""
         return self.judge(X).table
 
-    def judge(self, X: Any) -> Cleaned:
+    def judge(self, X: Any) -> CleanResult:
         """Say what is wrong in rows, each judged by itself."""
         check_is_fitted(self)
         sheet = self._sheet(X, reset=False)
@@ -120,7 +120,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _sheet(self, X: Any, reset: bool) -> Sheet:
         grid = is_grid(X)
-        table = frame_of(X) if grid else unmasked(X)
+        table = frame_of(X) if grid else masked_to_nan(X)
         framed = grid or (hasattr(X, "columns") and hasattr(X, "dtypes"))
         options: dict[str, Any] = {"skip_check_array": True}
         if not framed:
@@ -130,7 +130,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             checked = validate_data(self, table, reset=reset, **options)
         except (ValueError, TypeError, RuntimeError) as error:
             kind = InputTypeError if isinstance(error, TypeError) else InputError
-            raise kind(reason_of(error) + ".") from None
+            raise kind(error_text(error) + ".") from None
         checked = X if grid else checked
         if reset:
             return open_sheet(checked, self.columns, self.drop)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.errors import InputError, needs
-from discrepant.core.output_files import staged, write_json
+from discrepant.core.errors import InputError, missing_extra
+from discrepant.core.output_files import atomic_output_folder, write_json
 from discrepant.core.progress import reporting
 from discrepant.robust_pca.dask.cluster import connected
 from discrepant.robust_pca.estimator import RobustPCA
@@ -36,7 +36,7 @@ class ScaledReport(PartsReport):
         return self._told("", f", by {self.workers} workers", noise, "")
 
 
-def scaled_pca(
+def fit_pca_dask_file(
     file: Path,
     output: Path,
     *,
@@ -69,7 +69,7 @@ def scaled_pca(
     noise, fdr, max_iter, tol, memory_limit
         As in `RobustPCA`.
     seed, overwrite, progress
-        As in `discrepant.table.pca_file.pca`.
+        As in `discrepant.table.pca_file.fit_pca_file`.
     """
     if workers is not None and scheduler is not None:
         raise InputError("Pass workers= or scheduler=, not both.")
@@ -88,7 +88,7 @@ def scaled_pca(
         verbose=progress,
     )
     with (
-        staged(
+        atomic_output_folder(
             output, names, folders=folders, overwrite=overwrite, keep=file
         ) as scratch,
         _available(),
@@ -129,4 +129,4 @@ def _available() -> Iterator[None]:
         name = (error.name or "").split(".")[0]
         if name not in ("dask", "distributed", "zarr", "h5py", "pyarrow"):
             raise
-        raise needs(f"{name} is not installed", "dask") from None
+        raise missing_extra(f"{name} is not installed", "dask") from None

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.output_files import staged, write_json
-from discrepant.core.plotting import decomposition
+from discrepant.core.output_files import atomic_output_folder, write_json
+from discrepant.core.plotting import plot_decomposition
 from discrepant.core.progress import Progress, reporting
 from discrepant.core.results import Certificate
 from discrepant.core.summary import summary_of
@@ -92,7 +92,7 @@ class PCAReport(PartsReport):
         )
 
 
-def pca(
+def fit_pca_file(
     file: Path,
     output: Path,
     *,
@@ -147,7 +147,7 @@ def pca(
     names = (*parts, "summary.json", "picture.png")
     with (
         reporting(progress, "Fitting") as watch,
-        staged(output, names, overwrite=overwrite, keep=file) as scratch,
+        atomic_output_folder(output, names, overwrite=overwrite, keep=file) as scratch,
     ):
         started = time.perf_counter()
         model.set_params(verbose=watch)
@@ -159,7 +159,7 @@ def pca(
         seen = int(np.count_nonzero(~np.isnan(values)))
         no_picture = ""
         try:
-            picture = decomposition(
+            picture = plot_decomposition(
                 values,
                 model.low_rank_,
                 model.sparse_,

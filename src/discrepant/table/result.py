@@ -43,7 +43,7 @@ class ColumnReport:
 
 
 @dataclass(frozen=True, eq=False)
-class Cleaned:
+class CleanResult:
     """A clean table, and what was wrong in it.
 
     Attributes

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from discrepant.core.display import Shown, in_bytes
+from discrepant.core.display import DisplayMixin, to_uint8
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import separated
 
@@ -46,7 +46,7 @@ class Lazy:
 
 
 @dataclass(frozen=True, repr=False)
-class Separation(Shown):
+class Separation(DisplayMixin):
     """A video told apart.
 
     Attributes
@@ -87,10 +87,10 @@ class Separation(Shown):
     def _busiest(self) -> tuple[int, Array, Array]:
         """Return the busiest frame's number, its background and its mask in bytes."""
         number = int(self.activity.argmax())
-        ground = in_bytes(self.background[number])
+        ground = to_uint8(self.background[number])
         if ground.ndim == 3:
             ground = ground[..., :3] if ground.shape[2] >= 3 else ground[..., 0]
-        return number, ground, in_bytes(self.foreground[number])
+        return number, ground, to_uint8(self.foreground[number])
 
     def _notes(self) -> tuple[str, ...]:
         return self.notes

@@ -13,7 +13,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.output_files import staged, write_json
+from discrepant.core.output_files import atomic_output_folder, write_json
 from discrepant.core.plotting import draw_activity, new_figure, styled
 from discrepant.core.progress import Progress, StoppedError, reporting
 from discrepant.core.summary import summary_of
@@ -69,7 +69,7 @@ class VideoReport:
         )
 
 
-def video(
+def separate_file(
     file: str,
     output: Path,
     *,
@@ -114,7 +114,7 @@ def video(
     names += ["background.mp4"] * background + ["masks"] * masks
     with (
         reporting(progress, "Separating") as watch,
-        staged(
+        atomic_output_folder(
             output, names, folders=["masks"], overwrite=overwrite, keep=Path(file)
         ) as scratch,
     ):
@@ -217,14 +217,16 @@ class _Writers:
     ) -> None:
         height, width = stream.levels.shape[:2]
 
-        def video(name: str, columns: int) -> VideoWriter:
+        def separate_file(name: str, columns: int) -> VideoWriter:
             path, shape = folder / name, (height, columns)
             return open_files.enter_context(VideoWriter(path, stream.rate, shape))
 
         self._stream = stream
-        self._mask = video("mask.mp4", width)
-        self._beside = video("side-by-side.mp4", 3 * width)
-        self._background = video("background.mp4", width) if background else None
+        self._mask = separate_file("mask.mp4", width)
+        self._beside = separate_file("side-by-side.mp4", 3 * width)
+        self._background = (
+            separate_file("background.mp4", width) if background else None
+        )
         self._masks = folder / "masks" if masks else None
         if self._masks is not None:
             self._masks.mkdir()

@@ -5,7 +5,7 @@ import pytest
 
 from discrepant.core.errors import InputError
 from discrepant.image.files.formats import check_fits, read, write
-from discrepant.image.files.image_file import Picture, upright
+from discrepant.image.files.image_file import ImageFile, upright
 from discrepant.image.restore_files import Options, plan, restore_file
 from support.images import exif, picture, spoiled, written_again
 
@@ -41,7 +41,7 @@ def test_what_is_written_is_read_again(tmp_path, ending, shape, dtype):
     axis = 2 if len(shape) == 3 else None
     transparent = shape[2:] in ((2,), (4,))
     path = tmp_path / f"a{ending}"
-    write(path, Picture(values, (), axis, "NPY", transparent), values)
+    write(path, ImageFile(values, (), axis, "NPY", transparent), values)
     again = read(path)
     assert again.values.dtype == dtype
     assert (again.channel_axis, again.page_axes) == (axis, ())
@@ -172,7 +172,7 @@ def test_transparency_is_kept_however_odd(tmp_path, ending, channels):
 def test_a_format_that_cannot_hold_the_result_is_refused(tmp_path, name, shape, dtype):
     axis = 2 if len(shape) == 3 else None
     with pytest.raises(InputError, match="cannot hold"):
-        check_fits(tmp_path / name, Picture(picture(shape, dtype), (), axis, "NPY"))
+        check_fits(tmp_path / name, ImageFile(picture(shape, dtype), (), axis, "NPY"))
 
 
 @pytest.mark.parametrize("content", [b"", b"not an image", b"\x89PNG\r\n\x1a\n" + b"x"])
@@ -207,6 +207,6 @@ def test_the_header_tells_the_memory(tmp_path):
 
 def test_what_cannot_be_written_is_one_sentence(tmp_path):
     extra = {"photometric": 1, "axes": "YX", "resolution": "nonsense"}
-    held = Picture(picture((24, 30)), (), None, "TIFF", extra=extra)
+    held = ImageFile(picture((24, 30)), (), None, "TIFF", extra=extra)
     with pytest.raises(InputError, match=r"a\.tif cannot be written as TIFF"):
         write(tmp_path / "a.tif", held, held.values)

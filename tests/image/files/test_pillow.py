@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discrepant.image.files.formats import read, write
-from discrepant.image.files.image_file import Picture
+from discrepant.image.files.image_file import ImageFile
 from discrepant.image.restore_files import Options, plan, restore_file
 from support.images import exif, picture, spoiled, written_again
 
@@ -20,7 +20,7 @@ def test_metadata_survive(tmp_path, dtype):
     path, out = tmp_path / "a.png", tmp_path / "b.png"
     extra = {"text": {"Author": "somebody"}, "dpi": (300, 300)}
     values = spoiled(dtype=dtype)
-    write(path, Picture(values, (), 2, "PNG", extra=extra), values)
+    write(path, ImageFile(values, (), 2, "PNG", extra=extra), values)
     restore_file(plan([path], out)[0], Options("fast"))
     with Image.open(out) as file:
         assert file.text["Author"] == "somebody"

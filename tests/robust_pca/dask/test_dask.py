@@ -210,7 +210,7 @@ class TestFaults:
     ):
         pytest.importorskip("distributed")
         Y = da.from_array(made()[0], chunks=(400, 40))
-        calls, real = [], cluster.computed
+        calls, real = [], cluster.compute_tasks
 
         def failing_later(tasks):
             calls.append(tasks)

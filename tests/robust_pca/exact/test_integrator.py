@@ -11,7 +11,7 @@ from discrepant import InputError, RobustPCA, convex
 from discrepant.paper.alpha import alpha_for
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.exact.integrator import integrate
-from discrepant.robust_pca.problem import Program
+from discrepant.robust_pca.problem import ConvexProblem
 from support.matrices import draw, noisy
 
 SHAPES = {
@@ -128,7 +128,7 @@ class TestGrossEntries:
 
     def test_an_entry_that_was_clipped_for_no_reason_is_taken_back(self):
         problem = corrupted_matrix((100, 80), 3, 0.1, random_state=0)
-        program = Program.of(problem.observed, alpha=10.0).clipped_at(2.0)
+        program = ConvexProblem.of(problem.observed, alpha=10.0).clipped_at(2.0)
         found = integrate(program, rng=np.random.default_rng(0))
         assert relative_error(found.low_rank, problem.low_rank) < 1e-10
 

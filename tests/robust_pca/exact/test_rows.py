@@ -11,7 +11,7 @@ from discrepant import InputError, RobustPCA
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.exact.factored_svd import largest_value
 from discrepant.robust_pca.exact.integrator import integrate
-from discrepant.robust_pca.problem import Program
+from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows import Rows
 from support.matrices import draw, noisy
 
@@ -162,7 +162,7 @@ class TestPassiveResult:
     @pytest.mark.parametrize("order", ["C", "F"])
     def test_the_dual_is_turned_as_the_data_are(self, order):
         Y = np.array(noisy(), order=order)
-        found = integrate(Program.of(Y, alpha=8.0), rng=np.random.default_rng(0))
+        found = integrate(ConvexProblem.of(Y, alpha=8.0), rng=np.random.default_rng(0))
         M, X = found.dual, found.low_rank
         assert M.shape == Y.shape
         aligned = np.vdot(M, X) / found.singular_values.sum()

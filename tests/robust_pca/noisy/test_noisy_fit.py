@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 
 from discrepant import InputError, RobustPCA
-from discrepant.robust_pca.problem import Program
-from discrepant.robust_pca.recorder import Log
+from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.recorder import Recorder
 
 
 def made(m=200, n=160, rank=5, share=0.1, sigma=0.3, seed=0, missing=0.0, errors=10.0):
@@ -352,7 +352,7 @@ class TestCertificate:
         from discrepant.robust_pca.exact.integrator import integrate
 
         Y, *_ = made(14, 10, rank=1, seed=72)
-        program = replace(Program.of(Y, alpha=np.sqrt(14)), kappa=0.7)
+        program = replace(ConvexProblem.of(Y, alpha=np.sqrt(14)), kappa=0.7)
         found = integrate(program, polish=False, rng=np.random.default_rng(0))
         X = cvxpy.Variable(Y.shape)
         S = cvxpy.Variable(Y.shape)
@@ -377,9 +377,9 @@ def test_passes_are_told_and_can_be_stopped():
     from discrepant.robust_pca.noisy.solve import fit_noise
 
     Y, *_ = made(seed=81)
-    log = Log(report, 1e-7, 100)
+    log = Recorder(report, 1e-7, 100)
     rng = np.random.default_rng(0)
-    found = fit_noise(Program.of(Y, alpha=10.0), rng=rng, log=log)
+    found = fit_noise(ConvexProblem.of(Y, alpha=10.0), rng=rng, log=log)
     assert len(told) == 3
     assert "stopped early" in str(found.status)
     assert list(found.history)[:3] == ["step", "residual", "seconds"]

@@ -8,7 +8,7 @@ import pytest
 
 from discrepant import InputError, RobustPCA
 from discrepant.core.device_arrays import Place, is_foreign, place_of
-from discrepant.core.robust_regression import coordinates
+from discrepant.core.robust_regression import l1_coordinates
 from discrepant.robust_pca import row_sample as sample
 from discrepant.robust_pca.rows import Rows, open_rows
 
@@ -99,9 +99,9 @@ class TestAsOnTheHost:
         np.testing.assert_allclose(host(there.noise_), here.noise_, rtol=1e-3)
         new = Y[:20] if not turned else Y
         back = here.inverse_transform(here.transform(new))
-        coordinates = there.transform(KINDS[kind](new))
-        assert type(coordinates) is type(X) and coordinates.dtype == X.dtype
-        close(there.inverse_transform(coordinates), back, 10 * near)
+        l1_coordinates = there.transform(KINDS[kind](new))
+        assert type(l1_coordinates) is type(X) and l1_coordinates.dtype == X.dtype
+        close(there.inverse_transform(l1_coordinates), back, 10 * near)
         assert there.score(X) == pytest.approx(here.score(Y), abs=near)
 
     @kinds
@@ -161,8 +161,8 @@ class TestAsOnTheHost:
         V = np.linalg.qr(np.random.default_rng(63).standard_normal((30, 3)))[0].T
         Y = np.full((4, 30), np.nan)
         Y[1], Y[2, :2], Y[3] = 0, (1.0, 2.0), V[0]
-        found = coordinates(KINDS[kind](Y), V)
-        close(found, coordinates(Y, V), 1e-12)
+        found = l1_coordinates(KINDS[kind](Y), V)
+        close(found, l1_coordinates(Y, V), 1e-12)
 
 
 class TestTraffic:

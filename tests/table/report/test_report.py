@@ -12,7 +12,7 @@ from discrepant.table.example_data import sensor_table
 from discrepant.table.report import svg
 from discrepant.table.report.figures import before_after, cell_map
 from discrepant.table.report.report import LISTED, fragment, page, write_report
-from discrepant.table.report.view import BINS, View, number
+from discrepant.table.report.view import BINS, View, format_number
 from support.clean_results import made
 
 VOID = {"meta", "image", "rect", "path", "circle", "br"}
@@ -178,7 +178,7 @@ def test_dollars_in_names_are_no_mathematics(tmp_path):
     ],
 )
 def test_numbers_for_readers(value, text):
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 def test_the_made_table_is_what_it_says():

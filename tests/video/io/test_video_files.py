@@ -19,7 +19,7 @@ from discrepant.video.example_data import street
 av = pytest.importorskip("av")
 
 from discrepant.video.io.video_file import VideoFile, VideoWriter  # noqa: E402
-from discrepant.video.separate_file import video  # noqa: E402
+from discrepant.video.separate_file import separate_file  # noqa: E402
 
 COMMAND = [sys.executable, "-m", "discrepant", "video"]
 
@@ -52,7 +52,7 @@ def test_a_file_is_read_as_it_was_written(file, frames):
 
 
 def test_everything_is_written_and_plays(file, tmp_path):
-    report = video(str(file), tmp_path, background=True, masks=True)
+    report = separate_file(str(file), tmp_path, background=True, masks=True)
     for name in ("mask.mp4", "side-by-side.mp4", "background.mp4"):
         assert count(tmp_path / name) == 60
     assert len(list((tmp_path / "masks").iterdir())) == 60
@@ -62,7 +62,7 @@ def test_everything_is_written_and_plays(file, tmp_path):
     assert report.active > 40 and not report.caveats
     assert len((tmp_path / "activity.csv").read_text().splitlines()) == 61
     with pytest.raises(InputError, match="exists already"):
-        video(str(file), tmp_path)
+        separate_file(str(file), tmp_path)
 
 
 def test_told_to_stop_leaves_whole_files(file, tmp_path):
@@ -72,7 +72,7 @@ def test_told_to_stop_leaves_whole_files(file, tmp_path):
         seen.append(note)
         return len(seen) < 25
 
-    report = video(str(file), tmp_path, progress=progress)
+    report = separate_file(str(file), tmp_path, progress=progress)
     assert not report.complete
     assert count(tmp_path / "side-by-side.mp4") == report.frames == 25
     assert "frame 1, " in seen[0] and "a second" in seen[0]
@@ -173,14 +173,14 @@ def test_bad_files_get_one_sentence_and_no_folder(file, said, tmp_path):
     (tmp_path / "empty").mkdir()
     name = file if file == "-" else str(tmp_path / file)
     with pytest.raises(InputError, match=said):
-        video(name, tmp_path / "out")
+        separate_file(name, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("size", ["", "0x48", "64x-48", "64", "a x b"])
 def test_raw_frames_need_a_size(size, tmp_path):
     with pytest.raises(InputError, match="need size=, their columns and rows"):
-        video("-", tmp_path, size=size)
+        separate_file("-", tmp_path, size=size)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits of files are set by POSIX")

@@ -36,9 +36,9 @@ from discrepant.image.deep_image_prior.prior import (
     to_tensor,
 )
 from discrepant.operators.entrywise import Identity
-from discrepant.paper.descent import BEGINNING, DivergenceError, descend
-from discrepant.paper.stopping import Moment, Steps
-from discrepant.structures.factorisations import Absent, Parameterisation
+from discrepant.paper.descent import FIRST_ITERATION, DivergenceError, descend
+from discrepant.paper.stopping import Iteration, Steps
+from discrepant.structures.factorisations import NoCorruption, Parameterisation
 
 # Between checkpoints: a kill costs a minute at most, where a run takes hours.
 SECONDS_BETWEEN = 60.0
@@ -163,7 +163,7 @@ class Fit:
         y = to_tensor(observed, place)  # (1, C, H, W)
         shape = (height, width, y.shape[1])
         signal = NetworkPrior(shape, settings, place, random_state)
-        corruption: Parameterisation = Absent()
+        corruption: Parameterisation = NoCorruption()
         if self.robust:
             corruption = Corruption(tuple(y.shape), start=settings.start).to(place)
         watch = Watch(
@@ -275,7 +275,7 @@ class Watch:
 
     power: float
     truth: Array | None = None
-    start: Moment = BEGINNING
+    start: Iteration = FIRST_ITERATION
     best: Array | None = None
     best_psnr: float = -math.inf
     rows: list[dict[str, float]] = field(default_factory=list)
@@ -284,7 +284,7 @@ class Watch:
     _saved: float = field(default_factory=time.monotonic)
 
     def __call__(
-        self, moment: Moment, signal: Parameterisation, corruption: Parameterisation
+        self, moment: Iteration, signal: Parameterisation, corruption: Parameterisation
     ) -> dict[str, float]:
         """Record how the run stands; save a checkpoint if it is time."""
         assert isinstance(signal, NetworkPrior)
@@ -313,7 +313,7 @@ class Watch:
         self._path, self._mark = path, mark
 
     def save(
-        self, moment: Moment, signal: NetworkPrior, corruption: Parameterisation
+        self, moment: Iteration, signal: NetworkPrior, corruption: Parameterisation
     ) -> None:
         """Save where the run stood before the network's last value was drawn."""
         assert self._path is not None
@@ -345,7 +345,7 @@ class Watch:
         if isinstance(corruption, Corruption):
             corruption.restore(arrays)
         step, residual, seconds = arrays["moment"].tolist()
-        self.start = Moment(int(step), residual, seconds)
+        self.start = Iteration(int(step), residual, seconds)
         columns = {
             key.removeprefix("history."): array.tolist()
             for key, array in arrays.items()

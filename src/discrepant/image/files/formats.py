@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from discrepant.core.errors import InputError, needs
+from discrepant.core.errors import InputError, missing_extra
 from discrepant.core.linalg import Array
 from discrepant.core.memory import array_on_file
-from discrepant.core.validation import reason_of
+from discrepant.core.validation import error_text
 from discrepant.image.arrays import MOST_CHANNELS, has_transparency
-from discrepant.image.files.image_file import Picture, upright
+from discrepant.image.files.image_file import ImageFile, upright
 from discrepant.image.files.memory import SMALL, check_room
 from discrepant.image.files.pillow import is_deep, read_pillow, write_pillow
 from discrepant.image.files.tiff import read_tiff, write_tiff
@@ -38,7 +38,7 @@ def is_image(path: Path) -> bool:
     return path.suffix.lower() in FORMATS
 
 
-def read(path: Path, *, mapped: bool = False) -> Picture:
+def read(path: Path, *, mapped: bool = False) -> ImageFile:
     """Read an image file; if that fails, one sentence says why.
 
     With ``mapped``, the values of a large NPY or TIFF file stay in a file, as do those
@@ -61,10 +61,10 @@ def read(path: Path, *, mapped: bool = False) -> Picture:
             f"{path} cannot be read as {kind}: it is too large for memory, or damaged."
         ) from None
     except ModuleNotFoundError:
-        raise needs(_NEEDED, "restore") from None
+        raise missing_extra(_NEEDED, "restore") from None
     except Exception as error:  # readers raise anything on a broken file
         raise InputError(
-            f"{path} cannot be read as {kind}: {reason_of(error)}."
+            f"{path} cannot be read as {kind}: {error_text(error)}."
         ) from None
     turned = picture.orientation if picture.orientation in range(1, 9) else 1
     return replace(picture, values=_native(picture.values), orientation=turned)
@@ -81,7 +81,7 @@ def _native(values: Array) -> Array:
     return out
 
 
-def check_fits(path: Path, picture: Picture) -> None:
+def check_fits(path: Path, picture: ImageFile) -> None:
     """Raise unless the format of this name can hold what the picture holds."""
     kind = _format(path)
     _check_installed(kind, picture)
@@ -107,7 +107,7 @@ def check_fits(path: Path, picture: Picture) -> None:
         )
 
 
-def write(path: Path, picture: Picture, values: Array) -> None:
+def write(path: Path, picture: ImageFile, values: Array) -> None:
     """Write values in place of the picture's, with what metadata the format holds."""
     check_fits(path, picture)
     kind = _format(path)
@@ -122,7 +122,7 @@ def write(path: Path, picture: Picture, values: Array) -> None:
         raise
     except Exception as error:  # writers raise anything on odd metadata
         raise InputError(
-            f"{path.name} cannot be written as {kind}: {reason_of(error)}."
+            f"{path.name} cannot be written as {kind}: {error_text(error)}."
         ) from None
 
 
@@ -135,15 +135,15 @@ def _format(path: Path) -> str:
         ) from None
 
 
-def _check_installed(kind: str, picture: Picture) -> None:
+def _check_installed(kind: str, picture: ImageFile) -> None:
     needed = {"NPY": [], "TIFF": ["tifffile"]}.get(kind, ["PIL"])
     if kind == "PNG" and is_deep(picture):
         needed = ["PIL", "imagecodecs"]
     if any(find_spec(module) is None for module in needed):
-        raise needs(_NEEDED, "restore")
+        raise missing_extra(_NEEDED, "restore")
 
 
-def _read_npy(path: Path, mapped: bool) -> Picture:
+def _read_npy(path: Path, mapped: bool) -> ImageFile:
     there = np.load(path, mmap_mode="r", allow_pickle=False)
     if there.ndim not in (2, 3):
         raise InputError(f"{path} holds an array of shape {there.shape}, no image.")
@@ -155,7 +155,7 @@ def _read_npy(path: Path, mapped: bool) -> Picture:
     else:
         check_room(path, there.size, page, there.dtype.itemsize)
         values = np.array(there)
-    return Picture(values, pages, axis, "NPY", has_transparency(values, axis))
+    return ImageFile(values, pages, axis, "NPY", has_transparency(values, axis))
 
 
 def _channel_axis(shape: tuple[int, ...]) -> int | None:

@@ -10,7 +10,7 @@ from discrepant.core.linalg import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class ImageFile:
     """What a file holds: pages of one shape, and whatever came with them.
 
     Attributes

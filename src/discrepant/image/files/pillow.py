@@ -12,9 +12,9 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.memory import DEFLATE, check_honest
+from discrepant.core.memory import MAX_DEFLATE_RATIO, check_declared_size
 from discrepant.image.files.captured_log import listening
-from discrepant.image.files.image_file import Picture
+from discrepant.image.files.image_file import ImageFile
 from discrepant.image.files.memory import check_room
 
 # Pillow's names: modes without colours, all modes that are read, and the entries of
@@ -26,12 +26,12 @@ CARRIED = ("icc_profile", "exif", "dpi", "xmp", "comment")
 ORIENTATION = 274
 # Values that one byte can stand for: of JPEG, 18 blocks of at least a bit each hold up
 # to 32×32 pixels of three channels.
-MOST_OF_A_BYTE = {"PNG": DEFLATE, "JPEG": 1400}
+MOST_OF_A_BYTE = {"PNG": MAX_DEFLATE_RATIO, "JPEG": 1400}
 EXIF_MARK = b"Exif\0\0"
 PNG_MARK = b"\x89PNG\r\n\x1a\n"
 
 
-def read_pillow(path: Path, kind: str) -> Picture:
+def read_pillow(path: Path, kind: str) -> ImageFile:
     """Read a still picture, its palette and transparent colour put into channels."""
     from PIL import Image
 
@@ -40,7 +40,7 @@ def read_pillow(path: Path, kind: str) -> Picture:
         size = file.width * file.height * len(file.getbands())
         bits = min(_png_depth(path), 8) if kind == "PNG" else 8
         if kind in MOST_OF_A_BYTE:  # a byte of WebP may stand for a whole picture
-            check_honest(path, size * bits // 8, MOST_OF_A_BYTE[kind])
+            check_declared_size(path, size * bits // 8, MOST_OF_A_BYTE[kind])
         check_room(path, size, size, 2)
         file.load()
         # Of PNG Pillow reads colours of 16 bits as 8 bits, and ignores a grey that is
@@ -64,10 +64,10 @@ def read_pillow(path: Path, kind: str) -> Picture:
         values = values.astype(np.uint16)
     axis = None if values.ndim == 2 else 2
     transparent = axis is not None and values.shape[2] in (2, 4)
-    return Picture(values, (), axis, kind, transparent, turned, extra)
+    return ImageFile(values, (), axis, kind, transparent, turned, extra)
 
 
-def write_pillow(path: Path, kind: str, picture: Picture, values: Array) -> None:
+def write_pillow(path: Path, kind: str, picture: ImageFile, values: Array) -> None:
     """Write a still picture, without loss where the format allows it."""
     from PIL import Image
 
@@ -84,7 +84,7 @@ def write_pillow(path: Path, kind: str, picture: Picture, values: Array) -> None
         Image.fromarray(values).save(path, kind, **options)
 
 
-def is_deep(picture: Picture) -> bool:
+def is_deep(picture: ImageFile) -> bool:
     """Return whether it takes imagecodecs to write this as PNG: 16-bit colours."""
     return picture.values.dtype == np.uint16 and picture.channels > 1
 
@@ -113,7 +113,7 @@ def _orientation(file: Any) -> int:
         return 1
 
 
-def _options(kind: str, picture: Picture) -> dict[str, Any]:
+def _options(kind: str, picture: ImageFile) -> dict[str, Any]:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 

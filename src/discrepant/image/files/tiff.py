@@ -12,7 +12,7 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.memory import array_on_file
 from discrepant.image.files.captured_log import listening
-from discrepant.image.files.image_file import Picture, frames_said
+from discrepant.image.files.image_file import ImageFile, frames_said
 from discrepant.image.files.memory import SMALL, check_room
 
 # Numbers of the TIFF standard.
@@ -40,7 +40,7 @@ OPTIONS += ["bitspersample"]
 LARGE = 2**32 - 2**25
 
 
-def read_tiff(path: Path, mapped: bool = False) -> Picture:
+def read_tiff(path: Path, mapped: bool = False) -> ImageFile:
     """Read the pages of a file; they must be of one size and kind.
 
     Smaller copies of the picture, as in a pyramid, are left out. Of a file that is cut
@@ -94,10 +94,10 @@ def read_tiff(path: Path, mapped: bool = False) -> Picture:
     extra["axes"] = axes
     turned = 1 if orientation is None else int(orientation.value)
     parts = (values, paged, channel, "TIFF", transparent, turned, extra)
-    return Picture(*parts, incomplete=lost)
+    return ImageFile(*parts, incomplete=lost)
 
 
-def write_tiff(path: Path, picture: Picture, values: Array) -> None:
+def write_tiff(path: Path, picture: ImageFile, values: Array) -> None:
     """Write a file of the kind that was read, or a plain one."""
     import tifffile
 
@@ -302,7 +302,7 @@ def _escaped(value: Any) -> Any:
     return "".join(c if c.isascii() else f"\\u{ord(c):04X}" for c in value)
 
 
-def _layout(picture: Picture) -> dict[str, Any]:
+def _layout(picture: ImageFile) -> dict[str, Any]:
     """Return how to lay out values that came from no TIFF file."""
     axes = ["Q"] * picture.values.ndim
     for axis, name in zip(picture.plane, "YX", strict=True):
@@ -343,7 +343,7 @@ def _coloured(indices: Array, colours: Array) -> Array:
     return np.moveaxis(colours[:, indices], 0, -1)
 
 
-def _tags(picture: Picture) -> list[tuple[Any, ...]]:
+def _tags(picture: ImageFile) -> list[tuple[Any, ...]]:
     """Return the tags that tifffile would not write by itself."""
     tags = list(picture.extra.get("tags", []))
     if picture.orientation != 1:
@@ -351,7 +351,7 @@ def _tags(picture: Picture) -> list[tuple[Any, ...]]:
     return tags
 
 
-def _suits_imagej(picture: Picture) -> bool:
+def _suits_imagej(picture: ImageFile) -> bool:
     """Return whether ImageJ reads values of this kind."""
     colours = picture.extra["photometric"] == RGB
     allowed = (np.uint8,) if colours else (np.uint8, np.uint16, np.float32)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrepant.core.display import Shown, in_bytes
+from discrepant.core.display import DisplayMixin, to_uint8
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import pictures
+from discrepant.core.plotting import image_panels
 from discrepant.core.results import History
 from discrepant.image.arrays import MOST_CHANNELS
 
@@ -18,7 +18,7 @@ ARRAYS = ("image", "corruption", "mask", "probability", "suggestions")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Restoration(Shown):
+class Restoration(DisplayMixin):
     """A clean image, and what was taken out of it.
 
     Attributes
@@ -63,15 +63,15 @@ class Restoration(Shown):
 
         Of a stack, the picture with the most of it.
         """
-        return pictures(self._pictures())
+        return image_panels(self._pictures())
 
     def _pictures(self) -> dict[str, Array]:
         before, after, mask = self._worst()
         marked = np.asarray(mask.any(axis=2) if mask.ndim == 3 else mask)
         return {
-            "before": in_bytes(before, after),
-            "after": in_bytes(after),
-            "judged corrupted": in_bytes(marked),
+            "before": to_uint8(before, after),
+            "after": to_uint8(after),
+            "judged corrupted": to_uint8(marked),
         }
 
     def _worst(self) -> tuple[Array, Array, Array]:

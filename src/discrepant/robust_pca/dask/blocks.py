@@ -12,7 +12,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.validation import reason_of, unmasked
+from discrepant.core.validation import error_text, masked_to_nan
 from discrepant.robust_pca.rows.in_memory import Rows
 
 COUNT = 1 << 16  # numbers below it, if whole, travel in two bytes
@@ -50,11 +50,11 @@ def load(block: Any, place: Place) -> Array:
     first, last = place.start, place.stop - 1
     name = f"{'columns' if place.turned else 'rows'} {first} to {last}"
     try:
-        values = unmasked(block() if isinstance(block, Recipe) else block)
+        values = masked_to_nan(block() if isinstance(block, Recipe) else block)
         Z = np.ascontiguousarray(np.asarray(values), place.dtype)
     except Exception as error:  # whatever the user's own code raises
         kind = type(error).__name__
-        said = reason_of(error)
+        said = error_text(error)
         why = said if said == kind else f"{kind}: {said}"
         raise InputError(f"The block of {name} cannot be computed: {why}.") from None
     declared = (place.stop - place.start, place.columns)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from discrepant.core.errors import InputError
-from discrepant.core.validation import reason_of
+from discrepant.core.validation import error_text
 
 PATIENCE = 60.0  # seconds that a cluster may be without workers, as when they restart
 ANSWER = 10.0  # seconds within which a scheduler answers
@@ -35,7 +35,7 @@ class ClusterError(InputError, RuntimeError):
     known: Any = None
 
 
-def computed(tasks: list[Any]) -> list[Any]:
+def compute_tasks(tasks: list[Any]) -> list[Any]:
     """Compute the tasks of one pass, wherever Dask is told to."""
     import dask
 
@@ -64,7 +64,7 @@ def client_of(collections: list[Any]) -> Any:
 
 
 @contextmanager
-def at_work(collection: Any) -> Iterator[None]:
+def worker_pool(collection: Any) -> Iterator[None]:
     """Hold what several passes need: workers that answer, or processes that stay."""
     import dask
     from dask.base import get_scheduler
@@ -97,7 +97,7 @@ def _check_workers(client: Any) -> None:
         if isinstance(found, BaseException):
             raise InputError(
                 f"The worker {address} cannot load discrepant "
-                f"({reason_of(found)}); install discrepant[dask] on all workers."
+                f"({error_text(found)}); install discrepant[dask] on all workers."
             )
         differ = [name for name in here if found.get(name) != here[name]]
         if differ:
@@ -139,7 +139,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Any]:
         except (OSError, TimeoutError, ValueError) as error:
             raise InputError(
                 f"No scheduler answers at {address} within {ANSWER:g} seconds "
-                f"({reason_of(error)})."
+                f"({error_text(error)})."
             ) from None
         with client:
             yield client
@@ -227,11 +227,11 @@ def _spoken(client: Any) -> Iterator[None]:
     except KilledWorker as error:
         raise ClusterError(
             f"A block was tried on several workers, and each was lost with it, perhaps "
-            f"for want of memory ({reason_of(error)[:120]}). Use smaller blocks. "
+            f"for want of memory ({error_text(error)[:120]}). Use smaller blocks. "
             f"{RESUME}."
         ) from None
     except (CancelledError, CommClosedError, OSError, Late, TimeoutError) as error:
         address = getattr(client.scheduler, "address", "this address")
         raise ClusterError(
-            f"The cluster at {address} is lost ({reason_of(error)[:120]}). {RESUME}."
+            f"The cluster at {address} is lost ({error_text(error)[:120]}). {RESUME}."
         ) from None

@@ -14,23 +14,23 @@ from uuid import uuid4
 
 import numpy as np
 
-from discrepant.core.display import ShownResult
+from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
-from discrepant.core.validation import reason_of, unmasked
-from discrepant.robust_pca.dask.cluster import ClusterError, at_work
+from discrepant.core.validation import error_text, masked_to_nan
+from discrepant.robust_pca.dask.cluster import ClusterError, worker_pool
 from discrepant.robust_pca.dask.rows import LazyRows
-from discrepant.robust_pca.exact.result import Split
+from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.fit_warnings import caveats, seen_of
-from discrepant.robust_pca.noisy.result import NoisySplit
+from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.rows.in_memory import Rows
 
-Found = Split | NoisySplit
+Found = ExactResult | NoisyResult
 
 
 @dataclass(frozen=True)
-class LazyParts(ShownResult):
+class LazyParts(ResultDisplayMixin):
     """A fit of a Dask array; whatever is as large as the data is lazy."""
 
     found: Found
@@ -152,7 +152,7 @@ def fit_lazily(
         short = len(known.U) if rows.turned else known.components.shape[1]
         known = known if short == rows.n else None
     try:
-        with at_work(Y):
+        with worker_pool(Y):
             found = model._solved(rows, rules, known)
     except ClusterError as error:
         model._known = error.known
@@ -166,7 +166,7 @@ def transform(model: Any, X: Any) -> Any:
     Y = validated_lazily(model, X, reset=False)
     found = model._fitted()
     known = found.found if isinstance(found, LazyParts) else found
-    if isinstance(known, Split | NoisySplit):  # nothing of the data goes along
+    if isinstance(known, ExactResult | NoisyResult):  # nothing of the data goes along
         known = _learned(known)
     dtype = np.dtype(np.float32 if Y.dtype == np.float32 else np.float64)
     return Y.rechunk({1: -1}).map_blocks(
@@ -232,7 +232,7 @@ def validated_lazily(model: Any, X: Any, *, reset: bool) -> Any:
         except Exception as error:
             raise InputError(
                 "The shape of the Dask array is not known, and its blocks cannot be "
-                f"computed to find out: {reason_of(error)}."
+                f"computed to find out: {error_text(error)}."
             ) from None
     for axis, what in enumerate(("sample(s)", "feature(s)")):
         if not X.shape[axis]:
@@ -261,7 +261,7 @@ def restricted(found: Found, rows: slice, columns: slice) -> Found:
         "history": History(),
         "program": replace(program, rows=bare),
     }
-    if isinstance(found, Split):
+    if isinstance(found, ExactResult):
         U, C = found.state.U[long], found.state.C[short]
         state = replace(found.state, U=U, C=C, T=None, last=(U, C))
         return replace(found, state=state, **common)
@@ -290,7 +290,7 @@ def _learned(found: Found) -> Any:
 def _part_of(name: str, found: Found, block: Any) -> Array:
     """Return a part of a fit, for one block of the data."""
     bare: Any = found.program.rows
-    Y = np.asarray(unmasked(block)).astype(bare.dtype, copy=False)
+    Y = np.asarray(masked_to_nan(block)).astype(bare.dtype, copy=False)
     rows = Rows(Y, n_jobs=1, long=1 if bare.turned else 0)
     part = replace(found, program=replace(found.program, rows=rows))
     return np.asarray(getattr(part, name))
@@ -324,7 +324,7 @@ def _product(left: Array, right: Array, dtype: np.dtype[Any]) -> Array:
 
 def _coordinates(block: Any, known: Any, dtype: np.dtype[Any]) -> Array:
     """Return the coordinates of one block of rows."""
-    Y = np.asarray(unmasked(block)).astype(dtype, copy=False)
+    Y = np.asarray(masked_to_nan(block)).astype(dtype, copy=False)
     if np.isinf(Y).any():
         raise InputError(
             "Input X contains infinity; replace it by NaN to mark it as missing."
@@ -335,6 +335,6 @@ def _coordinates(block: Any, known: Any, dtype: np.dtype[Any]) -> Array:
 
 def _missed(block: Any, coordinates: Array, components: Array) -> Array:
     """Return Σ|X − X̂| and Σ|X| of one block."""
-    Y = np.asarray(unmasked(block)).astype(np.float64)
+    Y = np.asarray(masked_to_nan(block)).astype(np.float64)
     expected = coordinates.astype(np.float64) @ components
     return np.array([[np.nansum(np.abs(Y - expected)), np.nansum(np.abs(Y))]])

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import Array, some_of
+from discrepant.core.linalg import Array, even_sample
 from discrepant.robust_pca.dask.blocks import Place, Recipe, run
-from discrepant.robust_pca.dask.cluster import computed
+from discrepant.robust_pca.dask.cluster import compute_tasks
 from discrepant.robust_pca.rows.in_memory import Rows
 from discrepant.robust_pca.rows.lock import Held
 from discrepant.robust_pca.rows.tiles import Fits, Tally
@@ -94,7 +94,7 @@ class LazyRows(Rows):
     # -- a look at the data --------------------------------------------------------
 
     def sample(self) -> Array:
-        """Return evenly spread rows and columns (`linalg.some_of` of the shape)."""
+        """Return evenly spread rows and columns (`linalg.even_sample` of the shape)."""
         return self.as_given(self._look()[1])
 
     def entries(self, i: Array, j: Array) -> Array:
@@ -124,7 +124,7 @@ class LazyRows(Rows):
     def _look(self) -> tuple[Array, Array, Array]:
         """Return the scan, some entries, and a few whole rows: one pass, once."""
         if self._looked is None:
-            scattered, columns = some_of(self.shape)
+            scattered, columns = even_sample(self.shape)
             if self.turned:
                 scattered, columns = columns, scattered
             some = self._within(np.arange(self.m)[scattered])
@@ -238,7 +238,7 @@ class LazyRows(Rows):
         for k in range(len(self._cuts)) if parts is None else parts:
             place = Place(*self._cuts[k], self.n, self.dtype.str, self.turned)
             tasks.append(task(what, self._blocks[k], tuple(place), own(k), told))
-        return computed(tasks)
+        return compute_tasks(tasks)
 
     def _within(self, which: Array) -> list[Array]:
         """Return which rows, in rising order, are in each block, counted from there."""

@@ -9,16 +9,16 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate
-from discrepant.paper.certificate import from_parts
+from discrepant.paper.certificate import certificate_from_parts
 from discrepant.robust_pca.exact.factored_svd import largest_value
 from discrepant.robust_pca.exact.step import State, Stepper
-from discrepant.robust_pca.problem import Program
+from discrepant.robust_pca.problem import ConvexProblem
 
 GOOD_ENOUGH = 5e-6  # gap at which the dual of a polished result is not improved further
 ROUNDS, STEPS = 10, 25  # of improvement, at the most; each round ends in a certificate
 
 
-def dual_of(program: Program, state: State) -> Array:
+def dual_of(program: ConvexProblem, state: State) -> Array:
     """Return the dual M of a state, a new array laid out as the data."""
     rows = program.rows
     with rows:
@@ -34,7 +34,7 @@ def dual_of(program: Program, state: State) -> Array:
     return M
 
 
-def certificate_of(program: Program, state: State, M: Array) -> Certificate:
+def certificate_of(program: ConvexProblem, state: State, M: Array) -> Certificate:
     """Certify the low-rank part of a state by the dual M, with |M| ≤ λ.
 
     With noise the dual value of M is ⟨M, Y⟩ − ‖M‖²/2κ.
@@ -49,7 +49,7 @@ def certificate_of(program: Program, state: State, M: Array) -> Certificate:
         # |M| ≤ λ holds by clipping; a dual that is too small is not scaled up.
         scale = max(largest_value(rows, M, program.psd), 1.0)
     absolute, product, aligned, penalty, square = sums.sum(axis=0)
-    return from_parts(
+    return certificate_from_parts(
         nuclear=nuclear / unit,
         primal=(nuclear + penalty) / unit,
         dual=(product / scale - square / (2 * kappa * scale**2)) / unit,
@@ -60,7 +60,7 @@ def certificate_of(program: Program, state: State, M: Array) -> Certificate:
     )
 
 
-def _settle(program: Program, state: State, M: Array, passes: int = 12) -> None:
+def _settle(program: ConvexProblem, state: State, M: Array, passes: int = 12) -> None:
     """Move M to the nearest dual of an exact solution, in place.
 
     There M = λ sign(S) on the support and P_T M = U Vᵀ on the tangent space of L; the
@@ -88,7 +88,7 @@ def _settle(program: Program, state: State, M: Array, passes: int = 12) -> None:
         low_rank = (np.hstack([U, Y]), np.hstack([X, V]))
 
 
-def _improve(program: Program, state: State, M: Array) -> None:
+def _improve(program: ConvexProblem, state: State, M: Array) -> None:
     """Step on from the solution for the sake of M alone, in place.
 
     Near the limit of what is recoverable, a polish succeeds long before the dual has

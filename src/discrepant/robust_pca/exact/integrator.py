@@ -36,11 +36,11 @@ from discrepant.core.validation import check_square
 from discrepant.robust_pca.exact.dual import dual_of
 from discrepant.robust_pca.exact.factored_svd import product
 from discrepant.robust_pca.exact.polish import Polished, polish
-from discrepant.robust_pca.exact.result import Split, split_of
+from discrepant.robust_pca.exact.result import ExactResult, split_of
 from discrepant.robust_pca.exact.step import TUNING as STEP
 from discrepant.robust_pca.exact.step import State, Stepper
-from discrepant.robust_pca.problem import Program
-from discrepant.robust_pca.recorder import Log, Step
+from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.row_regression import extended
 
 
@@ -76,7 +76,7 @@ CAUGHT_UP = 10.0  # times the error of the usual row: what is left if all are li
 
 
 def integrate(
-    program: Program,
+    program: ConvexProblem,
     *,
     tol: float = 1e-7,
     max_iter: int = 200,
@@ -84,10 +84,10 @@ def integrate(
     careful: bool = True,
     looks: int = 2,
     rng: np.random.Generator | None = None,
-    warm: Split | None = None,
+    warm: ExactResult | None = None,
     report: Report = lambda share, note: True,
-    log: Log | None = None,
-) -> Split:
+    log: Recorder | None = None,
+) -> ExactResult:
     """Split the data of a program into a low-rank and a sparse part.
 
     Parameters
@@ -122,7 +122,7 @@ def integrate(
         )
     tol = max(tol, 20 * float(np.finfo(rows.dtype).eps))
     rng = np.random.default_rng() if rng is None else rng
-    log = Log(report, tol, max_iter) if log is None else log
+    log = Recorder(report, tol, max_iter) if log is None else log
     most = np.inf if careful else looks
     with rows:
         while True:
@@ -139,7 +139,7 @@ class _Integration:
     """The phases of one integration; `run` is its story."""
 
     def __init__(
-        self, stepper: Stepper, tol: float, polish: bool, looks: float, log: Log
+        self, stepper: Stepper, tol: float, polish: bool, looks: float, log: Recorder
     ) -> None:
         self.stepper, self.tol, self.polish, self.log = stepper, tol, polish, log
         # Looks at a possible exact solution that may fail. The second may succeed, near
@@ -151,7 +151,7 @@ class _Integration:
 
     # -- the story ---------------------------------------------------------------
 
-    def run(self, warm: Split | None) -> Split:
+    def run(self, warm: ExactResult | None) -> ExactResult:
         """Go fast until there is something to see; then polish, or go carefully."""
         stepper, log = self.stepper, self.log
         if stepper.program.scale.top == 0:
@@ -192,7 +192,7 @@ class _Integration:
         program = self.stepper.program
         return not program.psd and step.rank > HIGH_RANK * program.rows.n
 
-    def begin(self, warm: Split | None) -> None:
+    def begin(self, warm: ExactResult | None) -> None:
         """Start from the data; or from a result, unless its scale is another one."""
         stepper = self.stepper
         if warm is None or not warm.rank:
@@ -285,7 +285,7 @@ class _Integration:
             log=self.log,
         )
 
-    def result(self, outcome: Outcome, sentence: str = "") -> Split:
+    def result(self, outcome: Outcome, sentence: str = "") -> ExactResult:
         """Hand back where the integration stands."""
         stepper, log = self.stepper, self.log
         state = State(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.problem import Program
-from discrepant.robust_pca.recorder import Log, Step
+from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.recorder import Recorder, Step
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class Polished:
 
 
 def polish(
-    program: Program,
+    program: ConvexProblem,
     A: Array,
     B: Array,
     *,
     active: float,
     norm_Y: float,
     residual: float,
-    log: Log,
+    log: Recorder,
 ) -> Polished:
     """Fit A Bᵀ to the clean entries by least squares.
 
@@ -195,7 +195,7 @@ class Within:
         return bool(np.all(self.clean >= TUNING.cover * usual * self.seen))
 
 
-def within(program: Program, A: Array, B: Array, zeta: float) -> Within:
+def within(program: ConvexProblem, A: Array, B: Array, zeta: float) -> Within:
     """Look at how A Bᵀ fits, in one pass."""
     rows = program.rows
     found = rows.tally(
@@ -220,7 +220,7 @@ def clean_limit(error: float, density: float) -> float:
     return float((3 * TUNING.corrupt_part * error**2 / density) ** (1 / 3))
 
 
-def rounding_of(program: Program) -> float:
+def rounding_of(program: ConvexProblem) -> float:
     """Return the error at which nothing is left to gain, in units of the usual size."""
     eps = float(np.finfo(program.rows.dtype).eps)
     return max(30 * eps, TUNING.rounding)

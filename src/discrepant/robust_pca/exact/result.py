@@ -7,16 +7,16 @@ import numpy as np
 from discrepant.core.device_arrays import place_of
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
-from discrepant.core.robust_regression import coordinates
+from discrepant.core.robust_regression import l1_coordinates
 from discrepant.robust_pca.cached_property import once
 from discrepant.robust_pca.exact.dual import certificate_of, dual_of
 from discrepant.robust_pca.exact.step import State
-from discrepant.robust_pca.problem import Program
-from discrepant.robust_pca.result import Parts
+from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.result import LowRankResult
 
 
 @dataclass(frozen=True, repr=False)
-class Split(Parts):
+class ExactResult(LowRankResult):
     """Low-rank part and what the rest is computed from."""
 
     state: State = field(repr=False)
@@ -28,7 +28,7 @@ class Split(Parts):
 
     def coordinates(self, rows: Array) -> Array:
         """Return where new rows lie in the row space of X."""
-        return coordinates(rows, self.components)
+        return l1_coordinates(rows, self.components)
 
     @once
     def sparse(self) -> Array:
@@ -82,7 +82,9 @@ class Split(Parts):
         return dual_of(self.program, self.state)
 
 
-def split_of(program: Program, state: State, status: Status, history: History) -> Split:
+def split_of(
+    program: ConvexProblem, state: State, status: Status, history: History
+) -> ExactResult:
     """Turn the factors of a state to the caller's orientation and unit."""
     rows = program.rows
     s = np.linalg.norm(state.C, axis=0)
@@ -93,7 +95,7 @@ def split_of(program: Program, state: State, status: Status, history: History) -
     left = state.U if every else state.U[:, order]
     C, s = state.C[:, order], s[order]
     U, V = rows.turn(left, C / s)
-    return Split(
+    return ExactResult(
         U=U.astype(rows.dtype, copy=False),
         singular_values=(s / program.unit).astype(rows.dtype),
         components=np.ascontiguousarray(V.T, rows.dtype),

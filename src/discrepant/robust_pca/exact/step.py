@@ -12,7 +12,7 @@ from scipy import linalg
 
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.exact.factored_svd import distance, eigenpairs, triplets
-from discrepant.robust_pca.problem import Program
+from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Step
 
 
@@ -73,7 +73,9 @@ class Stepper:
         first step.
     """
 
-    def __init__(self, program: Program, rng: np.random.Generator, T: Array) -> None:
+    def __init__(
+        self, program: ConvexProblem, rng: np.random.Generator, T: Array
+    ) -> None:
         rows = program.rows
         self.program, self.rng = program, rng
         self.kappa = program.kappa / program.unit
@@ -181,5 +183,5 @@ class Stepper:
         return np.hstack([V, X / np.linalg.norm(X, axis=0)])
 
     def wrongly_clipped(self, share: float = 0.0) -> float:
-        """Return what was clipped for no reason; see `Program.wrongly_clipped`."""
+        """Return what was clipped for no reason (`ConvexProblem.wrongly_clipped`)."""
         return self.program.wrongly_clipped((self.U, self.C), share)

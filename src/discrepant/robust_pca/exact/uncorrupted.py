@@ -16,11 +16,11 @@ from scipy import linalg
 from discrepant.core.linalg import Array, sym
 from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.exact.polish import within
-from discrepant.robust_pca.exact.result import Split, split_of
+from discrepant.robust_pca.exact.result import ExactResult, split_of
 from discrepant.robust_pca.exact.step import TUNING as STEP
 from discrepant.robust_pca.exact.step import State
-from discrepant.robust_pca.problem import Program
-from discrepant.robust_pca.recorder import Log, Step
+from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.recorder import Recorder, Step
 
 BLOCK = 1 << 21  # entries that are read of the lines of which a block is looked at
 SIDE = 512  # lines of that block, at the most
@@ -34,17 +34,17 @@ CONFIRMED = 1 - 1e-6  # leverage from which on no other line confirms a line
 class Intact:
     """A matrix of low rank, as it is."""
 
-    split: Split
+    split: ExactResult
     confirmed: bool  # whether each line is confirmed by others
 
-    def beats(self, other: Split) -> bool:
+    def beats(self, other: ExactResult) -> bool:
         """Whether it takes fewer numbers than a splitting without noise."""
         wrong = int(np.count_nonzero(other.outliers))
         ours, theirs = (_freedom(it.program, it.rank) for it in (self.split, other))
         return ours <= theirs + wrong
 
 
-def intact(program: Program, log: Log) -> Intact | None:
+def intact(program: ConvexProblem, log: Recorder) -> Intact | None:
     """Return the data as their own low-rank part; None if they have no low rank.
 
     Data of full rank are told by one block of them, in some milliseconds.
@@ -74,7 +74,7 @@ def intact(program: Program, log: Log) -> Intact | None:
     return Intact(split_of(program, state, status, log.history()), leverage < CONFIRMED)
 
 
-def _rank_of_block(program: Program) -> int | None:
+def _rank_of_block(program: ConvexProblem) -> int | None:
     """Return the rank of some rows at some columns; None if it is full."""
     rows, unit = program.rows, program.unit
     side = int(np.clip(BLOCK // rows.n, 1, SIDE))
@@ -101,7 +101,7 @@ def _rank(values: Array, eps: float) -> int | None:
     return int(above.sum()) if above.sum() == clear.sum() else None
 
 
-def _factors(program: Program, rank: int) -> tuple[Array, Array, Array] | None:
+def _factors(program: ConvexProblem, rank: int) -> tuple[Array, Array, Array] | None:
     """Return U, V and s of data of such a rank; None if it is another one."""
     rows, eps = program.rows, float(np.finfo(program.rows.dtype).eps)
     width = min(rank + MORE, rows.n)
@@ -122,5 +122,5 @@ def _factors(program: Program, rank: int) -> tuple[Array, Array, Array] | None:
     return U, V, s
 
 
-def _freedom(program: Program, rank: int) -> int:
+def _freedom(program: ConvexProblem, rank: int) -> int:
     return rank * (program.rows.m + program.rows.n - rank)

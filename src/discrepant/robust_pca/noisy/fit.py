@@ -39,8 +39,8 @@ from discrepant.robust_pca.noisy.mixture import (
 from discrepant.robust_pca.noisy.model import Model, Start, norms
 from discrepant.robust_pca.noisy.momentum import Pace, Pass
 from discrepant.robust_pca.noisy.spectrum_edge import noise_edge, reach_of
-from discrepant.robust_pca.problem import Program
-from discrepant.robust_pca.recorder import Log, Step
+from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.rows.robust_kernels import BINS, COARSE
 
 
@@ -98,11 +98,11 @@ class NoisyFit:
 
     def __init__(
         self,
-        program: Program,
+        program: ConvexProblem,
         sigma: Array | None,
         by_column: bool | None,
         rng: np.random.Generator,
-        log: Log,
+        log: Recorder,
         start: Start | None = None,
     ) -> None:
         self.model = Model(program, sigma, rng, start)

@@ -16,7 +16,7 @@ from discrepant.robust_pca.exact.factored_svd import product
 from discrepant.robust_pca.noisy.histogram import MAD
 from discrepant.robust_pca.noisy.lines import LIFE, Lines, median_size, regress
 from discrepant.robust_pca.noisy.mixture import Mixture
-from discrepant.robust_pca.problem import Program
+from discrepant.robust_pca.problem import ConvexProblem
 
 MOST_LEVERAGE = 0.8  # beyond, a cell tells nothing of its own noise
 UNITS = 30.0  # ratio of column sizes from which on columns have units of their own
@@ -54,7 +54,7 @@ class Model:
 
     def __init__(
         self,
-        program: Program,
+        program: ConvexProblem,
         sigma: Array | None,
         rng: np.random.Generator,
         start: Start | None = None,

@@ -13,10 +13,10 @@ from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate
 from discrepant.robust_pca.cached_property import once
 from discrepant.robust_pca.exact.integrator import integrate
-from discrepant.robust_pca.exact.result import Split
+from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.coordinates import noisy_coordinates
 from discrepant.robust_pca.noisy.mixture import Mixture
-from discrepant.robust_pca.result import Parts
+from discrepant.robust_pca.result import LowRankResult
 
 CERTIFIED = 1e-5  # residual of the penalised program at which its certificate is taken
 
@@ -33,7 +33,7 @@ class Cells:
 
 
 @dataclass(frozen=True, repr=False)
-class NoisySplit(Parts):
+class NoisyResult(LowRankResult):
     """Low-rank part as U diag(s) Vᵀ, noise, and what the cells are judged by."""
 
     noise: Array  # σ of each column, in the unit of the data
@@ -95,7 +95,7 @@ class NoisySplit(Parts):
         return self._penalised.dual
 
     @once
-    def _penalised(self) -> Split:
+    def _penalised(self) -> ExactResult:
         rows = self.program.rows
         edge = math.sqrt(rows.m) + math.sqrt(rows.n)
         sigma = norm(self.noise.astype(np.float64)) / math.sqrt(len(self.noise))

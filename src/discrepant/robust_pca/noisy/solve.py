@@ -8,30 +8,30 @@ from discrepant.core.linalg import Array
 from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.exact.factored_svd import product
 from discrepant.robust_pca.exact.polish import polish
-from discrepant.robust_pca.exact.result import Split, split_of
+from discrepant.robust_pca.exact.result import ExactResult, split_of
 from discrepant.robust_pca.noisy.fit import NoisyFit
 from discrepant.robust_pca.noisy.histogram import at_edges
 from discrepant.robust_pca.noisy.mixture import fit_mixture, flagged_from, own_scales
 from discrepant.robust_pca.noisy.model import Start
 from discrepant.robust_pca.noisy.momentum import Pass
-from discrepant.robust_pca.noisy.result import Cells, NoisySplit
-from discrepant.robust_pca.problem import Program
-from discrepant.robust_pca.recorder import Log
+from discrepant.robust_pca.noisy.result import Cells, NoisyResult
+from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.rows.robust_kernels import BINS, COARSE
 
 TRUSTED = 1e-3  # gap up to which an exact splitting is taken for the convex optimum
 
 
 def fit_noise(
-    program: Program,
+    program: ConvexProblem,
     *,
     sigma: Array | None = None,
     by_column: bool | None = None,
     fdr: float = 0.01,
     rng: np.random.Generator,
-    log: Log,
-    first: Split | None = None,
-) -> NoisySplit | Split:
+    log: Recorder,
+    first: ExactResult | None = None,
+) -> NoisyResult | ExactResult:
     """Split the data of a program into a low-rank part, errors and noise.
 
     Where the noise vanishes as the fit gets better, the exact splitting is handed back.
@@ -65,15 +65,15 @@ def fit_noise(
 
 
 def go_on(
-    program: Program,
+    program: ConvexProblem,
     start: Start,
     *,
     told: bool = False,
     by_column: bool | None = None,
     fdr: float = 0.01,
     rng: np.random.Generator,
-    log: Log,
-) -> NoisySplit | None:
+    log: Recorder,
+) -> NoisyResult | None:
     """Fit the data of a program from a start on; None if they are not as it says.
 
     The noise of the start is told by the user, or to be found; the rest is as for
@@ -88,7 +88,7 @@ def go_on(
     return None
 
 
-def _exactly(first: Split, fit: NoisyFit, last: Pass) -> Split | None:
+def _exactly(first: ExactResult, fit: NoisyFit, last: Pass) -> ExactResult | None:
     """Finish a fit whose noise vanishes; None if it is not exact after all."""
     program, rows, log = first.program, first.program.rows, fit.log
     U, C = fit.model.factors()
@@ -116,7 +116,7 @@ def _exactly(first: Split, fit: NoisyFit, last: Pass) -> Split | None:
     return exact if best else None
 
 
-def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
+def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisyResult:
     """Judge each cell as if it had been left out, and turn all to the caller's unit."""
     model, program, rows = fit.model, fit.model.program, fit.model.rows
     std = (1 / np.sqrt(1 - h) for h in model.leverages())
@@ -158,7 +158,7 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisySplit:
         sentence = "converged: nothing but rounding is left"
     else:
         sentence = "converged: fitted at the level of the noise"
-    return NoisySplit(
+    return NoisyResult(
         U=left.astype(rows.dtype),
         singular_values=(s / program.unit).astype(rows.dtype),
         components=np.ascontiguousarray(right.T, rows.dtype),

@@ -21,8 +21,8 @@ from typing import Any, Self
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import Array, some_of
-from discrepant.core.threads import ONE_BLAS_THREAD, shares_of
+from discrepant.core.linalg import Array, even_sample
+from discrepant.core.threads import ONE_BLAS_THREAD, split_evenly
 from discrepant.core.validation import check_mapped, count_threads
 from discrepant.robust_pca.rows import (
     kernels,
@@ -98,7 +98,7 @@ class Rows(Held):
         self._memory_limit, self.n_jobs = memory_limit, n_jobs
         self._pages = Pages(Z, self.wide, memory_limit)
         jobs = min(count_threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
-        self._shares = shares_of(self.m, jobs)
+        self._shares = split_evenly(self.m, jobs)
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
         self._tile_rows = min(fitting, max(-(-self.m // jobs), 1))
         self._workers: ThreadPoolExecutor | None = None
@@ -158,8 +158,8 @@ class Rows(Held):
     # -- a look at the data --------------------------------------------------------
 
     def sample(self) -> Array:
-        """Return evenly spread rows and columns (`linalg.some_of` of the shape)."""
-        rows, columns = some_of(self._Z.shape)
+        """Return evenly spread rows and columns (`linalg.even_sample` of the shape)."""
+        rows, columns = even_sample(self._Z.shape)
         which = np.arange(len(self._Z))[rows]
         return self.as_given(self._pages.taken(self._Z, which, 0)[:, columns])
 
@@ -363,7 +363,7 @@ class Rows(Held):
                 regression.fit_rows(self._Z, *told, *parts)
                 self._pages.give_back(which[start], which[part.stop - 1] + 1)
 
-        self._shared(share, shares_of(k, len(self._shares)))
+        self._shared(share, split_evenly(k, len(self._shares)))
         return found
 
     def _shared(

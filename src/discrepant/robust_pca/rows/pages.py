@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.linalg import Array, row_sizes
+from discrepant.core.linalg import Array, row_scales
 from discrepant.core.memory import array_on_file
 
 STRETCH = 1 << 22  # bytes that are read of a map before they are given back
@@ -77,17 +77,17 @@ class Pages:
         return found
 
     def sizes(self, Z: Array, axis: int, entries: int) -> Array:
-        """Return `linalg.row_sizes` of the lines of the array along an axis."""
+        """Return `linalg.row_scales` of the lines of the array along an axis."""
         count, length = Z.shape[axis], Z.shape[1 - axis]
         if self.map is None or count > length:
             Y, found = Z.T if axis else Z, []
             for start in range(0, count, min(self.stretch, max(count, 1))):
-                found.append(row_sizes(Y[start : start + self.stretch], entries))
+                found.append(row_scales(Y[start : start + self.stretch], entries))
                 self.give_back_all()
             return np.concatenate([np.zeros(0), *found])
         which = np.arange(0, length, max(length // entries, 1))
         some = self.taken(Z, which, 1 - axis)
-        return row_sizes(some.T if axis else some, entries)
+        return row_scales(some.T if axis else some, entries)
 
     def give_back_all(self) -> None:
         """Give back whatever has been read."""

@@ -34,7 +34,7 @@ class Side:
         return np.diff(self.pointer)
 
 
-class Entries:
+class StoredEntries:
     """Values at places of a table; all else is missing.
 
     Parameters

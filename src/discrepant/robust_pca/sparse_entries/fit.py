@@ -14,10 +14,10 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.noisy.histogram import MAD, MIDDLE, at_edges, quantile
 from discrepant.robust_pca.noisy.mixture import NORMAL, Mixture, fit_mixture
-from discrepant.robust_pca.recorder import Log, Step
+from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.rows.robust_kernels import BINS
 from discrepant.robust_pca.sparse_entries import kernels
-from discrepant.robust_pca.sparse_entries.entries import Entries
+from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 from discrepant.robust_pca.sparse_entries.new_components import directions
 
 
@@ -45,7 +45,11 @@ class EntriesFit:
     """A low-rank part U Vᵀ of stored entries, and the scale σ of what it leaves."""
 
     def __init__(
-        self, entries: Entries, sigma: float | None, rng: np.random.Generator, log: Log
+        self,
+        entries: StoredEntries,
+        sigma: float | None,
+        rng: np.random.Generator,
+        log: Recorder,
     ) -> None:
         self.entries, self.rng, self.log = entries, rng, log
         m, n = entries.shape

@@ -4,7 +4,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.sparse_entries import kernels
-from discrepant.robust_pca.sparse_entries.entries import Entries
+from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 
 MORE = 1.1  # times what chance gives: its own scatter, and power steps not taken
 STEPS = 8  # of the power iteration
@@ -12,7 +12,7 @@ AT_ONCE = 8  # directions looked for
 
 
 def directions(
-    entries: Entries, x: Array, rng: np.random.Generator
+    entries: StoredEntries, x: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return factors of the part of a residual x that stands out of chance.
 
@@ -29,7 +29,7 @@ def directions(
 
 
 def _leading(
-    entries: Entries, x: Array, k: int, rng: np.random.Generator
+    entries: StoredEntries, x: Array, k: int, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """Return leading singular triplets of the table that is zero off the entries."""
     m, n = entries.shape

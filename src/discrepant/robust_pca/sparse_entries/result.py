@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.display import ShownResult
+from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
 from discrepant.robust_pca.cached_property import once
 from discrepant.robust_pca.sparse_entries import kernels
-from discrepant.robust_pca.sparse_entries.entries import Entries
+from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 
 ROUNDS = 30  # of a robust regression of new rows
 
@@ -22,7 +22,7 @@ ROUNDS = 30  # of a robust regression of new rows
 class Stored:
     """What was stored, and how: the places of the results."""
 
-    entries: Entries = field(repr=False)
+    entries: StoredEntries = field(repr=False)
     kind: Any  # the sparse class of the input
     lock: Any = field(default_factory=threading.RLock, repr=False)
 
@@ -35,7 +35,7 @@ class Stored:
 
 
 @dataclass(frozen=True, repr=False)
-class ObservedSplit(ShownResult):
+class SparseEntriesResult(ResultDisplayMixin):
     """Low-rank part as U diag(s) Vᵀ; everything else at the stored entries only."""
 
     U: Array
@@ -133,7 +133,7 @@ class ObservedSplit(ShownResult):
         found = np.zeros((rows.shape[0], self.rank))
         if not rows.nnz or not self.rank:
             return found
-        entries = Entries(rows)
+        entries = StoredEntries(rows)
         V = np.ascontiguousarray(self.components.T, np.float64)
         floor = 1e-9 * float(np.median(np.abs(entries.y)) or 1.0)
         scale = max(float(self.noise[0]), floor)

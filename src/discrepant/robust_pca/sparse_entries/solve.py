@@ -12,11 +12,11 @@ from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.exact.factored_svd import product
 from discrepant.robust_pca.noisy.histogram import EDGES, at_edges
 from discrepant.robust_pca.noisy.mixture import fit_mixture, flagged_from
-from discrepant.robust_pca.recorder import Log
+from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.sparse_entries import kernels
-from discrepant.robust_pca.sparse_entries.entries import Entries
+from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 from discrepant.robust_pca.sparse_entries.fit import EntriesFit
-from discrepant.robust_pca.sparse_entries.result import ObservedSplit, Stored
+from discrepant.robust_pca.sparse_entries.result import SparseEntriesResult, Stored
 
 EXACT = (
     1e-9  # of the data's size: an entry of an exact fit that is off by more is wrong
@@ -34,7 +34,7 @@ def solve_stored(
     random_state: Any = None,
     n_jobs: int | None = None,
     report: Report = lambda share, note: True,
-) -> ObservedSplit:
+) -> SparseEntriesResult:
     """Split a sparse table into a low-rank part, errors and noise.
 
     Parameters
@@ -47,8 +47,8 @@ def solve_stored(
         Told of the progress; False ends the fit.
     """
     sigma = _told(noise)
-    entries = Entries(table, n_jobs)
-    log = Log(report, tol, max_iter)
+    entries = StoredEntries(table, n_jobs)
+    log = Recorder(report, tol, max_iter)
     rng = np.random.default_rng(random_state)
     fit = EntriesFit(entries, sigma, rng, log)
     done = fit.run()
@@ -66,7 +66,7 @@ def solve_stored(
         outcome, sentence = log.outcome, log.end
     size = 0.0 if fit.exact else fit.sigma
     kind = type(table)
-    return ObservedSplit(
+    return SparseEntriesResult(
         U=U.astype(entries.dtype),
         singular_values=s.astype(entries.dtype),
         components=np.ascontiguousarray(V.T, entries.dtype),

@@ -9,7 +9,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.validation import reason_of, shown, unmasked
+from discrepant.core.validation import error_text, masked_to_nan, quote
 from discrepant.table.columns.labelled import frame_of, is_grid
 from discrepant.table.columns.text_numbers import Readout, Writing, read
 
@@ -146,7 +146,7 @@ def as_frame(table: Any) -> Any:
         return frame_of(table)
     if hasattr(table, "toarray"):
         raise InputError("The table is sparse; pass it as an array: table.toarray().")
-    table = unmasked(table)
+    table = masked_to_nan(table)
     if isinstance(table, list | tuple):
         return _from_lists(table)
     if isinstance(table, dict):
@@ -157,7 +157,7 @@ def as_frame(table: Any) -> Any:
         array = np.asarray(table)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"This cannot be read as a table: {reason_of(error)}."
+            f"This cannot be read as a table: {error_text(error)}."
         ) from None
     if array.dtype.names is not None:
         raise InputError(
@@ -225,7 +225,7 @@ def positions(frame: Any, labels: Any, parameter: str) -> set[int]:
             known = ", ".join(str(name) for name in names[:8])
             more = ", …" if len(names) > 8 else ""
             raise InputError(
-                f"{parameter}= names {shown(label)}, which is no column of the table "
+                f"{parameter}= names {quote(label)}, which is no column of the table "
                 f"({known}{more})."
             )
         found |= set(at)

@@ -13,7 +13,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.dask.cluster import computed
+from discrepant.robust_pca.dask.cluster import compute_tasks
 from discrepant.table.io.numeric_file import reading
 
 FORMATS = (".zarr", ".h5", ".hdf5", ".npy", ".parquet")
@@ -53,7 +53,7 @@ def write_lazily(path: Path, array: Any, labels: list[str] | None) -> int:
     nonzero = row = 0
     with _sink(path, array, labels) as put:
         for first in range(0, len(blocks), AT_A_TIME):
-            for block in computed(list(blocks[first : first + AT_A_TIME])):
+            for block in compute_tasks(list(blocks[first : first + AT_A_TIME])):
                 nonzero += int(np.count_nonzero(block))
                 put(row, block)
                 row += len(block)

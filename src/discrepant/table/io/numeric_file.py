@@ -10,11 +10,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from discrepant.core.errors import InputError, needs
+from discrepant.core.errors import InputError, missing_extra
 from discrepant.core.linalg import Array
-from discrepant.core.memory import check_honest, check_memory
+from discrepant.core.memory import check_declared_size, check_memory
 from discrepant.core.progress import StoppedError
-from discrepant.core.validation import reason_of
+from discrepant.core.validation import error_text
 from discrepant.table.io.csv_dialect import MISSING, Layout, is_number, layout_of
 
 FORMATS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
@@ -141,7 +141,7 @@ def reading(path: Path, formats: tuple[str, ...]) -> Iterator[None]:
             f"{path} cannot be read: it is too large for memory."
         ) from None
     except Exception as error:  # readers raise anything on a damaged file
-        reason = reason_of(error)
+        reason = error_text(error)
         if "pickle" in reason or "Python objects" in reason:
             reason = "it holds Python objects, which are never loaded"
         raise InputError(f"{path} cannot be read: {reason}.") from None
@@ -175,7 +175,7 @@ def check_members(path: Path, names: list[str], times: int = 2) -> None:
         declared = sum(
             info.file_size for info in archive.infolist() if info.filename in names
         )
-        check_honest(path, declared)
+        check_declared_size(path, declared)
         check_memory(path, times * declared)
         for name in names:
             if name.endswith(".npy") and name in archive.namelist():
@@ -212,7 +212,7 @@ def read_parquet(path: Path) -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise needs("Reading Parquet needs pyarrow", "parquet") from None
+        raise missing_extra("Reading Parquet needs pyarrow", "parquet") from None
     try:
         declared = pyarrow.parquet.read_metadata(path)
         cells = declared.num_rows * declared.num_columns

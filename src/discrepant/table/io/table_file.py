@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from discrepant.core.errors import InputError, needs
+from discrepant.core.errors import InputError, missing_extra
 from discrepant.core.memory import check_memory
 from discrepant.core.progress import Report, StoppedError
 from discrepant.table.io.csv_dialect import MISSING, has_labels, layout_of
@@ -30,7 +30,7 @@ DATE = re.compile(rf"\d{{4}}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?{ZONE}?)?$")
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class TableFile:
     """A table as `clean` takes it, and the way back into a file of its kind.
 
     ``write(path, table)`` writes another table of the same shape and types in the
@@ -45,7 +45,7 @@ class Source:
     notes: tuple[str, ...] = ()
 
 
-def read_mixed(
+def read_table_file(
     path: Path,
     *,
     header: bool | None = None,
@@ -54,7 +54,7 @@ def read_mixed(
     sheet: str | None = None,
     decimal: str | None = None,
     progress: Report | None = None,
-) -> Source:
+) -> TableFile:
     """Read a table whose columns may be of any type.
 
     Parameters
@@ -79,7 +79,7 @@ def read_mixed(
             return _array(path, suffix, key)
         if suffix == ".parquet":
             frame = read_parquet(path)
-            return Source(
+            return TableFile(
                 frame, suffix, "the index of the frame", lambda to, t: t.to_parquet(to)
             )
         if suffix == ".xlsx":
@@ -109,7 +109,7 @@ def _changes(before: Any, after: Any, offset: int) -> dict[int, dict[int, Any]]:
     return found
 
 
-def _array(path: Path, suffix: str, key: str | None) -> Source:
+def _array(path: Path, suffix: str, key: str | None) -> TableFile:
     if suffix == ".npz":
         table = read_npz(path, key)
         values = table.values
@@ -130,7 +130,7 @@ def _array(path: Path, suffix: str, key: str | None) -> Source:
         raise InputError(
             f"{path.name} holds values of type {values.dtype}; real numbers are needed."
         )
-    return Source(values, suffix, "counted from 0", write)
+    return TableFile(values, suffix, "counted from 0", write)
 
 
 class _Watched(io.RawIOBase):
@@ -171,7 +171,7 @@ def _text(
     index: bool | None,
     decimal: str | None,
     progress: Report | None,
-) -> Source:
+) -> TableFile:
     import pandas as pd
 
     encoding = _encoding(path)
@@ -220,7 +220,7 @@ def _text(
 
     below = " below the labels" if laid.header else ""
     rows = "the first column" if laid.index else f"counted from 1{below}"
-    return Source(frame, suffix, rows, write, notes)
+    return TableFile(frame, suffix, rows, write, notes)
 
 
 def dated(frame: Any) -> Any:
@@ -253,7 +253,7 @@ def _zoned(cells: Any) -> bool:
 
 def _workbook(
     path: Path, sheet: str | None, header: bool | None, index: bool | None
-) -> Source:
+) -> TableFile:
     """Read one sheet; the values of formulas are those that were last computed."""
     import pandas as pd
 
@@ -321,7 +321,7 @@ def _workbook(
         whole.save(to)
 
     rows = "the first column" if index else f"those of the sheet {name}"
-    return Source(frame, ".xlsx", rows, write)
+    return TableFile(frame, ".xlsx", rows, write)
 
 
 def _leading_blanks(cells: list[list[Any]]) -> Any:
@@ -343,5 +343,5 @@ def _openpyxl() -> Any:
     try:
         import openpyxl
     except ImportError:
-        raise needs("Reading Excel files needs openpyxl", "excel") from None
+        raise missing_extra("Reading Excel files needs openpyxl", "excel") from None
     return openpyxl

@@ -12,7 +12,7 @@ import numpy as np
 from discrepant.core.display import card
 from discrepant.core.errors import InputError
 from discrepant.table.report import svg
-from discrepant.table.report.view import View, number, shortened
+from discrepant.table.report.view import View, format_number, shortened
 from discrepant.table.result import summary
 
 LISTED = 200  # flagged cells that the page lists
@@ -106,7 +106,7 @@ def _table(
 
 def _shown(value: Any) -> str:
     """Return any value as short, harmless HTML."""
-    return escape(shortened(" ".join(number(value).split()), CELL))
+    return escape(shortened(" ".join(format_number(value).split()), CELL))
 
 
 def _percent(part: float, whole: float) -> str:
@@ -172,7 +172,7 @@ def _columns(view: View) -> str:
     cleaned, count = view.cleaned, len(view.frame)
     lines = []
     for report, noise in zip(cleaned.columns, cleaned.noise, strict=True):
-        sentinels = ", ".join(number(value) for value in report.sentinels)
+        sentinels = ", ".join(format_number(value) for value in report.sentinels)
         note = str(report.note or "")
         if sentinels:
             note = f"{sentinels} taken for missing. {note}".strip()

@@ -13,8 +13,8 @@ from discrepant.table.report.view import (
     LABELS,
     View,
     blended,
+    format_number,
     limits,
-    number,
     shortened,
 )
 
@@ -132,7 +132,7 @@ def before_after(view: View, place: int) -> str:
     )
     ticks = "".join(
         f'<text x="{left - 8}" y="{up(v) + 4:.1f}" text-anchor="end">'
-        f"{escape(number(float(v)))}</text>"
+        f"{escape(format_number(float(v)))}</text>"
         f'<path class="rule" d="M{left} {up(v):.1f}h{wide}"/>'
         for v in _ticks(low, high)
     )
@@ -163,7 +163,7 @@ def _flag(
 ) -> str:
     """Draw one flagged cell, with a line to what was expected and words on hovering."""
     label = " ".join(str(view.frame.index[row]).split())
-    said = f"row {label}: {number(value)}, expected {number(expected)}"
+    said = f"row {label}: {format_number(value)}, expected {format_number(expected)}"
     y = up(value)
     if low <= value <= high:
         shape = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"/>'

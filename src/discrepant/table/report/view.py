@@ -222,7 +222,7 @@ def shortened(text: str, most: int = LENGTH) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def number(value: Any, digits: int = 4) -> str:
+def format_number(value: Any, digits: int = 4) -> str:
     """Write a value for a reader: numbers short, anything else as it is."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value))

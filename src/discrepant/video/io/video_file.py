@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from discrepant.core.errors import InputError, needs
+from discrepant.core.errors import InputError, missing_extra
 from discrepant.core.linalg import Array
 from discrepant.core.memory import available_memory, check_memory
 
@@ -48,7 +48,7 @@ def pyav() -> Any:
     try:
         return import_module("av")
     except ImportError:
-        raise needs("Video files need PyAV", "video") from None
+        raise missing_extra("Video files need PyAV", "video") from None
 
 
 class VideoFile:

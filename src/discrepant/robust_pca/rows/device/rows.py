@@ -18,7 +18,7 @@ import numpy as np
 
 from discrepant.core.device_arrays import parts_of, place_of
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import Array, row_sizes, some_of
+from discrepant.core.linalg import Array, even_sample, row_scales
 from discrepant.robust_pca.rows.device import (
     kernels,
 )
@@ -116,8 +116,8 @@ class DeviceRows(Held):
     # -- a look at the data --------------------------------------------------------
 
     def sample(self) -> Array:
-        """Return evenly spread rows and columns (`linalg.some_of` of the shape)."""
-        return self.place.fetch(self._Y[some_of(self.shape)])
+        """Return evenly spread rows and columns (`linalg.even_sample` of the shape)."""
+        return self.place.fetch(self._Y[even_sample(self.shape)])
 
     def entries(self, i: Array, j: Array) -> Array:
         """Return the entries at the given places, one for each pair (i, j)."""
@@ -133,7 +133,7 @@ class DeviceRows(Held):
 
     def line_sizes(self, axis: int, entries: int = 256) -> Array:
         """Return the usual size of each row (axis 0) or column of the caller's."""
-        return row_sizes(self._Y.T if axis else self._Y, entries)
+        return row_scales(self._Y.T if axis else self._Y, entries)
 
     @cached_property
     def _cells(self) -> Cells:
