@@ -380,3 +380,42 @@ def test_scores_after_an_early_stop_cover_the_rows_that_the_mask_covers(monkeypa
     assert (scores[2900:] == -50).all()
     assert found.expected.iloc[2900:].isna().all(axis=None)
     assert (found.mask.to_numpy() <= (scores > 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high", "distinct"),
+    [
+        *[("zip", 1001, 99950, 60), ("postal_code", 10115, 99998, 80)],
+        *[("CustomerID", 1, 40, 40), ("phone number", 2_000_000, 9_999_999, 250)],
+        *[("calls", 2_012_000_000, 9_899_999_999, 300), (3, 10**12, 10**13, 90)],
+    ],
+)
+def test_numbers_that_name_something_are_set_aside(name, low, high, distinct):
+    rng = np.random.default_rng(0)
+    names = rng.choice(rng.integers(low, high, distinct), 300)
+    names[:2] = low, high - 1
+    table = pd.DataFrame(correlated())
+    table.insert(0, name if isinstance(name, str) else "x", names)
+    found = clean(table)
+    assert found.columns[0].role == "identifier"
+    assert found.table.iloc[:, 0].equals(table.iloc[:, 0])
+    assert any("identifier" in caveat for caveat in found.caveats)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "offset"),
+    [
+        *[("income", 9000, 45_000), ("pressure", 12, 1013), ("year", 8, 1990)],
+        *[("population", 2e6, 9e6), ("volume", 2e9, 9.5e9), ("post", 10, 50)],
+        *[("phones", 2, 5), ("grid", 30, 400), ("zipped", 500, 4000)],
+    ],
+)
+def test_whole_measurements_are_analysed(name, unit, offset):
+    values = np.round(offset + unit * correlated()[:, 0])
+    if name == "volume":
+        values = np.round(values, -6)
+    table = pd.DataFrame(correlated()).assign(**{name: values})
+    table.loc[7, name] = offset + 12 * unit
+    found = clean(table)
+    assert found.columns[-1].role == "numbers"
+    assert found.mask.loc[7, name]

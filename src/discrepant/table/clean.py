@@ -96,11 +96,17 @@ def clean(
 
 def learn_sheet(sheet: Sheet, random_state: Any, report: Report | None) -> Rules:
     """Learn what the columns of a sheet are and how they go together."""
-    named = tuple(sheet.fields[j].named for j in sheet.judged)
+    fields = [sheet.fields[j] for j in sheet.judged]
+    named, coded = [f.named for f in fields], [f.coded for f in fields]
     rng = np.random.default_rng(random_state)
     with np.errstate(over="ignore", invalid="ignore"):  # squares of 1e200
         return learn(
-            sheet.values, rng=rng, n_jobs=threads(), named=named, report=report
+            sheet.values,
+            rng=rng,
+            n_jobs=threads(),
+            named=named,
+            coded=coded,
+            report=report,
         )
 
 

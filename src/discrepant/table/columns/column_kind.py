@@ -34,6 +34,9 @@ class Tuning:
     chance: float = 3.0
     grid: float = 0.95  # share of cells on a grid from which a column is rounded
     identifier_rows: int = 20  # fewer whole numbers in a row may be so by chance
+    # Digits from which whole numbers, if all are equally long, are names: phone numbers
+    # and ISBN. No measurement in the tables of R has so many, unrounded.
+    long: int = 10
     counter: float = 0.99  # share of equal steps from which any column counts rows
 
 
@@ -133,9 +136,32 @@ def _bentness(column: Column, seen: Array, tail: float) -> float:
     return float(1 - np.corrcoef(mapped, ndtri(chances))[0, 1] ** 2)
 
 
+def is_whole(values: Array) -> bool:
+    """Return whether all values that are not missing are whole numbers."""
+    seen = values[np.isfinite(values)]
+    return bool(np.all(seen == np.round(seen)))
+
+
+def _are_long_names(levels: Array) -> bool:
+    """Return whether values are whole numbers of one length, too long to be measured.
+
+    Measurements of ten digits are rounded, or differ in length.
+    """
+    size = float(np.median(levels))
+    if size < 10.0 ** (TUNING.long - 1) or not is_whole(levels):
+        return False
+    length = 10.0 ** np.floor(np.log10(size))
+    same = np.mean((levels >= length) & (levels < 10 * length))
+    return bool(same >= 0.95 and np.mean(levels % 1000 == 0) < 0.05)
+
+
 def is_identifier(seen: Array, levels: Array) -> bool:
-    """Say whether the column counts or names its rows."""
-    if len(seen) < TUNING.identifier_rows or len(levels) < 0.95 * len(seen):
+    """Say whether the column counts or names its rows, or holds long names."""
+    if len(seen) < TUNING.identifier_rows:
+        return False
+    if _are_long_names(levels):
+        return True
+    if len(levels) < 0.95 * len(seen):
         return False
     steps = np.diff(seen)
     if _even(steps) >= TUNING.counter:

@@ -14,6 +14,11 @@ from discrepant.table.columns.labelled import frame_of, is_grid
 from discrepant.table.columns.text_numbers import Readout, Writing, read
 
 SAMPLE = 1000  # cells of text that are looked at before all are read
+# Names of columns whose numbers name something, however often they repeat.
+_CODED = re.compile(
+    r"(^|[\W_])(id|ids|uuid|guid|ssn|isbn|ean|upc|fips|zip|plz|post(al)?[\W_]?code|"
+    r"zip[\W_]?code|phone|telephone|tel|fax)([\W_]?(number|no|nr|code))?[\W_]?\d*$"
+)
 _NAMED = re.compile(r"(^|[\W_])(id|ids|uuid|guid|key|index|rownames?)$|^unnamed: 0$")
 
 
@@ -29,12 +34,15 @@ class Field:
     writing : Writing or None
         How numbers are written, where they are written as text.
     named : bool
-        Whether the column calls itself an identifier.
+        Whether the column's name is that of an identifier of rows (index, key).
+    coded : bool
+        Whether it is that of identifiers or codes that may repeat (zip, customer_id).
     """
 
     role: str
     writing: Writing | None = None
     named: bool = False
+    coded: bool = False
 
     @property
     def judged(self) -> bool:
@@ -242,7 +250,8 @@ def _read(series: Any, told: Field | None) -> tuple[Field, Array, Readout | None
 
     kind, types = series.dtype, pd.api.types
     nothing = np.zeros(0)
-    named = bool(_NAMED.search(str(series.name).strip().lower()))
+    name = re.sub(r"([a-z])([A-Z])", r"\1_\2", str(series.name).strip()).lower()
+    named, coded = bool(_NAMED.search(name)), bool(_CODED.search(name))
     role = ""
     if isinstance(kind, pd.CategoricalDtype):
         role = "categories"
@@ -260,7 +269,8 @@ def _read(series: Any, told: Field | None) -> tuple[Field, Array, Readout | None
         role = "other"
     if role in ("numbers", "booleans"):
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return told or Field(role, named=named), np.asarray(values), None
+        field = told or Field(role, named=named, coded=coded)
+        return field, np.asarray(values), None
     if role and told is None:
         return Field(role), nothing, None
     found = _read_objects(series, told)
@@ -269,7 +279,7 @@ def _read(series: Any, told: Field | None) -> tuple[Field, Array, Readout | None
         other = "dates" if found.dates else "empty" if empty else "text"
         return Field(other), nothing, None
     texts = any(isinstance(cell, str) for cell in series.iloc[:SAMPLE])
-    field = told or Field("numbers", found.writing if texts else None, named)
+    field = told or Field("numbers", found.writing if texts else None, named, coded)
     return field, found.values, found
 
 

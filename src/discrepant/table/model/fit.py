@@ -1,5 +1,6 @@
 """What the columns of a table are and how they go together, read off the table."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,7 +40,8 @@ def learn(
     *,
     rng: np.random.Generator | None = None,
     n_jobs: int = 1,
-    named: tuple[bool, ...] = (),
+    named: Sequence[bool] = (),
+    coded: Sequence[bool] = (),
     report: Report | None = None,
 ) -> Rules:
     """Learn what the columns are and how they go together.
@@ -52,19 +54,22 @@ def learn(
         Draws the rows that are learnt from, where there are many.
     n_jobs : int
         Threads.
-    named : tuple of bool
-        Which columns call themselves identifiers.
+    named, coded : sequence of bool
+        Which columns have the names of identifiers of rows, and of codes that repeat.
     report : callable, optional
         Told how far the work is.
     """
     learnt = some_rows(values, rng or np.random.default_rng(0))
     learnt = np.where(np.isfinite(learnt), learnt, np.nan)
     codes = tuple(kinds.sentinels(column) for column in learnt.T)
-    for j, coded in enumerate(codes):
-        learnt[np.isin(learnt[:, j], list(coded)), j] = np.nan
+    for j, repeated in enumerate(codes):
+        learnt[np.isin(learnt[:, j], list(repeated)), j] = np.nan
     described = [kinds.describe(column) for column in learnt.T]
     for j in np.flatnonzero(named).tolist():
         if _all_differ(learnt[:, j]):
+            described[j] = Column("identifier")
+    for j in np.flatnonzero(coded).tolist():
+        if described[j].kind == "numeric" and kinds.is_whole(learnt[:, j]):
             described[j] = Column("identifier")
     bounds = []
     for j, column in enumerate(described):
@@ -110,8 +115,7 @@ def _tell(report: Report | None, share: float) -> None:
 
 def _all_differ(column: Array) -> bool:
     seen = column[np.isfinite(column)]
-    whole = bool(np.all(seen == np.round(seen)))
-    return whole and len(np.unique(seen)) >= 0.95 * len(seen) > 0
+    return kinds.is_whole(seen) and len(np.unique(seen)) >= 0.95 * len(seen) > 0
 
 
 def some_rows(values: Array, rng: np.random.Generator) -> Array:
