@@ -27,6 +27,8 @@ class LazyCleaned:
     ----------
     table, mask : dask.dataframe.DataFrame
         The clean table, and which cells were flagged; in the partitions of the input.
+        ``dask.compute(result.table, result.mask, result.flagged)`` scores each
+        partition once; computed one after the other, each scores it again.
     flagged : dask.dataframe.DataFrame
         One line a flagged cell, as for `Cleaned`, in the order of the partitions.
     noise, rank, columns, caveats
@@ -58,6 +60,7 @@ def clean_lazily(
 ) -> LazyCleaned:
     """Learn a Dask table from some of its rows; nothing else is computed yet."""
     import dask.dataframe as dd
+    from dask import delayed
 
     if not isinstance(table, dd.DataFrame):
         raise InputTypeError(
@@ -74,11 +77,19 @@ def clean_lazily(
     first = cleaner.judge(some.iloc[:1])
     metas = {"table": table._meta, "mask": first.mask.iloc[:0]}
     metas["flagged"] = first.flagged.iloc[:0]
+    # The results of a partition are one task of three: computed together, it is scored
+    # once.
+    model = delayed(cleaner)
+    scored = [delayed(_score)(part, model) for part in table.to_delayed()]
     parts = {
-        name: table.map_partitions(_part, cleaner, name, meta, meta=meta)
+        name: dd.from_delayed(
+            [delayed(_part)(part, name, meta) for part in scored],
+            meta=meta,
+            divisions=None if name == "flagged" else table.divisions,
+            verify_meta=False,
+        )
         for name, meta in metas.items()
     }
-    parts["flagged"] = parts["flagged"].clear_divisions()
     return LazyCleaned(
         **parts,
         noise=cleaner.noise_,
@@ -118,12 +129,20 @@ def _rows(part: Any, which: Any) -> Any:
     return part.iloc[which]
 
 
-def _part(part: Any, cleaner: Cleaner, name: str, meta: Any) -> Any:
-    """Return what is found in one partition."""
+def _score(part: Any, cleaner: Cleaner) -> dict[str, Any]:
+    """Return the clean table, the mask and the flagged cells of one partition."""
     if not len(part):
+        return {}
+    result = cleaner.judge(part)
+    return {name: getattr(result, name) for name in ("table", "mask", "flagged")}
+
+
+def _part(scored: dict[str, Any], name: str, meta: Any) -> Any:
+    """Return one of the results of a partition, with the types of ``meta``."""
+    if not scored:
         return meta
-    found = getattr(cleaner.judge(part), name)
+    frame = scored[name]
     if name != "table":
-        return found
-    changed = {c: t for c, t in meta.dtypes.items() if found[c].dtype != t}
-    return found.astype(changed) if changed else found
+        return frame
+    changed = {c: t for c, t in meta.dtypes.items() if frame[c].dtype != t}
+    return frame.astype(changed) if changed else frame

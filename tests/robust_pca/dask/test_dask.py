@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discrepant import RobustPCA, clean
+from discrepant import Cleaner, RobustPCA, clean
 from discrepant.core.errors import InputError
 from discrepant.paper.synthetic import relative_error
 from discrepant.robust_pca import row_sample as sample
@@ -300,3 +300,22 @@ def test_the_command_by_workers(tmp_path, discrepant):
     done = discrepant(*gone, cwd=tmp_path)
     assert done.returncode == 2 and "No scheduler answers" in done.stderr
     assert "Traceback" not in done.stderr and not (tmp_path / "no").exists()
+
+
+def test_a_partition_is_scored_once_for_all_results(monkeypatch):
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 4)))
+    table = table.set_axis(list("abcd"), axis=1)
+    table.loc[7, "b"] = 40
+    result = clean(dd.from_pandas(table, npartitions=4))
+    calls = []
+    judge = Cleaner.judge
+    monkeypatch.setattr(
+        Cleaner, "judge", lambda self, X: calls.append(len(X)) or judge(self, X)
+    )
+    parts = dask.compute(
+        result.table, result.mask, result.flagged, scheduler="synchronous"
+    )
+    assert calls == [50] * 4
+    assert parts[1].loc[7, "b"]
+    assert len(parts[2]) == parts[1].to_numpy().sum()
+    assert result.table.divisions == result.mask.divisions == (0, 50, 100, 150, 199)
