@@ -17,10 +17,10 @@ from discrepant.core.output_files import atomic_output_folder
 from discrepant.core.progress import Progress, Report, reporting, subrange
 from discrepant.image.display import describe_values, write_beside
 from discrepant.image.files.formats import FORMATS, check_fits, is_image, read, write
-from discrepant.image.files.image_file import ImageFile, frames_said
+from discrepant.image.files.image_file import ImageFile, declares_frames
 from discrepant.image.restore.detector import Detector
 from discrepant.image.restore.restore import restore
-from discrepant.image.restore.stack.axes import room
+from discrepant.image.restore.stack.axes import allocate_like
 
 BLANK = ImageFile(np.zeros((1, 1), np.uint8), (), None, "NPY")
 
@@ -338,7 +338,7 @@ def _said_axes(picture: ImageFile) -> str | None:
     """Return the axes that a file gives, if they say what its pages are."""
     axes: str = picture.extra.get("axes", "")
     kind = picture.extra.get("kind", "")
-    return axes if frames_said(kind, axes, picture.page_axes) else None
+    return axes if declares_frames(kind, axes, picture.page_axes) else None
 
 
 def _marks(bad: ImageFile | None, picture: ImageFile) -> list[Array | None]:
@@ -381,7 +381,7 @@ def mask_ending(picture: ImageFile) -> str:
 def write_mask(path: Path, picture: ImageFile, mask: Array) -> None:
     """Write what is marked in white, of the picture's pages and channels."""
     shown = mask[picture.colours]
-    marks = room(shown.shape, np.uint8, isinstance(picture.values, np.memmap))
+    marks = allocate_like(shown.shape, np.uint8, isinstance(picture.values, np.memmap))
     np.multiply(shown, 255, out=marks, casting="unsafe")
     axes, turned = (picture.page_axes, picture.channel_axis), picture.orientation
     write(path, ImageFile(marks, *axes, "NPY", orientation=turned), marks)

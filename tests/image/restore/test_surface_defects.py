@@ -11,7 +11,7 @@ from discrepant.cli.main import app
 from discrepant.image.files.formats import read
 from discrepant.image.restore.defects.network import first_look, seen
 from discrepant.image.restore.defects.surface_defects import (
-    find_marks,
+    detect_surface_defects,
     first_odds,
     known_before,
     odds_again,
@@ -70,7 +70,7 @@ def unit(image):
 
 def marks_of(image):
     y = unit(image)
-    return find_marks(y, np.ones(y.shape, bool))
+    return detect_surface_defects(y, np.ones(y.shape, bool))
 
 
 @pytest.fixture(scope="module")
@@ -100,22 +100,22 @@ def test_what_is_left_alone_is_left_bit_for_bit(mended):
 def test_a_clean_photograph_has_no_marks(name, noise):
     truth = getattr(data, name)()[:280, :320]
     noisy = truth + np.random.default_rng(1).normal(0, noise, truth.shape)
-    assert not marks_of(np.clip(np.rint(noisy), 0, 255)).certain.any()
+    assert not marks_of(np.clip(np.rint(noisy), 0, 255)).mask.any()
 
 
 def test_writing_on_a_page_is_at_most_suggested():
     found = marks_of(data.page())
-    assert not found.certain.any()
-    assert found.perhaps.any()
+    assert not found.mask.any()
+    assert found.suggested.any()
 
 
 def test_what_a_program_has_drawn_is_at_most_suggested():
     ground = CAT // 64 * 64 + 32  # as maps are: few colours, no noise
     given, covered = scanned(ground, noise=0)
     found = marks_of(given)
-    assert not found.certain.any()
-    assert found.perhaps[covered > 0.5].mean() > 0.3
-    assert marks_of(scanned(ground, noise=4)[0]).certain.any()
+    assert not found.mask.any()
+    assert found.suggested[covered > 0.5].mean() > 0.3
+    assert marks_of(scanned(ground, noise=4)[0]).mask.any()
 
 
 def sky(side):
@@ -126,8 +126,8 @@ def sky(side):
 def test_marks_on_a_smooth_ground_are_only_suggested():
     given, covered = scanned(sky(256))
     found = marks_of(given)
-    assert not found.certain.any()
-    assert found.perhaps[covered > 0.5].mean() > 0.7
+    assert not found.mask.any()
+    assert found.suggested[covered > 0.5].mean() > 0.7
 
 
 def test_impulses_are_not_taken_for_marks():
@@ -135,20 +135,20 @@ def test_impulses_are_not_taken_for_marks():
     for share in (0.02, 0.1, 0.3):
         hit = rng.random(CAT.shape) < share
         given = np.where(hit, 255 * rng.integers(0, 2, CAT.shape), CAT)
-        assert not marks_of(given).certain.any()
+        assert not marks_of(given).mask.any()
 
 
 def test_a_grey_picture_saved_in_colour_is_judged_as_grey():
     grey = CAT.mean(axis=2).round()
     given, _ = scanned(grey, noise=0)
     one, three = marks_of(given), marks_of(np.stack([given] * 3, axis=2))
-    assert np.array_equal(one.certain, three.certain)
+    assert np.array_equal(one.mask, three.mask)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7, 3), (33, 40, 2), (40, 33, 3)])
 def test_any_shape(shape):
     found = marks_of(np.random.default_rng(0).integers(0, 256, shape))
-    assert found.certain.shape == found.perhaps.shape == shape[:2]
+    assert found.mask.shape == found.suggested.shape == shape[:2]
 
 
 def test_odds_follow_from_what_is_around():
@@ -198,8 +198,8 @@ def test_the_third_look_reads(truth):
 
 def test_a_mirror_image_has_the_marks_of_the_picture():
     given, _ = scanned(CAT)
-    mirrored = marks_of(given[:, ::-1]).certain[:, ::-1]
-    assert np.mean(mirrored != marks_of(given).certain) < 0.001
+    mirrored = marks_of(given[:, ::-1]).mask[:, ::-1]
+    assert np.mean(mirrored != marks_of(given).mask) < 0.001
 
 
 def test_suggestions_are_written_drawn_and_accepted(tmp_path):

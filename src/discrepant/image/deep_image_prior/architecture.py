@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from discrepant.core.errors import InputError
-from discrepant.image.arrays import MOST_CHANNELS
+from discrepant.image.arrays import MAX_CHANNELS
 from discrepant.image.deep_image_prior.fused_batch_norm import norm_leak
 
 # Those of Deep Image Prior, which the paper takes over.
@@ -46,9 +46,9 @@ class Network(nn.Module):
         input_channels: int = INPUT_CHANNELS,
     ) -> None:
         super().__init__()
-        if not 1 <= channels <= MOST_CHANNELS:
+        if not 1 <= channels <= MAX_CHANNELS:
             raise InputError(
-                f"An image of 1 to {MOST_CHANNELS} channels is needed, got {channels}."
+                f"An image of 1 to {MAX_CHANNELS} channels is needed, got {channels}."
             )
         if width < 1:
             raise InputError(f"width must be a positive number, got {width}.")

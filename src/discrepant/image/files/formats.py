@@ -10,7 +10,7 @@ from discrepant.core.errors import InputError, missing_extra
 from discrepant.core.linalg import Array
 from discrepant.core.memory import array_on_file
 from discrepant.core.validation import error_text
-from discrepant.image.arrays import MOST_CHANNELS, has_transparency
+from discrepant.image.arrays import MAX_CHANNELS, has_transparency
 from discrepant.image.files.image_file import ImageFile, upright
 from discrepant.image.files.memory import SMALL, check_room
 from discrepant.image.files.pillow import is_deep, read_pillow, write_pillow
@@ -161,6 +161,6 @@ def _read_npy(path: Path, mapped: bool) -> ImageFile:
 def _channel_axis(shape: tuple[int, ...]) -> int | None:
     """Return the axis of channels: last or first, if short and the shortest."""
     for axis in (2, 0) if len(shape) == 3 else ():
-        if shape[axis] == min(shape) and shape[axis] <= MOST_CHANNELS:
+        if shape[axis] == min(shape) and shape[axis] <= MAX_CHANNELS:
             return axis
     return None

@@ -92,7 +92,7 @@ class ImageFile:
         return rows, columns
 
 
-def frames_said(kind: str, axes: str, page_axes: tuple[int, ...]) -> bool:
+def declares_frames(kind: str, axes: str, page_axes: tuple[int, ...]) -> bool:
     """Return whether a file of this kind says that its pages are frames or slices."""
     return kind in ("ome", "imagej") and any(axes[k] in "TZ" for k in page_axes)
 

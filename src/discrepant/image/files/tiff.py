@@ -12,7 +12,7 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.memory import array_on_file
 from discrepant.image.files.captured_log import listening
-from discrepant.image.files.image_file import ImageFile, frames_said
+from discrepant.image.files.image_file import ImageFile, declares_frames
 from discrepant.image.files.memory import SMALL, check_room
 
 # Numbers of the TIFF standard.
@@ -196,7 +196,7 @@ def _values(
     """Return the values of all pages, on file if they are frames and many."""
     page, size = series.keyframe, math.prod(series.shape)
     as_stored = page.photometric not in (PALETTE, WHITE_IS_ZERO)
-    frames = mapped or frames_said(series.kind, axes, paged)
+    frames = mapped or declares_frames(series.kind, axes, paged)
     large = size * series.dtype.itemsize > SMALL
     if paged and frames and as_stored and large:
         out = array_on_file(series.shape, series.dtype)

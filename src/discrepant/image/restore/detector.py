@@ -7,7 +7,10 @@ import numpy as np
 from discrepant.core.arrays import round_to_dtype
 from discrepant.core.linalg import Array
 from discrepant.core.validation import check_number
-from discrepant.image.restore.detectors.weak_outliers import binary_exponent, outliers
+from discrepant.image.restore.detectors.weak_outliers import (
+    binary_exponent,
+    detect_weak_outliers,
+)
 from discrepant.image.restore.tiling import Mended
 
 # Share of corruption beyond which noise cannot be measured by a median of errors: each
@@ -89,7 +92,7 @@ def with_outliers(
         plane, exponent = found.values[..., c].astype(np.float64), 0
         if kind == "f":  # whole numbers are in steps of 1, which say what noise is
             exponent = binary_exponent(plane)
-        more = outliers(
+        more = detect_weak_outliers(
             np.ldexp(plane, -exponent),
             bad[..., c],
             whole=kind in "ui",

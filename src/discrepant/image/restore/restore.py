@@ -16,16 +16,19 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, Report, reporting
 from discrepant.core.validation import check_choice, check_number
-from discrepant.image.arrays import Stack, array_of, check_values
+from discrepant.image.arrays import ChannelsLast, as_array, check_values
 from discrepant.image.restore.core.similar_patches import Search
 from discrepant.image.restore.detector import Detector, with_outliers
-from discrepant.image.restore.detectors.cosmic_rays import star_field
-from discrepant.image.restore.detectors.denoise import denoised
-from discrepant.image.restore.jpeg.compressed import again_if_compressed
+from discrepant.image.restore.detectors.cosmic_rays import repair_star_field
+from discrepant.image.restore.detectors.denoise import remove_noise
+from discrepant.image.restore.jpeg.repair import repair_if_jpeg
 from discrepant.image.restore.result import Restoration
-from discrepant.image.restore.stack.axes import Axes, room
-from discrepant.image.restore.stack.labelled import labelled
-from discrepant.image.restore.stack.stack import Frames, mend_stack, stack_rounds
+from discrepant.image.restore.stack.axes import (
+    Axes,
+    accept_dataarray,
+    allocate_like,
+)
+from discrepant.image.restore.stack.stack import FrameStack, restore_stack, stack_budget
 from discrepant.image.restore.tiling import Mended, mend
 
 # How thorough: "fast" predicts from patches twice, "best" until the image settles;
@@ -39,7 +42,7 @@ QUALITIES = {
 LITTLE_LEFT = 0.88
 
 
-@labelled
+@accept_dataarray
 def restore(
     image: Any,
     *,
@@ -125,14 +128,16 @@ def restore(
     detector = Detector(sensitivity, gain, read_noise, saturation)
     if axes is not None:
         named = Axes.of(axes, np.shape(image))
-        if named.frames_in(np.shape(image)) > 1:
+        if named.n_frames_in(np.shape(image)) > 1:
             asked = (QUALITIES[quality], detector, time_limit, denoise)
             return _of_stack(image, mask, named, *asked, progress)
         single = restore(
-            np.squeeze(image, named.counted),
+            np.squeeze(image, named.frame_axes),
             quality=quality,
-            mask=mask if mask is None else named.without_count(mask, np.shape(image)),
-            channel_axis=named.channels_left,
+            mask=mask
+            if mask is None
+            else named.mask_of_single_frame(mask, np.shape(image)),
+            channel_axis=named.channel_axis_in_frame,
             time_limit=time_limit,
             sensitivity=sensitivity,
             gain=gain,
@@ -142,9 +147,9 @@ def restore(
             progress=progress,
         )
         return single.shaped(np.shape(image))
-    stack = Stack.of(image, mask, channel_axis)
-    colours = np.s_[..., : stack.colours]
-    values, bad = stack.values[colours], stack.bad[colours]
+    image_view = ChannelsLast.of(image, mask, channel_axis)
+    colours = np.s_[..., : image_view.n_colours]
+    values, bad = image_view.values[colours], image_view.known_bad[colours]
     if bad.all():
         raise InputError("Every value is marked as bad: nothing to restore from.")
     with reporting(progress, "Restoring") as report:
@@ -157,7 +162,7 @@ def restore(
             "what is corrupted: it was left as it is.",
             stacklevel=3,
         )
-    given = stack.values
+    given = image_view.values
     out, chance, replaced = found.values, found.probability, found.mask
     if out.shape != given.shape:  # transparency goes back as it came
         out, chance = given.copy(), np.zeros(given.shape, np.float32)
@@ -169,13 +174,13 @@ def restore(
     taken = np.zeros(given.shape, _signed(given.dtype))
     _subtract(given, out, replaced | (given != out), taken)
     if denoise:
-        out[colours] = denoised(out[colours], detector)
+        out[colours] = remove_noise(out[colours], detector)
     return Restoration(
-        stack.shaped(out),
-        stack.shaped(taken),
-        stack.shaped(replaced),
-        stack.shaped(chance),
-        stack.shaped(suggested),
+        image_view.in_input_layout(out),
+        image_view.in_input_layout(taken),
+        image_view.in_input_layout(replaced),
+        image_view.in_input_layout(chance),
+        image_view.in_input_layout(suggested),
         found.history,
         found.complete,
     )
@@ -191,7 +196,7 @@ def _found(
 ) -> Mended:
     """Return what was made of an image: a field of stars, or any other."""
     began = time.perf_counter()
-    stars = star_field(values, bad, detector)
+    stars = repair_star_field(values, bad, detector)
     if stars is not None:
         return stars
     unsaid = bad | detector.full(values)
@@ -199,7 +204,7 @@ def _found(
     if detector.saturation is None:  # what comes from a detector is no JPEG
         left = None if time_limit is None else time_limit - time.perf_counter() + began
         marked = bad | found.marks[..., None]
-        found = again_if_compressed(found, values, marked, search, left, report)
+        found = repair_if_jpeg(found, values, marked, search, left, report)
     return with_outliers(found, values, bad, detector)
 
 
@@ -234,31 +239,34 @@ def _of_stack(
     progress: bool | Progress | None,
 ) -> Restoration:
     """Restore a stack whose axes are named."""
-    given = array_of(image, "The stack")
+    given = as_array(image, "The stack")
     check_values(given)
     mapped = isinstance(image, np.memmap)
     bad = np.broadcast_to(False, given.shape)
     if mask is not None:
-        bad = axes.spread(mask, given.shape)
+        bad = axes.broadcast_mask(mask, given.shape)
     if np.ma.isMaskedArray(image):
         bad = np.ma.getmaskarray(image) | (bad != 0)
-    out, marks = room(given.shape, given.dtype, mapped), room(given.shape, bool, mapped)
-    chance = room(given.shape, np.float32, mapped)
-    taken = room(given.shape, _signed(given.dtype), mapped)
+    out, marks = (
+        allocate_like(given.shape, given.dtype, mapped),
+        allocate_like(given.shape, bool, mapped),
+    )
+    chance = allocate_like(given.shape, np.float32, mapped)
+    taken = allocate_like(given.shape, _signed(given.dtype), mapped)
     views = list(axes.stacks(given, bad, out, marks, chance, taken))
     with reporting(progress, "Restoring") as report:
-        rounds = stack_rounds(views[0][0].shape, len(views), search, time_limit, report)
+        rounds = stack_budget(views[0][0].shape, len(views), search, time_limit, report)
         for number, (values, wrong, *made, gone) in enumerate(views):
             colours = 3 if axes.samples and values.shape[3] == 4 else values.shape[3]
             made[0][..., colours:] = values[..., colours:]
             parts = (a[..., :colours] for a in (values, wrong, *made))
-            mend_stack(Frames(detector, *parts), search, rounds, number)
+            restore_stack(FrameStack(detector, *parts), search, rounds, number)
             for before, after, replaced, rest in zip(
                 values, *made[:2], gone, strict=True
             ):
                 _subtract(before, after, replaced, rest)
                 if denoise:
-                    after[..., :colours] = denoised(after[..., :colours], detector)
+                    after[..., :colours] = remove_noise(after[..., :colours], detector)
     _warn_if_little_left(float(np.mean([(c > 0.5).mean() for c in chance])))
     history, complete = rounds.history(), rounds.complete
     none = np.broadcast_to(False, out.shape)  # marks are looked for in single images

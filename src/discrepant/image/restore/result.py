@@ -9,7 +9,7 @@ from discrepant.core.display import DisplayMixin, to_uint8
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import image_panels
 from discrepant.core.results import History
-from discrepant.image.arrays import MOST_CHANNELS
+from discrepant.image.arrays import MAX_CHANNELS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,12 +80,12 @@ class Restoration(DisplayMixin):
         Three channels that stand last make a picture in colour; else it is one plane.
         """
         after, taken, mask = map(np.asarray, (self.image, self.corruption, self.mask))
-        channels = after.shape[-1] if after.ndim > 2 else MOST_CHANNELS + 1
-        within = after.shape[-3:] if channels <= MOST_CHANNELS else after.shape[-2:]
+        channels = after.shape[-1] if after.ndim > 2 else MAX_CHANNELS + 1
+        within = after.shape[-3:] if channels <= MAX_CHANNELS else after.shape[-2:]
         after, taken, mask = (a.reshape(-1, *within) for a in (after, taken, mask))
         place = int(mask.reshape(len(mask), -1).sum(axis=1).argmax())
         part: tuple[Any, ...] = (place,)
-        if channels <= MOST_CHANNELS:
+        if channels <= MAX_CHANNELS:
             part = (place, ..., slice(3) if channels in (3, 4) else 0)
         with np.errstate(invalid="ignore"):  # the ends of 64 bits are no floats
             before = (after[part] + taken[part]).astype(after.dtype)

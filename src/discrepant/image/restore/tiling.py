@@ -150,8 +150,8 @@ def mend(
             mended = tone.backward(tile.guess[place.within])
             mask[own] = tile.replace[place.within]
             if tile.marks is not None:
-                marks[own] = tile.marks.certain[place.within]
-                suggestions[own] = tile.marks.perhaps[place.within]
+                marks[own] = tile.marks.mask[place.within]
+                suggestions[own] = tile.marks.suggested[place.within]
             clean = tile.weight[place.within]
             probability[own] = np.where(known_bad, 1, 1 - clean)
         else:

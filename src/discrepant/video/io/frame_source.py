@@ -12,7 +12,7 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.validation import masked_to_nan
-from discrepant.image.arrays import array_of
+from discrepant.image.arrays import as_array
 from discrepant.video.io.video_file import RATE, ImageFolder, VideoFile
 
 LEAST = 8  # rows and columns: less has no neighbours to speak of
@@ -76,7 +76,7 @@ class IterableSource:
 
 def _frame(values: Any) -> Array:
     """Return a frame as an array of NumPy, with NaN where it is masked."""
-    return array_of(masked_to_nan(values), "A frame")
+    return as_array(masked_to_nan(values), "A frame")
 
 
 def open_frames(frames: Any) -> tuple[Source, bool]:

@@ -22,7 +22,10 @@ from discrepant.image.restore.core.mixture import Belief, Judge
 from discrepant.image.restore.core.quick_pass import screen
 from discrepant.image.restore.core.similar_patches import TUNING as PATCHES
 from discrepant.image.restore.core.similar_patches import Search, refine
-from discrepant.image.restore.defects.surface_defects import Marks, find_marks
+from discrepant.image.restore.defects.surface_defects import (
+    SurfaceDefects,
+    detect_surface_defects,
+)
 from discrepant.image.restore.graphics.clustering import crowded
 from discrepant.image.restore.graphics.graphic import Graphic, look
 
@@ -54,7 +57,7 @@ class Tile:
     replace: Array
     untold: bool = False
     graphic: bool = False
-    marks: Marks | None = None
+    marks: SurfaceDefects | None = None
 
 
 def restore_tile(
@@ -87,11 +90,11 @@ def _photograph(y: Array, known: Array, search: Search, rounds: Rounds) -> Tile:
     shown[inside] = known[inside]
     with ThreadPoolExecutor(1) as pool, blas_threads(0):
         # Most pictures have no marks: meanwhile, restore it as if there were none.
-        trial = _Trial(rounds, pool.submit(find_marks, y, shown))
+        trial = _Trial(rounds, pool.submit(detect_surface_defects, y, shown))
         picture, belief = _restore_picture(y[inside], known[inside], search, trial)
         marks = trial.marks.result()
-    if marks.certain.any():
-        known = known & ~marks.certain[..., None]
+    if marks.mask.any():
+        known = known & ~marks.mask[..., None]
         picture, belief = _restore_picture(y[inside], known[inside], search, rounds)
     guess, weight, wrong = y.copy(), np.zeros_like(y), np.zeros(y.shape, bool)
     guess[inside], weight[inside] = picture.guess, picture.weight
@@ -137,11 +140,11 @@ class _Trial:
     """The rounds of a restoration that is given up if marks turn out to be there."""
 
     rounds: Rounds
-    marks: Future[Marks]
+    marks: Future[SurfaceDefects]
 
     @property
     def going(self) -> bool:
-        over = self.marks.done() and self.marks.result().certain.any()
+        over = self.marks.done() and self.marks.result().mask.any()
         return self.rounds.going and not over
 
     def proceed(self, weight: Array) -> bool:

@@ -110,14 +110,14 @@ TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
-class Marks:
+class SurfaceDefects:
     """Pixels under marks, of shape (rows, columns): for certain, and perhaps."""
 
-    certain: Array
-    perhaps: Array
+    mask: Array
+    suggested: Array
 
 
-def find_marks(y: Array, known: Array) -> Marks:
+def detect_surface_defects(y: Array, known: Array) -> SurfaceDefects:
     """Find the marks on a picture.
 
     Parameters
@@ -132,14 +132,14 @@ def find_marks(y: Array, known: Array) -> Marks:
         or min(y.shape[:2]) < TUNING.smallest
         or told.mean() < TUNING.known
     ):
-        return Marks(certain, perhaps)
+        return SurfaceDefects(certain, perhaps)
     y = filled(y, known)
     if colourless(y):
         y = y.mean(axis=2, keepdims=True)
     x = seen(y)
     glance = expit(first_odds(y, x)) * told
     if np.mean(glance > TUNING.striking) <= TUNING.some:
-        return Marks(certain, perhaps)
+        return SurfaceDefects(certain, perhaps)
     before = known_before(y, x)
     chance = expit(odds_again("second", x, before)) * told
     sure = chance > TUNING.sure
@@ -149,7 +149,7 @@ def find_marks(y: Array, known: Array) -> Marks:
         perhaps = chance > TUNING.possible
     else:
         perhaps = chance > TUNING.doubtful
-    return Marks(certain, perhaps & ~certain)
+    return SurfaceDefects(certain, perhaps & ~certain)
 
 
 def _rough(y: Array, chance: Array) -> Array:

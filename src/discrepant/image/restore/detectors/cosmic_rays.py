@@ -22,7 +22,10 @@ from scipy.stats import norm
 from discrepant.core.linalg import Array
 from discrepant.image.restore.budget import Rounds
 from discrepant.image.restore.detector import Detector
-from discrepant.image.restore.detectors.weak_outliers import binary_exponent, discovered
+from discrepant.image.restore.detectors.weak_outliers import (
+    benjamini_hochberg,
+    binary_exponent,
+)
 from discrepant.image.restore.tiling import Mended
 
 # Directions, as (down, across): of the neighbours, and of those behind them.
@@ -131,7 +134,9 @@ def cosmic_rays(plane: Array, bad: Array, detector: Detector) -> Rays | None:
         z[full | ~known] = 0
         if np.mean((z > 3) & (z < 5)) > TUNING.tail:
             return None
-        found = discovered(norm.sf(z) * len(STEPS), TUNING.rate * detector.sensitivity)
+        found = benjamini_hochberg(
+            norm.sf(z) * len(STEPS), TUNING.rate * detector.sensitivity
+        )
         near = maximum_filter(wrong | found, 3)
         more = (found | (near & (z > TUNING.grown))) & ~wrong
         sharp = np.maximum(sharp, z)
@@ -143,7 +148,7 @@ def cosmic_rays(plane: Array, bad: Array, detector: Detector) -> Rays | None:
     return Rays(guess, wrong, _probability(sharp, wrong))
 
 
-def star_field(values: Array, bad: Array, detector: Detector) -> Mended | None:
+def repair_star_field(values: Array, bad: Array, detector: Detector) -> Mended | None:
     """Return a field of stars without what is no light; None if it is none.
 
     Untold, values of 8 bits are taken for those of a photograph.

@@ -57,7 +57,7 @@ TUNING = Tuning()
 SEARCH = Search(stride=2, count=100, reach=10)
 
 
-def denoised(values: Array, detector: Detector) -> Array:
+def remove_noise(values: Array, detector: Detector) -> Array:
     """Return an image without its noise; as it is, where there is none.
 
     ``values`` has shape (rows, columns, channels), of any dtype but bool.

@@ -69,7 +69,7 @@ TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
-class Outliers:
+class WeakOutliers:
     """What stands out: new values, which they are, and how likely each is wrong."""
 
     guess: Array
@@ -87,7 +87,7 @@ def binary_exponent(values: Array) -> int:
     return int(np.frexp(largest)[1])
 
 
-def outliers(
+def detect_weak_outliers(
     plane: Array,
     bad: Array,
     *,
@@ -95,7 +95,7 @@ def outliers(
     sensitivity: float = 1.0,
     gain: float | None = None,
     read_noise: float = 0.0,
-) -> Outliers | None:
+) -> WeakOutliers | None:
     """Find what stands out of the noise of one channel; None if that cannot be told.
 
     Parameters
@@ -116,7 +116,7 @@ def outliers(
     rows, columns = (max(n - TUNING.tried, 0) // 2 for n in y.shape)
     if rows or columns:
         inner = np.s_[rows : rows + TUNING.tried, columns : columns + TUNING.tried]
-        first = outliers(
+        first = detect_weak_outliers(
             *(plane[inner], bad[inner]), whole=whole, gain=gain, read_noise=read_noise
         )
         if first is None:
@@ -138,8 +138,10 @@ def outliers(
         if between > TUNING.tail:
             return None
         chance = 2 * norm.sf(np.abs(z) / TUNING.skewed)
-        flagged = discovered(chance, TUNING.rate * sensitivity) & _lone(z, flagged)
-    return Outliers(guess, flagged, _probability(z))
+        flagged = benjamini_hochberg(chance, TUNING.rate * sensitivity) & _lone(
+            z, flagged
+        )
+    return WeakOutliers(guess, flagged, _probability(z))
 
 
 def _kernel() -> Array:
@@ -223,7 +225,7 @@ def _measured(guess: Array, error: Array) -> Array | None:
     return found
 
 
-def discovered(chance: Array, rate: float) -> Array:
+def benjamini_hochberg(chance: Array, rate: float) -> Array:
     """Return what is found at a false discovery rate (Benjamini and Hochberg; 1995)."""
     ordered = np.sort(chance, axis=None)
     allowed = rate * np.arange(1, ordered.size + 1) / ordered.size

@@ -55,7 +55,7 @@ TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
+class FrameStack:
     """A stack, and where what is made of it goes.
 
     All are of shape (frames, rows, columns, channels) and may lie in files: ``values``
@@ -89,7 +89,7 @@ class Frames:
         return np.unique(np.linspace(0, len(self.values) - 1, count).astype(int))
 
 
-def stack_rounds(
+def stack_budget(
     shape: tuple[int, ...],
     stacks: int,
     search: Search,
@@ -102,7 +102,9 @@ def stack_rounds(
     return Rounds(report, tiles, most, time_limit)
 
 
-def mend_stack(stack: Frames, search: Search, rounds: Rounds, number: int) -> None:
+def restore_stack(
+    stack: FrameStack, search: Search, rounds: Rounds, number: int
+) -> None:
     """Restore a stack.
 
     Parameters
@@ -133,7 +135,7 @@ def _places(shape: tuple[int, ...]) -> list[Window]:
     return list(windows(rows, columns, channels * together))
 
 
-def _tone(stack: Frames, fixed: Array) -> Tone:
+def _tone(stack: FrameStack, fixed: Array) -> Tone:
     """Return one map to [0, 1] for all frames, from some."""
     sample = stack.sample()
     some = sample[:: -(-len(sample) // TUNING.toned)]
@@ -147,7 +149,7 @@ def _tone(stack: Frames, fixed: Array) -> Tone:
 class _Column:
     """One tile, through all frames."""
 
-    stack: Frames
+    stack: FrameStack
     fixed: Array
     tone: Tone
     place: Window
@@ -183,7 +185,7 @@ class _Column:
         return Frame(y, known, tile.guess, tile.weight, tile.replace, tile.graphic)
 
 
-def _put(stack: Frames, t: int, place: Window, frame: Frame, tone: Tone) -> None:
+def _put(stack: FrameStack, t: int, place: Window, frame: Frame, tone: Tone) -> None:
     """Write what was made of a tile of a frame."""
     check_mapped(stack.values)
     own, within = place.own, place.within
@@ -196,7 +198,7 @@ def _put(stack: Frames, t: int, place: Window, frame: Frame, tone: Tone) -> None
     stack.probability[t][own] = np.where(full, 0, 1 - clean[within])
 
 
-def _fixed(stack: Frames, search: Search) -> Array:
+def _fixed(stack: FrameStack, search: Search) -> Array:
     """Return which values are wrong in every frame."""
     frames, *shape = stack.values.shape
     found = np.zeros(shape, bool)
@@ -221,7 +223,7 @@ def _fixed(stack: Frames, search: Search) -> Array:
     return found
 
 
-def _sampled(stack: Frames, place: tuple[slice, slice]) -> Array:
+def _sampled(stack: FrameStack, place: tuple[slice, slice]) -> Array:
     values = np.stack([stack.values[t][place] for t in stack.sample()])
     return np.nan_to_num(values.astype(np.float32))
 
