@@ -14,6 +14,7 @@ import time
 import warnings
 
 import numpy as np
+from record import recorded
 
 from discrepant import RobustPCA
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
@@ -72,4 +73,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    recorded(main)

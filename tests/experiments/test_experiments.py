@@ -6,11 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discrepant import InputError, experiments
+from discrepant import InputError
 from discrepant.core.output_files import atomic_output_folder
 from discrepant.core.progress import StoppedError
 from discrepant.experiments import (
     appendix_a_regression as regression,
+)
+from discrepant.experiments import (
+    catalogue,
+    theorem1,
 )
 from discrepant.experiments import (
     fig1a_learning_curves as learning_curves,
@@ -30,17 +34,14 @@ from discrepant.experiments import (
 from discrepant.experiments import (
     table1_comparison as comparison,
 )
-from discrepant.experiments import (
-    theorem1,
-)
 from discrepant.experiments.runner import Runner
 
 SERIAL = Runner(seed=1, jobs=1)
 
 
 def test_catalogue_loads():
-    for name in experiments.CATALOGUE:
-        module, settings = experiments.load(name)
+    for name in catalogue.CATALOGUE:
+        module, settings = catalogue.load(name)
         assert module.Config.quick(**settings) != module.Config(**settings)
         assert callable(module.run)
         assert callable(module.plot)
@@ -198,11 +199,11 @@ def test_a_journal_of_other_code_is_not_used(tmp_path, monkeypatch):
 
 
 def test_the_mark_of_the_code_does_not_depend_on_how_results_are_shown(tmp_path):
-    (tmp_path / "app").mkdir()
+    (tmp_path / "cli").mkdir()
     (tmp_path / "solver.py").write_text("x = 1")
     before = running.source_mark(tmp_path)
     running.source_mark.cache_clear()
-    (tmp_path / "app" / "cli.py").write_text("x = 1")
+    (tmp_path / "cli" / "main.py").write_text("x = 1")
     assert running.source_mark(tmp_path) == before
     running.source_mark.cache_clear()
     (tmp_path / "other.py").write_text("x = 1")
