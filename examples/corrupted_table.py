@@ -13,7 +13,7 @@ from discrepant import RobustPCA
 from discrepant.core.plotting import plot_decomposition
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
-problem = corrupted_matrix((200, 80), rank=3, share=0.1, missing=0.1, random_state=0)
+problem = corrupted_matrix((200, 80), rank=3, fraction=0.1, missing=0.1, random_state=0)
 train, new = problem.observed[:150], problem.observed[150:]
 
 pca = RobustPCA(random_state=0).fit(train)

@@ -15,14 +15,9 @@ from discrepant.core.errors import InputError
 if TYPE_CHECKING:
     from discrepant.core.results import Certificate, History, Outcome, Result, Status
     from discrepant.image.restore.restore import restore
-    from discrepant.operators.entrywise import (
-        Diagonal,
-        Entries,
-        Identity,
-        Mask,
-        Wrapped,
-    )
-    from discrepant.operators.measurements import Outer, Sensing
+    from discrepant.operators.entrywise import Entries, Identity, Mask
+    from discrepant.operators.linear_operator import Wrapped
+    from discrepant.operators.measurements import Diagonal, Outer, Sensing
     from discrepant.paper.baselines import convex, l1_factorisation
     from discrepant.paper.certificate import certify
     from discrepant.paper.recovery import Recovery
@@ -69,9 +64,10 @@ _LATER = {
     "robust_pca.estimator": ["RobustPCA"],
     "paper.baselines": ["convex", "l1_factorisation"],
     "paper.certificate": ["certify"],
-    "operators.entrywise": ["Diagonal", "Entries", "Identity", "Mask", "Wrapped"],
+    "operators.entrywise": ["Entries", "Identity", "Mask"],
+    "operators.linear_operator": ["Wrapped"],
     "paper.recovery": ["Recovery"],
-    "operators.measurements": ["Outer", "Sensing"],
+    "operators.measurements": ["Diagonal", "Outer", "Sensing"],
     "core.results": ["Certificate", "History", "Outcome", "Result", "Status"],
     "table.cleaner": ["Cleaner"],
     "table.clean": ["clean"],

@@ -11,7 +11,7 @@ from discrepant import RobustPCA, Sensing, clean, recover, restore, separate
 from discrepant.core.display import png
 from discrepant.paper.synthetic import corrupted_matrix
 
-Y = corrupted_matrix((60, 20), rank=2, share=0.05, random_state=0).observed
+Y = corrupted_matrix((60, 20), rank=2, fraction=0.05, random_state=0).observed
 
 
 def spoiled_picture():

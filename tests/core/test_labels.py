@@ -8,7 +8,7 @@ import pytest
 from discrepant import Cleaner, InputError, RobustPCA, clean, restore
 from discrepant.paper.synthetic import corrupted_matrix
 
-Y = corrupted_matrix((60, 20), rank=2, share=0.05, random_state=0).observed
+Y = corrupted_matrix((60, 20), rank=2, fraction=0.05, random_state=0).observed
 
 
 def test_xarray_keeps_coordinates_and_attributes():

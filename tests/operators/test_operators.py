@@ -17,7 +17,7 @@ from discrepant import (
     Wrapped,
     recover,
 )
-from discrepant.operators.observation import check_adjoint, dot_test
+from discrepant.operators.operator import check_adjoint, dot_test
 
 
 @pytest.fixture

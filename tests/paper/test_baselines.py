@@ -61,7 +61,7 @@ def test_convex_refuses():
     with pytest.raises(InputError, match="step"):
         convex(np.eye(3), max_iter=0)
     with pytest.raises(InputError, match="step"):
-        alternating_projections(np.eye(3), rank=1, share=0.1, max_iter=0)
+        alternating_projections(np.eye(3), rank=1, fraction=0.1, max_iter=0)
 
 
 def test_default_alpha_is_that_of_the_estimator():
@@ -90,7 +90,7 @@ def test_l1_factorisation_recovers_told_the_rank_and_overfits_otherwise():
 def test_alternating_projections_need_the_truth():
     problem = corrupted_matrix(40, 2, 0.1, random_state=0)
     told, misled = (
-        alternating_projections(problem.observed, rank=rank, share=share)
+        alternating_projections(problem.observed, rank=rank, fraction=share)
         for rank, share in ((2, 0.1), (8, 0.1))
     )
     assert relative_error(told.low_rank, problem.low_rank) < 1e-3

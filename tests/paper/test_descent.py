@@ -19,7 +19,7 @@ from discrepant import (
 )
 from discrepant import recover as recover_by_any
 from discrepant.core.linalg import rank_at_gap
-from discrepant.paper.alpha import alpha_for
+from discrepant.paper.alpha import alpha_from_data
 from discrepant.paper.baselines import alternating_projections
 from discrepant.paper.descent import ErrorToTruth
 from discrepant.paper.stopping import Steps
@@ -143,7 +143,7 @@ class TestOneDefault:
             convex(y, psd=psd, max_iter=1).alpha,
             RobustPCA(psd=psd, random_state=0).fit(y).alpha_,
         ]
-        assert optima == pytest.approx([alpha_for(y, psd, share)] * 2)
+        assert optima == pytest.approx([alpha_from_data(y, psd, share)] * 2)
 
     def test_why_the_descent_does_not_read_alpha_off_the_data(self):
         problem = corrupted_matrix(50, 5, 0.3, random_state=[5, 1])
@@ -153,7 +153,7 @@ class TestOneDefault:
                 recover(y, psd=True, alpha=alpha, random_state=0).low_rank,
                 problem.low_rank,
             )
-            for alpha in ("auto", alpha_for(y, psd=True))
+            for alpha in ("auto", alpha_from_data(y, psd=True))
         )
         assert auto < 0.05
         assert read > 0.2
@@ -176,7 +176,7 @@ class TestTheResult:
         [
             lambda y: recover(y, random_state=0),
             convex,
-            lambda y: alternating_projections(y, rank=2, share=0.05),
+            lambda y: alternating_projections(y, rank=2, fraction=0.05),
             lambda y: l1_factorisation(y, width=2, stop=Steps(3000), random_state=0),
         ],
         ids=["descent", "convex", "projections", "factorisation"],

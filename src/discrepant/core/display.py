@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from discrepant.core.arrays import subsample
 from discrepant.core.device_arrays import is_foreign, place_of
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import measured, plot_decomposition, subsample
+from discrepant.core.plotting import plot_decomposition, plot_measurements
 from discrepant.core.results import Result
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class ResultDisplayMixin(DisplayMixin):
             )
             return plot_decomposition(low_rank + residual + sparse, low_rank, sparse)
         if found.sparse.shape != (rows, columns):
-            return measured(found.low_rank, found.sparse, found.outliers)
+            return plot_measurements(found.low_rank, found.sparse, found.outliers)
         low_rank, sparse, residual = (
             _here(values, part)
             for values in (found.low_rank, found.sparse, found.residual)
@@ -150,23 +151,6 @@ def card(
         + (f"<ul>{said}</ul>" if said else "")
         + "</div>"
     )
-
-
-def to_uint8(image: Array, like: Array | None = None) -> Array:
-    """Return an image in eight bits, on the scale of another; what is missing is black.
-
-    Bytes and booleans keep their range; of all else one value in a thousand may lie
-    beyond either end.
-    """
-    like = image if like is None else like
-    finite = like[np.isfinite(like)].astype(float)
-    low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
-    if like.dtype == np.uint8:
-        low, high = 0.0, 255.0
-    elif like.dtype == np.bool_:
-        low, high = 0.0, 1.0
-    scaled = (np.nan_to_num(image.astype(float), nan=low) - low) / ((high - low) or 1.0)
-    return np.asarray(255 * np.clip(scaled, 0, 1), np.uint8)
 
 
 def png(image: Array) -> bytes:

@@ -12,11 +12,16 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from discrepant import __version__
 from discrepant.core.errors import InputError
 from discrepant.core.validation import error_text
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 try:
     import fcntl
@@ -25,6 +30,7 @@ except ImportError:  # not on Windows, where an open file cannot be removed
 
 SCRATCH = ".discrepant-"
 LOCK, OLD = ".lock", ".old"  # inside a scratch folder, beside the results
+NOT_SAVED = ("folder", "files", "no_picture")  # fields of a report: for the caller only
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -79,6 +85,14 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write readable JSON; what is not UTF-8 in the name of a file is escaped."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=float)
     path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+
+
+def summary_of(report: "DataclassInstance") -> dict[str, Any]:
+    """Return the fields of a report that ``summary.json`` holds, and the version."""
+    fields = {
+        name: value for name, value in asdict(report).items() if name not in NOT_SAVED
+    }
+    return {**fields, "version": __version__}
 
 
 def _check_free(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from discrepant.core.arrays import subsample
 from discrepant.core.errors import missing_extra
 from discrepant.core.linalg import Array
 
@@ -123,7 +124,7 @@ def _far_apart(low_rank: Array) -> bool:
 
 
 @styled
-def measured(low_rank: Array, sparse: Array, outliers: Array) -> "Figure":
+def plot_measurements(low_rank: Array, sparse: Array, outliers: Array) -> "Figure":
     """Draw a matrix beside what was wrong in the measurements of it."""
     figure, (left, right) = new_figure(2, size=(8.4, 3.4))
     seen = np.abs(low_rank) if np.iscomplexobj(low_rank) else low_rank
@@ -146,30 +147,6 @@ def measured(low_rank: Array, sparse: Array, outliers: Array) -> "Figure":
 
 
 @styled
-def separated(background: Array, mask: Array, number: int, activity: Array) -> "Figure":
-    """Draw the background and what is in front in one frame, and how much in each."""
-    figure, axes = new_figure(size=(8.4, 5.2))
-    axes.remove()
-    shown = figure.subplot_mosaic("ab;cc", height_ratios=(3, 1))
-    shown["a"].imshow(background, cmap="gray", interpolation="nearest")
-    shown["a"].set(title=f"background of frame {number}", xticks=[], yticks=[])
-    shown["b"].imshow(mask, cmap="gray", interpolation="nearest")
-    shown["b"].set(title="in front", xticks=[], yticks=[])
-    draw_activity(shown["c"], np.arange(len(activity)), activity)
-    shown["c"].axvline(number, color=COLOURS[1], lw=1)
-    shown["c"].set(xlabel="frame")
-    return figure
-
-
-def draw_activity(axes: Any, time: Array, activity: Array) -> None:
-    """Draw how much of the picture is in front, over time."""
-    axes.fill_between(time, 100 * activity, color=COLOURS[0], alpha=0.3, lw=0)
-    axes.plot(time, 100 * activity, color=COLOURS[0], lw=1)
-    axes.set(ylabel="% of the picture", title="What is in front")
-    axes.set_ylim(bottom=0)
-
-
-@styled
 def image_panels(panels: dict[str, Array]) -> "Figure":
     """Draw images side by side, each under its title."""
     figure, axes = new_figure(len(panels), size=(3.2 * len(panels), 3.4))
@@ -179,9 +156,3 @@ def image_panels(panels: dict[str, Array]) -> "Figure":
         for spine in ax.spines.values():
             spine.set_visible(False)
     return figure
-
-
-def subsample(values: Array, most: int = 1200) -> Array:
-    """Return every k-th row and column, so that a large matrix can be drawn."""
-    rows, columns = (max(1, -(-size // most)) for size in values.shape[:2])
-    return values[::rows, ::columns]

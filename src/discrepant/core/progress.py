@@ -1,11 +1,11 @@
-"""One progress protocol for all work that takes more than a moment.
+"""Progress reports: a protocol for long computations, progress bars, announcements.
 
-Whoever works calls ``report(share, note)`` now and then, with the share of the work
-that is done; whoever watches may answer False, which asks the work to stop with the
-best so far. Anything else, None too, means go on.
+A computation calls ``report(fraction, note)`` now and then with the fraction of the
+work that is done. A callback that returns False asks it to stop with the best result so
+far. Any other answer, None included, means continue.
 
-Whoever says something else meanwhile takes the bar away first (`bars_paused`), and what
-takes long without being asked for is announced (`announce`).
+`bars_paused` removes progress bars while other text is printed. `announce` sends a
+sentence about unexpectedly long work to everyone registered by `add_listener`.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,55 +15,62 @@ from typing import Any
 
 from discrepant.core.errors import InputError
 
+# A user's callback (fraction, note): False stops the work, anything else continues.
 Progress = Callable[[float, str], bool | None]
-Report = Callable[[float, str], bool]  # True: go on
+# What a computation calls: it returns whether to continue.
+Report = Callable[[float, str], bool]
 
 
-_bars: list[Any] = []  # on the screen now
+_bars: list[Any] = []  # progress bars on the screen
 _listeners: list[Callable[[str], object]] = []
 
 
 class StoppedError(RuntimeError):
-    """The work was told to stop, and there is no best so far to hand back."""
+    """A callback stopped the work before there was any result to return."""
 
 
 @dataclass
-class Watch:
-    """What a worker reports to. Once it was told to stop, ``stopped`` stays True."""
+class Reporter:
+    """A `Report` that calls a user's callback and remembers a request to stop.
 
-    tell: Progress
+    Attributes
+    ----------
+    callback : callable
+        The user's ``callback(fraction, note)``.
+    stopped : bool
+        Whether any call of it has returned False.
+    """
+
+    callback: Progress
     stopped: bool = False
 
-    def __call__(self, share: float, note: str) -> bool:
-        """Report the share that is done; returns whether to go on."""
-        if self.tell(share, note) is False:
+    def __call__(self, fraction: float, note: str) -> bool:
+        """Report the fraction of the work that is done; return whether to continue."""
+        if self.callback(fraction, note) is False:
             self.stopped = True
         return not self.stopped
 
 
 def subrange(report: Report, start: float, end: float) -> Report:
-    """Return the report of one part of the work, from one share of it to another."""
-    return lambda share, note: report(start + (end - start) * share, note)
+    """Return a report for one part of the work, from fraction `start` to `end`."""
+    return lambda fraction, note: report(start + (end - start) * fraction, note)
 
 
-def add_listener(tell: Callable[[str], object]) -> Callable[[], None]:
-    """Let someone be told of what takes long without having been asked for.
-
-    Returns what ends it.
-    """
-    _listeners.append(tell)
-    return lambda: _listeners.remove(tell)
+def add_listener(listener: Callable[[str], object]) -> Callable[[], None]:
+    """Register a function for the sentences of `announce`; return its removal."""
+    _listeners.append(listener)
+    return lambda: _listeners.remove(listener)
 
 
 def announce(sentence: str) -> None:
-    """Tell whoever listens."""
-    for tell in list(_listeners):
-        tell(sentence)
+    """Send a sentence to all registered listeners."""
+    for listener in list(_listeners):
+        listener(sentence)
 
 
 @contextmanager
 def bars_paused() -> Iterator[None]:
-    """Take the bar off the screen while something else is said."""
+    """Remove all progress bars from the screen while other text is printed."""
     bars = list(_bars)
     for bar in bars:
         bar.stop()
@@ -73,24 +80,24 @@ def bars_paused() -> Iterator[None]:
 
 
 @contextmanager
-def reporting(progress: bool | Progress | None, description: str) -> Iterator[Watch]:
-    """Yield ``report(share, note)``, which returns whether to go on.
+def reporting(progress: bool | Progress | None, description: str) -> Iterator[Reporter]:
+    """Yield ``report(fraction, note)``, which returns whether to continue.
 
     Parameters
     ----------
     progress : bool, callable or None
-        True shows a bar on standard error; a callable is told of every report and
-        stops the work by returning False; False and None are silent.
+        True shows a bar on standard error. A callable gets every report and stops the
+        work by returning False. False and None are silent.
     description : str
-        What stands before the bar.
+        Text in front of the bar.
     """
     if callable(progress):
-        yield Watch(progress)
+        yield Reporter(progress)
         return
-    if not isinstance(progress, int | None):  # True and False are, too
+    if not isinstance(progress, int | None):  # bool is a subclass of int
         raise InputError("progress must be True, False, None or a function.")
     if not progress:
-        yield Watch(lambda share, note: None)
+        yield Reporter(lambda fraction, note: None)
         return
     from rich import progress as rich_progress
     from rich.console import Console
@@ -103,15 +110,15 @@ def reporting(progress: bool | Progress | None, description: str) -> Iterator[Wa
         rich_progress.TimeElapsedColumn(),
         rich_progress.TextColumn("{task.fields[note]}"),
         console=console,
-        transient=console.is_terminal,  # what is said next has a line of its own
+        transient=console.is_terminal,  # so that the next output starts a new line
         redirect_stdout=False,
         redirect_stderr=False,
-    ) as shown:
-        task = shown.add_task(description, total=1.0, note="")
-        _bars.append(shown)
+    ) as bar:
+        task = bar.add_task(description, total=1.0, note="")
+        _bars.append(bar)
         try:
-            yield Watch(
-                lambda share, note: shown.update(task, completed=share, note=note)
+            yield Reporter(
+                lambda fraction, note: bar.update(task, completed=fraction, note=note)
             )
         finally:
-            _bars.remove(shown)
+            _bars.remove(bar)

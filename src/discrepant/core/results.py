@@ -9,6 +9,8 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 
+NEGLIGIBLE = 1e-6  # a part that is less than this of the whole counts as none
+
 
 class Outcome(Enum):
     """How a run ended."""
@@ -83,8 +85,8 @@ class Certificate:
     primal, dual : float
         The two bounds p and d.
 
-    Entries so gross that they were clipped (`core.linalg.clip_bound`) count at
-    the size at which they were: in full, one of them would hide the gap of all others.
+    Gross entries that the solver clipped count at the size at which they were clipped.
+    At full size a single one would hide the gap of all others.
     """
 
     gap: float
@@ -101,6 +103,33 @@ class Certificate:
             f"{self.signal_alignment:.4f}, of the corruption "
             f"{self.corruption_alignment:.4f})"
         )
+
+
+def certificate_from_products(
+    *,
+    nuclear: float,
+    primal: float,
+    dual: float,
+    on_signal: float,
+    on_corruption: float,
+    weighted_l1: float,
+    feasibility: float,
+) -> Certificate:
+    """Assemble a certificate from inner products with a feasible dual."""
+    return Certificate(
+        gap=_ratio(max(primal - dual, 0.0), primal, 0.0),  # below it is rounding
+        feasibility=feasibility,
+        signal_alignment=_ratio(on_signal, nuclear, 1.0, NEGLIGIBLE * primal),
+        corruption_alignment=_ratio(
+            on_corruption, weighted_l1, 1.0, NEGLIGIBLE * primal
+        ),
+        primal=primal,
+        dual=dual,
+    )
+
+
+def _ratio(part: float, whole: float, if_empty: float, tiny: float = 0.0) -> float:
+    return float(part / whole) if whole > tiny else if_empty
 
 
 class Result(Protocol):

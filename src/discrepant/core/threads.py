@@ -1,51 +1,57 @@
-"""How many threads work, and that BLAS does not bring more of its own."""
+"""The number of threads of BLAS, and an even division of work among threads."""
 
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+# Multiplications from which a matrix product is worth more than one BLAS thread: about
+# 1 ms of work for one core.
+WORTH_SHARING = 4_000_000
 
 
 class OneBlasThread:
-    """Hold BLAS at one thread while any rows are at work in this process.
+    """Hold BLAS at one thread while any fit in this process runs threads of its own.
 
-    Fits may overlap, in several threads: the last one out restores what the first one
-    found.
+    Fits may overlap. The first one to enter sets BLAS to one thread; the last one to
+    leave restores the number that the first one replaced.
     """
 
     def __init__(self) -> None:
         self._lock, self._users = threading.Lock(), 0
-        self._held: list[tuple[Any, int]] = []  # libraries, and their threads before
+        self._replaced: list[tuple[Any, int]] = []  # libraries, their threads before
 
     def enter(self) -> None:
-        """Count one more user."""
+        """Add one user."""
         with self._lock:
             if not self._users:
-                found = ThreadpoolController().select(user_api="blas").lib_controllers
-                self._held = [(blas, blas.get_num_threads()) for blas in found]
-                for blas, _ in self._held:
+                blas_only = ThreadpoolController().select(user_api="blas")
+                libraries = blas_only.lib_controllers
+                self._replaced = [(blas, blas.get_num_threads()) for blas in libraries]
+                for blas, _ in self._replaced:
                     _set_threads(blas, 1)
             self._users += 1
 
     def crowded(self, threads: int) -> bool:
-        """Whether so many fits go on at once that each does best with one thread."""
+        """Whether so many fits overlap that each is fastest with one thread."""
         return self._users >= threads
 
     def leave(self) -> None:
-        """Count one less, and restore BLAS after the last."""
+        """Remove one user; the last one restores the threads of BLAS."""
         with self._lock:
             self._users -= 1
             if not self._users:
-                for blas, count in self._held:
+                for blas, count in self._replaced:
                     _set_threads(blas, count)
 
 
 def _set_threads(blas: Any, count: int) -> None:
-    """Set the threads of a library for all of the process.
+    """Set the number of threads of one BLAS library for the whole process.
 
-    threadpoolctl heeds only the first thread that ever asked; here the users are
-    counted, and whichever is first or last speaks for all.
+    threadpoolctl ignores all Python threads but the first that calls it. Users are
+    counted here (`OneBlasThread`), so that any thread may make the change.
     """
     getattr(blas, "_real_set_num_threads", blas.set_num_threads)(count)
 
@@ -54,6 +60,14 @@ ONE_BLAS_THREAD = OneBlasThread()
 
 
 def split_evenly(number: int, jobs: int) -> list[tuple[int, int]]:
-    """Return where the share of each worker begins and ends."""
+    """Return the first and the end index of the items of each job."""
     cuts = [round(number * k / jobs) for k in range(jobs + 1)]
     return list(pairwise(cuts))
+
+
+def blas_threads(multiplications: int) -> AbstractContextManager[object]:
+    """Return a context that holds BLAS at one thread where products are small."""
+    if multiplications >= WORTH_SHARING:
+        return nullcontext()
+    one_thread: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    return one_thread

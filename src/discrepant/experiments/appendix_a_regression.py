@@ -13,7 +13,7 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, new_figure, styled
 from discrepant.experiments.runner import Outcome, Row, Runner
-from discrepant.operators.entrywise import Wrapped
+from discrepant.operators.linear_operator import Wrapped
 from discrepant.paper.descent import descend
 from discrepant.paper.stopping import Iteration, Residual, Steps
 from discrepant.paper.synthetic import relative_error
@@ -81,7 +81,7 @@ def fit(ratio: float, config: Config, seed: int) -> Row:
         step=float(1 / np.linalg.norm(B * np.sqrt(d), 2) ** 2),
         stop=(Residual(1e-12), Steps(config.steps)),
         callback=distance,
-        every=10,
+        check_every=10,
     )
     plain = weighted_minimum_norm(B, b, np.ones_like(d))
     return {

@@ -58,7 +58,7 @@ METHODS = {
         "alternating projections",
         ("rank", "sparsity"),
         lambda y, rank, share: (
-            alternating_projections(y, rank=rank, share=share).low_rank
+            alternating_projections(y, rank=rank, fraction=share).low_rank
         ),
     ),
     "l1-exact": Method(

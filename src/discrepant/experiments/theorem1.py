@@ -14,7 +14,7 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, new_figure, styled
 from discrepant.experiments.runner import Outcome, Row, Runner
-from discrepant.operators.entrywise import Diagonal
+from discrepant.operators.measurements import Diagonal
 from discrepant.paper.certificate import certify
 from discrepant.paper.descent import descend
 from discrepant.paper.recovery import Recovery
@@ -85,7 +85,7 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
         step=0.05 / largest,
         alpha=config.alpha,
         stop=(Residual(1e-7), Steps(config.steps)),
-        every=100,
+        check_every=100,
     )
     found = Recovery(
         signal=signal.value(),

@@ -6,6 +6,7 @@ way. `Outer` has matrices of low rank, aᵢ bᵢᴴ, and never forms them.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import sparse
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.operators.entrywise import blocks
+from discrepant.operators.operator import row_blocks
 
 NUMBERS = "fiubc"  # kinds of dtypes that are numbers
 
@@ -224,7 +225,7 @@ def _product(rows: Array, x: Array) -> Array:
     kind = np.result_type(rows, x)
     if rows.dtype == kind:
         return np.asarray(rows @ x.astype(kind, copy=False))
-    parts = [rows[part].astype(kind) @ x for part in blocks(*rows.shape)]
+    parts = [rows[part].astype(kind) @ x for part in row_blocks(*rows.shape)]
     return np.concatenate(parts)
 
 
@@ -233,7 +234,7 @@ def _product_from_left(z: Array, rows: Array) -> Array:
     kind = np.result_type(rows, z)
     if rows.dtype == kind:
         return np.asarray(z.astype(kind, copy=False) @ rows)
-    parts = [z[part] @ rows[part].astype(kind) for part in blocks(*rows.shape)]
+    parts = [z[part] @ rows[part].astype(kind) for part in row_blocks(*rows.shape)]
     return np.asarray(sum(parts))
 
 
@@ -274,7 +275,7 @@ class Outer:
     def forward(self, X: Array) -> Array:
         """Return the bilinear forms."""
         found = []
-        for part in blocks(len(self.left), sum(self.left.shape[1:])):
+        for part in row_blocks(len(self.left), sum(self.left.shape[1:])):
             a, b = self.left[part], self.right[part]
             seen = [
                 np.einsum("mi,mi->m", (a[:, :, k].conj() @ X), b[:, :, k])
@@ -286,7 +287,7 @@ class Outer:
     def adjoint(self, z: Array) -> Array:
         """Return ``Σ zᵢ aᵢ bᵢᴴ``."""
         total: Any = 0.0
-        for part in blocks(len(self.left), sum(self.left.shape[1:])):
+        for part in row_blocks(len(self.left), sum(self.left.shape[1:])):
             a, b = self.left[part], self.right[part]
             for k in range(a.shape[2]):
                 scaled = a[:, :, k] * z[part, None]
@@ -296,7 +297,7 @@ class Outer:
     def forward_factors(self, U: Array, V: Array) -> Array:
         """Return the forms of U Vᴴ, from aᵢᴴ U and Vᴴ bᵢ."""
         found = []
-        for part in blocks(len(self.left), sum(self.left.shape[1:])):
+        for part in row_blocks(len(self.left), sum(self.left.shape[1:])):
             a, b = self.left[part], self.right[part]
             seen = [
                 np.einsum(
@@ -319,3 +320,58 @@ def _vectors(side: Any) -> Array:
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
     return array[:, :, None] if array.ndim == 2 else array
+
+
+@dataclass(frozen=True, eq=False)
+class Diagonal:
+    """``A(X)ᵢ = ⟨Q diag(aᵢ) Qᵀ, X⟩``: a commuting family, as Theorem 1 asks for.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (m, n)
+        The vectors aᵢ as rows.
+    basis : ndarray of shape (n, n), optional
+        The common orthonormal eigenvectors Q as columns; the identity by default.
+    """
+
+    weights: np.ndarray
+    basis: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights, dtype=float)
+        if weights.ndim != 2:
+            raise InputError(
+                f"Diagonal needs weights of shape (m, n), got {weights.shape}."
+            )
+        n = weights.shape[1]
+        basis = np.eye(n) if self.basis is None else np.asarray(self.basis, float)
+        if basis.shape != (n, n) or not np.allclose(basis.T @ basis, np.eye(n)):
+            raise InputError(
+                f"Diagonal needs an orthonormal basis of shape ({n}, {n}); "
+                "orthonormalise its columns, for example with numpy.linalg.qr."
+            )
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "basis", basis)
+
+    @property
+    def signal_shape(self) -> tuple[int, int]:
+        """Shape of the matrix X."""
+        n = self.weights.shape[1]
+        return n, n
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the observation y."""
+        return self.weights.shape[:1]
+
+    def forward(self, X: Array) -> Array:
+        """Return the weighted sums of the diagonal of ``Qᵀ X Q``."""
+        assert self.basis is not None
+        return np.asarray(
+            self.weights @ np.einsum("ki,kl,li->i", self.basis, X, self.basis)
+        )
+
+    def adjoint(self, z: Array) -> Array:
+        """Return ``Q diag(Σ zᵢ aᵢ) Qᵀ``."""
+        assert self.basis is not None
+        return np.asarray((self.basis * (z @ self.weights)) @ self.basis.T)

@@ -12,20 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import Array, norm
+from discrepant.core.linalg import Array
 from discrepant.core.validation import real_array
-from discrepant.operators.entrywise import (
-    Diagonal,
-    Entries,
-    Identity,
-    Mask,
-    Operator,
-    Wrapped,
-)
-from discrepant.operators.measurements import Outer, Sensing
+from discrepant.operators.entrywise import Entries, Identity, Mask
+from discrepant.operators.linear_operator import Wrapped
+from discrepant.operators.measurements import Diagonal, Outer, Sensing
+from discrepant.operators.operator import Operator, check_adjoint
 
 # Their adjoints are tested with the package; all others are tested at the door.
-OWN = (Identity, Mask, Entries, Sensing, Outer, Diagonal)
+TESTED_OPERATORS = (Identity, Mask, Entries, Sensing, Outer, Diagonal)
 
 
 def validate_observation(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
@@ -39,7 +34,7 @@ def validate_observation(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
         How it was made; None stands for a matrix that is seen as it is.
     """
     data, A = match_operator(real_array(y), operator)
-    if type(A) not in OWN:
+    if type(A) not in TESTED_OPERATORS:
         check_adjoint(A, data.dtype)
     return data, A
 
@@ -79,76 +74,6 @@ def nan_where_missing(data: Array, operator: Operator) -> Array:
     if not isinstance(operator, Mask):
         return data
     return np.where(operator.observed, data, data.dtype.type(np.nan))
-
-
-def check_adjoint(operator: Operator, dtype: Any = np.float64) -> None:
-    """Refuse an operator on real matrices whose adjoint is not that of its forward map.
-
-    See `dot_test`; the operator has to give real numbers both ways.
-
-    Parameters
-    ----------
-    operator : Operator
-        A linear map with its adjoint.
-    dtype : dtype
-        Type of the data.
-    """
-    if dot_test(operator, dtype, real=None):
-        raise InputError(
-            "The operator gives no real numbers; these are needed here. The solver "
-            '"implicit" takes complex ones.'
-        )
-
-
-def dot_test(operator: Operator, dtype: Any, real: bool | None) -> bool:
-    """Refuse an operator whose adjoint is not that of its forward map.
-
-    By the law ``⟨A(X), z⟩ = ⟨X, A*(z)⟩`` on one random pair. With standard normal X and
-    z both sides have a standard deviation of about ‖A(X)‖ and ‖A*(z)‖: that is what
-    their difference is measured by, so that a product near zero is no obstacle. It may
-    be the rounding of a sum, 10⁻⁶ of that in double and 10⁻³ in single precision.
-
-    Returns whether X is complex: it is where the adjoint gives complex matrices, unless
-    it is said to be real. Its measurements may be real all the same (those of Hermitian
-    matrices are), and the law then holds for the real parts.
-    """
-    rng = np.random.default_rng(0)  # of its own: no solver's start depends on it
-    X: Array = rng.standard_normal(operator.signal_shape)
-    z: Array = rng.standard_normal(operator.data_shape)
-    if np.dtype(dtype).kind == "c":
-        z = z + 1j * rng.standard_normal(operator.data_shape)
-    try:
-        back = np.asarray(operator.adjoint(z))
-        complex_X = bool(back.dtype.kind == "c" and not real)
-        if complex_X:
-            X = X + 1j * rng.standard_normal(operator.signal_shape)
-        there = np.asarray(operator.forward(X))
-    except NotImplementedError:
-        raise InputError(
-            "The operator has no adjoint; define its rmatvec, or its adjoint method."
-        ) from None
-    if there.shape != z.shape or back.shape != X.shape:
-        raise InputError(
-            f"The operator says that it maps {X.shape} to {z.shape}, but its forward "
-            f"map gives {there.shape} and its adjoint {back.shape}."
-        )
-    if {there.dtype.kind, back.dtype.kind} - set("fiubc"):
-        raise InputError("The operator gives no numbers; these are needed.")
-    inner = getattr(getattr(operator, "linear", operator), "dtype", dtype)
-    tol = 1e-3 if any(map(_coarse, (dtype, inner, there.dtype, back.dtype))) else 1e-6
-    difference = abs(float(np.vdot(there, z).real) - float(np.vdot(X, back).real))
-    if not difference <= tol * max(norm(there), norm(back)):  # also true of NaN
-        raise InputError(
-            "The operator's adjoint does not belong to its forward map: ⟨A(X), z⟩ and "
-            "⟨X, A*(z)⟩ differ for random X and z; mend its adjoint (rmatvec)."
-        )
-    return complex_X
-
-
-def _coarse(kind: Any) -> bool:
-    """Whether numbers of this type are of less than double precision."""
-    dtype = np.dtype(kind)
-    return bool(dtype.itemsize < {"f": 8, "c": 16}.get(dtype.kind, 0))
 
 
 def _as_operator(operator: Any, data: Array) -> Operator:

@@ -34,8 +34,9 @@ from collections.abc import Callable
 import numpy as np
 
 from discrepant.core.linalg import Array, spectral_norm
-from discrepant.operators.entrywise import Identity, Mask, Operator
+from discrepant.operators.entrywise import Identity, Mask
 from discrepant.operators.observation import nan_where_missing
+from discrepant.operators.operator import Operator
 
 # In units of λ√n. The area that they recover: `discrepant reproduce beyond-fig2c`.
 _CEILING = 3.0  # λ√n beyond which cancelling exhausts the clean entries
@@ -67,7 +68,9 @@ def auto_alpha(
         Draws the signs ±1 for an operator.
     """
     if exact and psd and isinstance(operator, Identity | Mask):
-        return alpha_for(nan_where_missing(data, operator), True, _share(operator))
+        return alpha_from_data(
+            nan_where_missing(data, operator), True, _share(operator)
+        )
     return alpha_from_operator(operator, lambda Z: spectral_norm(Z, rng), rng)
 
 
@@ -76,12 +79,12 @@ def alpha_from_operator(
 ) -> float:
     """Return the α at which corruption cannot pass for signal: ``½‖A*(±1)‖₂``."""
     if isinstance(operator, Identity | Mask):
-        return default_alpha(operator)
+        return alpha_of_entrywise(operator)
     signs = rng.choice((-1.0, 1.0), size=operator.data_shape)
     return norm(operator.adjoint(signs)) / 2
 
 
-def default_alpha(operator: Operator) -> float:
+def alpha_of_entrywise(operator: Operator) -> float:
     """Return √max(m, n), of which only the share that is observed counts."""
     return _root(operator.signal_shape, _share(operator))
 
@@ -95,12 +98,12 @@ def _root(shape: tuple[int, ...], observed: float) -> float:
     return float(np.sqrt(max(1.0, observed * max(shape))))
 
 
-def alpha_for(Y: Array, psd: bool, observed: float = 1.0) -> float:
+def alpha_from_data(Y: Array, psd: bool, observed: float = 1.0) -> float:
     """Return the default α for a matrix of which a share is observed (NaN is not)."""
-    return alpha_from(Y.shape, lambda i, j: np.asarray(Y[i, j]), psd, observed)
+    return alpha_from_entries(Y.shape, lambda i, j: np.asarray(Y[i, j]), psd, observed)
 
 
-def alpha_from(
+def alpha_from_entries(
     shape: tuple[int, ...],
     entries: Callable[[Array, Array], Array],
     psd: bool,

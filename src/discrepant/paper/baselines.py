@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discrepant.core.linalg import (
-    Array,
-    blas_threads,
-    shrink,
-    shrink_eigen,
-    shrink_singular,
-)
+from discrepant.core.linalg import Array, shrink, shrink_eigen, shrink_singular
 from discrepant.core.results import History, Outcome, Status
+from discrepant.core.threads import blas_threads
 from discrepant.core.validation import check_rates, check_square
 from discrepant.operators.observation import validate_observation
 from discrepant.paper.alpha import auto_alpha
@@ -203,7 +198,7 @@ def l1_factorisation(
 
 
 def alternating_projections(
-    y: ArrayLike, *, rank: int, share: float, tol: float = 1e-7, max_iter: int = 500
+    y: ArrayLike, *, rank: int, fraction: float, tol: float = 1e-7, max_iter: int = 500
 ) -> Recovery:
     """Project by turns on matrices of a given rank and on a given number of outliers.
 
@@ -212,7 +207,7 @@ def alternating_projections(
     data, operator = validate_observation(y, None)
     Y = data.astype(np.float64)
     Steps(max_iter)
-    outliers = round(share * Y.size)
+    outliers = round(fraction * Y.size)
     S = np.zeros_like(Y)
     residuals: list[float] = []
     seconds: list[float] = []

@@ -16,12 +16,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from discrepant.core.linalg import Array, norm, sym
-from discrepant.core.results import Certificate
-from discrepant.operators.entrywise import Operator
-
-__all__ = ["Certifiable", "Certificate", "certificate_from_parts", "certify"]
-
-NEGLIGIBLE = 1e-6  # a part that is less than this of the whole counts as none
+from discrepant.core.results import Certificate, certificate_from_products
+from discrepant.operators.operator import Operator
 
 
 class Certifiable(Protocol):
@@ -82,37 +78,14 @@ def certify(recovery: Certifiable) -> Certificate:
     nuclear = float(np.linalg.svd(X, compute_uv=False).sum())
     left_over = y - A.forward(X)  # the corruption that makes X feasible
     s = np.where(gross, left_over, recovery.corruption)
-    return certificate_from_parts(
+    return certificate_from_products(
         nuclear=nuclear,
         primal=nuclear + lam * float(np.abs(left_over).sum()),
         dual=float(np.vdot(nu, y)),
         on_signal=float(np.vdot(back, X)),
         on_corruption=float(np.vdot(nu, s)),
         weighted_l1=lam * float(np.abs(s).sum()),
-        feasibility=_ratio(norm(left_over - s), norm(y), 0.0),
-    )
-
-
-def certificate_from_parts(
-    *,
-    nuclear: float,
-    primal: float,
-    dual: float,
-    on_signal: float,
-    on_corruption: float,
-    weighted_l1: float,
-    feasibility: float,
-) -> Certificate:
-    """Assemble a certificate from inner products with a feasible dual."""
-    return Certificate(
-        gap=_ratio(max(primal - dual, 0.0), primal, 0.0),  # below it is rounding
-        feasibility=feasibility,
-        signal_alignment=_ratio(on_signal, nuclear, 1.0, NEGLIGIBLE * primal),
-        corruption_alignment=_ratio(
-            on_corruption, weighted_l1, 1.0, NEGLIGIBLE * primal
-        ),
-        primal=primal,
-        dual=dual,
+        feasibility=norm(left_over - s) / (norm(y) or np.inf),
     )
 
 
@@ -147,7 +120,3 @@ def _dual_norm(back: Array, psd: bool) -> float:
     if psd:
         return max(0.0, float(np.linalg.eigvalsh(sym(back))[-1]))
     return float(np.linalg.norm(back, 2))
-
-
-def _ratio(part: float, whole: float, if_empty: float, tiny: float = 0.0) -> float:
-    return float(part / whole) if whole > tiny else if_empty

@@ -20,13 +20,13 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, reporting
 from discrepant.core.results import History, Outcome, Status
-from discrepant.operators.entrywise import Operator
+from discrepant.operators.operator import Operator
 from discrepant.paper.stopping import (
     DEFAULT_STOP,
     Iteration,
     Rule,
-    first_word,
-    most_steps,
+    first_stop,
+    step_limit,
 )
 from discrepant.structures.factorisations import Parameterisation
 
@@ -53,7 +53,7 @@ def descend(
     alpha: float = 1.0,
     stop: Sequence[Rule] = DEFAULT_STOP,
     gradient: Callable[[Any], Any] | None = None,
-    every: int = 10,
+    check_every: int = 10,
     callback: Callback | None = None,
     progress: bool | Progress | None = None,
     start: Iteration = FIRST_ITERATION,
@@ -77,7 +77,7 @@ def descend(
     gradient : callable, optional
         Derivative of the loss with respect to A(X) + s, given the residual; by default
         the residual itself, that of ``½‖r‖²``. ``numpy.sign`` makes it the ℓ1 loss.
-    every : int
+    check_every : int
         The rules and the callback are asked every so many steps.
     callback : callable, optional
         ``callback(moment, signal, corruption)``; a mapping of names to numbers that it
@@ -88,7 +88,7 @@ def descend(
     start : Moment
         Where an interrupted run left off; the history begins there.
     """
-    last = most_steps(stop)
+    last = step_limit(stop)
     norm_y = _norm(y) or 1.0
     records: list[dict[str, float]] = []
     seconds, started = start.seconds, time.perf_counter()
@@ -99,7 +99,7 @@ def descend(
         for k in count(start.step):
             residual = operator.forward(signal.value()) + corruption.value() - y
 
-            if k % every == 0 or k == last:
+            if k % check_every == 0 or k == last:
                 seconds += time.perf_counter() - started
                 moment = Iteration(k, _norm(residual) / norm_y, seconds)
                 if k == start.step:
@@ -110,7 +110,7 @@ def descend(
                 records.append(_record(moment, extra))
                 go_on = report(k / last if last else 0.0, _note(moment, extra))
                 started = time.perf_counter()
-                status = first_word(stop, moment)
+                status = first_stop(stop, moment)
                 if status is None and not go_on:
                     status = Status(
                         Outcome.STOPPED, f"stopped on request after {k} steps"

@@ -5,9 +5,8 @@ its data can bear, and, where the step is left to us, a unit: the data are broug
 mean size one and their gross entries are clipped, so that neither matters.
 
 Clipping leaves the optimum where it is, since that depends on the sign of a gross error
-and not on its size (`core.linalg.clipping_bound`). If in the end an entry was clipped
-that the corruption does not explain, the bound is raised to it and the descent begins
-again.
+and not on its size (`clipping_bound`). If in the end an entry was clipped that the
+corruption does not explain, the bound is raised to it and the descent begins again.
 """
 
 import math
@@ -18,17 +17,13 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import (
-    MIN_CORRUPT_FRACTION,
-    Array,
-    blas_threads,
-    clipping_bound,
-    spectral_norm,
-)
+from discrepant.core.linalg import Array, spectral_norm
 from discrepant.core.linalg import norm as euclidean
 from discrepant.core.progress import Progress, reporting
 from discrepant.core.results import History, Status
-from discrepant.operators.entrywise import Operator
+from discrepant.core.robust_statistics import MIN_CORRUPT_FRACTION, clipping_bound
+from discrepant.core.threads import blas_threads
+from discrepant.operators.operator import Operator
 from discrepant.paper.alpha import auto_alpha
 from discrepant.paper.descent import Callback, DivergenceError, descend
 from discrepant.paper.recovery import Recovery

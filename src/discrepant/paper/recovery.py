@@ -9,13 +9,13 @@ from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.linalg import Array, rank_at_gap
 from discrepant.core.results import Certificate, History, Status
 from discrepant.core.robust_regression import l1_coordinates
-from discrepant.operators.entrywise import Operator
 from discrepant.operators.observation import nan_where_missing
+from discrepant.operators.operator import Operator
 from discrepant.paper.certificate import certify
 
 # Of the median size of the data. A start of 1e-4 leaves the signal 4 to 7% off, and the
 # corruption takes that up: it is zero nowhere, and small where nothing is corrupt.
-DUST = 0.05
+NEGLIGIBLE_CORRUPTION = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +79,7 @@ class Recovery(ResultDisplayMixin):
         """Which values of the data are corrupt: where s is more than dust."""
         sizes = np.abs(self.y[self.y != 0])  # zero: not observed, or nothing to go by
         usual = np.quantile(sizes, 0.5, method="lower") if sizes.size else 0.0
-        return np.asarray(np.abs(self.corruption) > DUST * usual)
+        return np.asarray(np.abs(self.corruption) > NEGLIGIBLE_CORRUPTION * usual)
 
     @property
     def probability(self) -> Array:

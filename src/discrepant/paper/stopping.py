@@ -100,7 +100,7 @@ def validate_rules(stop: Any) -> tuple[Rule, ...]:
     return (*rules, DEFAULT_STOP[-1]) if endless else rules
 
 
-def first_word(rules: Sequence[Rule], moment: Iteration) -> Status | None:
+def first_stop(rules: Sequence[Rule], moment: Iteration) -> Status | None:
     """Return the status of the first rule that speaks."""
     for rule in rules:
         if (status := rule(moment)) is not None:
@@ -108,6 +108,6 @@ def first_word(rules: Sequence[Rule], moment: Iteration) -> Status | None:
     return None
 
 
-def most_steps(rules: Sequence[Rule]) -> int | None:
+def step_limit(rules: Sequence[Rule]) -> int | None:
     """Return the number of steps after which the run ends at the latest, if set."""
     return min((rule.most for rule in rules if isinstance(rule, Steps)), default=None)

@@ -24,7 +24,7 @@ class Problem:
 def corrupted_matrix(
     shape: int | tuple[int, int],
     rank: int,
-    share: float,
+    fraction: float,
     *,
     amplitude: float = 10.0,
     missing: float = 0.0,
@@ -38,16 +38,16 @@ def corrupted_matrix(
     """
     rng = np.random.default_rng(random_state)
     m, n = (shape, shape) if isinstance(shape, int | np.integer) else shape
-    if not 0 <= rank <= min(m, n) or not 0 <= share <= 1 or not 0 <= missing < 1:
+    if not 0 <= rank <= min(m, n) or not 0 <= fraction <= 1 or not 0 <= missing < 1:
         raise InputError(
             f"A {m}×{n} problem needs a rank from 0 to {min(m, n)} and shares from 0 "
-            f"to 1, got rank {rank}, share {share} and missing {missing}."
+            f"to 1, got rank {rank}, fraction {fraction} and missing {missing}."
         )
     U = rng.standard_normal((m, rank))
     V = U if isinstance(shape, int | np.integer) else rng.standard_normal((n, rank))
     low_rank = U @ V.T
     flat = np.zeros(m * n)
-    where = rng.choice(m * n, size=round(share * m * n), replace=False)
+    where = rng.choice(m * n, size=round(fraction * m * n), replace=False)
     flat[where] = amplitude * rng.standard_normal(len(where))
     sparse = flat.reshape(m, n)
     observed = low_rank + sparse

@@ -153,7 +153,7 @@ class RobustPCA(
     --------
     >>> from discrepant import RobustPCA
     >>> from discrepant.paper.synthetic import corrupted_matrix, relative_error
-    >>> problem = corrupted_matrix((60, 40), rank=2, share=0.1, random_state=0)
+    >>> problem = corrupted_matrix((60, 40), rank=2, fraction=0.1, random_state=0)
     >>> pca = RobustPCA(random_state=0).fit(problem.observed)
     >>> pca.rank_
     2

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from discrepant.core.arrays import even_sample
 from discrepant.core.device_arrays import place_of
-from discrepant.core.linalg import COMPARABLE, Array, even_sample, row_scales
+from discrepant.core.linalg import Array
 from discrepant.core.results import Result
+from discrepant.core.robust_statistics import MAX_SCALE_RATIO, row_scales
 
 CERTIFIED = 1e-4  # gap up to which a result needs no warning
 NARROW = 10  # lines below which a cell's own noise passes for signal
@@ -28,7 +30,7 @@ def caveats(
     at = even_sample(Y.shape)
     sizes, some = seen or (row_scales(Y.T, entries=64), place_of(Y).fetch(Y[at]))
     sizes = sizes[sizes > 0]
-    if sizes.size and sizes.max() > COMPARABLE * sizes.min() and not noisy:
+    if sizes.size and sizes.max() > MAX_SCALE_RATIO * sizes.min() and not noisy:
         yield (
             f"The columns differ in size by a factor of "
             f"{sizes.max() / sizes.min():.0e}: large ones are taken for corrupt "

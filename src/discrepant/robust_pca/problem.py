@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import MIN_CORRUPT_FRACTION, Array, clipping_bound_from
+from discrepant.core.linalg import Array
+from discrepant.core.robust_statistics import MIN_CORRUPT_FRACTION, clipping_bound_from
 from discrepant.robust_pca.rows import Rows, open_rows
 
 
@@ -25,7 +26,7 @@ class DataScale:
 
     observed: int  # entries that are not missing
     top: float  # the largest |entry|
-    bound: float  # where |entries| are clipped, see `linalg.clipping_bound_from`
+    bound: float  # where |entries| are clipped, see `clipping_bound_from`
 
     @classmethod
     def of(cls, rows: Rows) -> "DataScale":

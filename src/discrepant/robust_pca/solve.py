@@ -9,7 +9,7 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report, subrange
 from discrepant.core.validation import check_square, quote
-from discrepant.paper.alpha import alpha_from
+from discrepant.paper.alpha import alpha_from_entries
 from discrepant.robust_pca.dask.cluster import ClusterError
 from discrepant.robust_pca.dask.rows import LazyRows
 from discrepant.robust_pca.exact.integrator import HIGH_RANK, integrate
@@ -75,7 +75,7 @@ def _program(rows: Rows, settings: Settings) -> ConvexProblem:
         raise InputError("All values are missing; at least one must be observed.")
     if isinstance(settings.alpha, str):
         share = scale.observed / rows.size
-        alpha = alpha_from(rows.shape, rows.entries, settings.psd, share)
+        alpha = alpha_from_entries(rows.shape, rows.entries, settings.psd, share)
     else:
         alpha = float(settings.alpha)
     return ConvexProblem(rows, scale, 1 / alpha, settings.psd)

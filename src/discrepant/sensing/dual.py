@@ -10,8 +10,7 @@ within what the convex program recovers.
 import numpy as np
 
 from discrepant.core.linalg import Array, norm
-from discrepant.core.results import Certificate
-from discrepant.paper.certificate import certificate_from_parts
+from discrepant.core.results import Certificate, certificate_from_products
 from discrepant.sensing.least_squares import normal
 from discrepant.sensing.measurements import (
     Measurements,
@@ -82,7 +81,7 @@ def certificate_of(
     nu = _feasible(A, nu, lam, at.kind)
     nuclear, l1, noise = _parts(at, e, lam, kappa)
     s = shrunk_modulus(e, lam / kappa)
-    return certificate_from_parts(
+    return certificate_from_products(
         nuclear=nuclear,
         primal=nuclear + l1 + noise,
         dual=product(nu, y) - norm(nu) ** 2 / (2 * kappa),

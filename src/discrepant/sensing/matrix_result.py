@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
-from discrepant.operators.entrywise import Operator
+from discrepant.operators.operator import Operator
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.result import NoisyResult
 

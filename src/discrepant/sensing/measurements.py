@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.linalg import Array, blas_threads
-from discrepant.operators.entrywise import Operator
+from discrepant.core.linalg import Array
+from discrepant.core.threads import blas_threads
+from discrepant.operators.operator import Operator
 
 
 class Measurements:

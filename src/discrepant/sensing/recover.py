@@ -23,13 +23,13 @@ from discrepant.core.validation import (
     check_square,
     real_array,
 )
-from discrepant.operators.entrywise import Entries, Identity, Mask, Operator
+from discrepant.operators.entrywise import Entries, Identity, Mask
 from discrepant.operators.observation import (
-    dot_test,
     match_operator,
     nan_where_missing,
     validate_observation,
 )
+from discrepant.operators.operator import Operator, dot_test
 from discrepant.paper.descent import Callback
 from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
 from discrepant.paper.recovery import Recovery

@@ -14,10 +14,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from discrepant.core.linalg import Array, clipping_bound, norm, rank_at_gap
+from discrepant.core.linalg import Array, norm, rank_at_gap
 from discrepant.core.progress import Report
 from discrepant.core.results import Outcome, Status
-from discrepant.operators.entrywise import Operator
+from discrepant.core.robust_statistics import clipping_bound
+from discrepant.operators.operator import Operator
 from discrepant.paper.alpha import alpha_from_operator
 from discrepant.sensing.certificate import Proof
 from discrepant.sensing.dual import bound_from, primal_of

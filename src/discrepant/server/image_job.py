@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.core.arrays import subsample
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import subsample
 from discrepant.core.progress import Report, subrange
 from discrepant.image.display import describe_values, display_image
 from discrepant.image.files.formats import read, write

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.output_files import atomic_output_folder, write_json
+from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
 from discrepant.core.progress import Progress, reporting, subrange
-from discrepant.core.summary import summary_of
 from discrepant.table.clean import clean
 from discrepant.table.io.table_file import TableFile, read_table_file
 from discrepant.table.report.figures import cell_map

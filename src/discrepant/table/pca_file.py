@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.output_files import atomic_output_folder, write_json
+from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
 from discrepant.core.plotting import plot_decomposition
 from discrepant.core.progress import Progress, reporting
 from discrepant.core.results import Certificate
-from discrepant.core.summary import summary_of
 from discrepant.robust_pca.estimator import RobustPCA
 from discrepant.table.io.numeric_file import read_table
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from discrepant.core.display import DisplayMixin, to_uint8
+from discrepant.core.arrays import to_uint8
+from discrepant.core.display import DisplayMixin
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import separated
+from discrepant.video.figures import plot_separation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,7 +83,7 @@ class Separation(DisplayMixin):
     def plot(self) -> "Figure":
         """Draw background and foreground of the busiest frame, and the activity."""
         number, ground, front = self._busiest()
-        return separated(ground, front, number, self.activity)
+        return plot_separation(ground, front, number, self.activity)
 
     def _busiest(self) -> tuple[int, Array, Array]:
         """Return the busiest frame's number, its background and its mask in bytes."""

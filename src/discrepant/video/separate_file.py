@@ -13,10 +13,10 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.output_files import atomic_output_folder, write_json
-from discrepant.core.plotting import draw_activity, new_figure, styled
+from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
+from discrepant.core.plotting import new_figure, styled
 from discrepant.core.progress import Progress, StoppedError, reporting
-from discrepant.core.summary import summary_of
+from discrepant.video.figures import draw_activity
 from discrepant.video.io.frame_source import Source, open_frames
 from discrepant.video.io.video_file import RawFrames, VideoFile, VideoWriter, pyav
 from discrepant.video.stream import Frame, Stream

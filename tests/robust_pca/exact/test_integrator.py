@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from discrepant import InputError, RobustPCA, convex
-from discrepant.paper.alpha import alpha_for
+from discrepant.paper.alpha import alpha_from_data
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.problem import ConvexProblem
@@ -291,13 +291,15 @@ class TestOddData:
 
 class TestAlpha:
     def test_rule(self):
-        assert alpha_for(np.ones((30, 20)), psd=False) == np.sqrt(30)
+        assert alpha_from_data(np.ones((30, 20)), psd=False) == np.sqrt(30)
         symmetric = np.ones((40, 40))
-        assert alpha_for(symmetric, psd=True) == pytest.approx(np.sqrt(40 / 2))
+        assert alpha_from_data(symmetric, psd=True) == pytest.approx(np.sqrt(40 / 2))
         dense = draw(40, 40)
-        assert alpha_for(dense, psd=True) == pytest.approx(np.sqrt(40) / 2)
+        assert alpha_from_data(dense, psd=True) == pytest.approx(np.sqrt(40) / 2)
         alphas = [
-            alpha_for(corrupted_matrix(60, 3, p, random_state=0).observed, psd=True)
+            alpha_from_data(
+                corrupted_matrix(60, 3, p, random_state=0).observed, psd=True
+            )
             for p in (0.1, 0.35, 0.5)
         ]
         assert np.sqrt(60) / 3 == pytest.approx(alphas[0])

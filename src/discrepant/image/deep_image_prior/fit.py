@@ -191,7 +191,7 @@ class Fit:
                 alpha=settings.corruption_rate / settings.rate,
                 stop=(Steps(settings.steps),),
                 gradient=self.gradient,
-                every=every,
+                check_every=every,
                 callback=watch,
                 progress=progress,
                 start=watch.start,

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrepant.core.display import DisplayMixin, to_uint8
+from discrepant.core.arrays import to_uint8
+from discrepant.core.display import DisplayMixin
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import image_panels
 from discrepant.core.results import History

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.core.arrays import even_sample
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import Array, even_sample
+from discrepant.core.linalg import Array
 from discrepant.robust_pca.dask.blocks import Place, Recipe, run
 from discrepant.robust_pca.dask.cluster import compute_tasks
 from discrepant.robust_pca.rows.in_memory import Rows
@@ -94,7 +95,7 @@ class LazyRows(Rows):
     # -- a look at the data --------------------------------------------------------
 
     def sample(self) -> Array:
-        """Return evenly spread rows and columns (`linalg.even_sample` of the shape)."""
+        """Return evenly spread rows and columns (`even_sample` of the shape)."""
         return self.as_given(self._look()[1])
 
     def entries(self, i: Array, j: Array) -> Array:

@@ -8,8 +8,7 @@ anything m×n.
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.core.results import Certificate
-from discrepant.paper.certificate import certificate_from_parts
+from discrepant.core.results import Certificate, certificate_from_products
 from discrepant.robust_pca.exact.factored_svd import largest_value
 from discrepant.robust_pca.exact.step import State, Stepper
 from discrepant.robust_pca.problem import ConvexProblem
@@ -49,7 +48,7 @@ def certificate_of(program: ConvexProblem, state: State, M: Array) -> Certificat
         # |M| ≤ λ holds by clipping; a dual that is too small is not scaled up.
         scale = max(largest_value(rows, M, program.psd), 1.0)
     absolute, product, aligned, penalty, square = sums.sum(axis=0)
-    return certificate_from_parts(
+    return certificate_from_products(
         nuclear=nuclear / unit,
         primal=(nuclear + penalty) / unit,
         dual=(product / scale - square / (2 * kappa * scale**2)) / unit,

@@ -20,8 +20,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from discrepant.core.arrays import even_sample
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import Array, even_sample
+from discrepant.core.linalg import Array
 from discrepant.core.threads import ONE_BLAS_THREAD, split_evenly
 from discrepant.core.validation import check_mapped, count_threads
 from discrepant.robust_pca.rows import (
@@ -158,7 +159,7 @@ class Rows(Held):
     # -- a look at the data --------------------------------------------------------
 
     def sample(self) -> Array:
-        """Return evenly spread rows and columns (`linalg.even_sample` of the shape)."""
+        """Return evenly spread rows and columns (`even_sample` of the shape)."""
         rows, columns = even_sample(self._Z.shape)
         which = np.arange(len(self._Z))[rows]
         return self.as_given(self._pages.taken(self._Z, which, 0)[:, columns])

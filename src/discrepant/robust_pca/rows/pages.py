@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.linalg import Array, row_scales
+from discrepant.core.linalg import Array
 from discrepant.core.memory import array_on_file
+from discrepant.core.robust_statistics import row_scales
 
 STRETCH = 1 << 22  # bytes that are read of a map before they are given back
 FEW = 8  # lines, likewise, where they are scattered: the system reads around them
@@ -77,7 +78,7 @@ class Pages:
         return found
 
     def sizes(self, Z: Array, axis: int, entries: int) -> Array:
-        """Return `linalg.row_scales` of the lines of the array along an axis."""
+        """Return `row_scales` of the lines of the array along an axis."""
         count, length = Z.shape[axis], Z.shape[1 - axis]
         if self.map is None or count > length:
             Y, found = Z.T if axis else Z, []

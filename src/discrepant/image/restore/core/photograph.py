@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discrepant.core.linalg import Array, blas_threads
+from discrepant.core.linalg import Array
+from discrepant.core.threads import blas_threads
 from discrepant.image.restore.budget import Rounds
 from discrepant.image.restore.core.border_lines import separate
 from discrepant.image.restore.core.full_pass import detect

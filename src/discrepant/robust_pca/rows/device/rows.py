@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.core.arrays import even_sample
 from discrepant.core.device_arrays import parts_of, place_of
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import Array, even_sample, row_scales
+from discrepant.core.linalg import Array
+from discrepant.core.robust_statistics import row_scales
 from discrepant.robust_pca.rows.device import (
     kernels,
 )
@@ -116,7 +118,7 @@ class DeviceRows(Held):
     # -- a look at the data --------------------------------------------------------
 
     def sample(self) -> Array:
-        """Return evenly spread rows and columns (`linalg.even_sample` of the shape)."""
+        """Return evenly spread rows and columns (`even_sample` of the shape)."""
         return self.place.fetch(self._Y[even_sample(self.shape)])
 
     def entries(self, i: Array, j: Array) -> Array:
