@@ -32,8 +32,8 @@ import typer
 app = typer.Typer()
 @app.command()
 def work(folder: Path):
-    from discrepant.core.output_files import staged
-    with staged(folder, ["a.txt"]) as scratch:
+    from discrepant.core.output_files import atomic_output_folder
+    with atomic_output_folder(folder, ["a.txt"]) as scratch:
         (scratch / "a.txt").write_text("half")
         print("ready", flush=True)
         time.sleep(60)
