@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from discrepant.core.arrays import subsample
-from discrepant.core.device_arrays import is_foreign, place_of
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import plot_decomposition, plot_measurements
 from discrepant.core.results import Result
@@ -194,10 +193,10 @@ def _dense(values: Any, part: tuple[slice, slice]) -> Array:
 
 
 def _here(values: Any, part: tuple[slice, ...]) -> Array:
-    """Return an array of any library as one of NumPy; of a lazy one, a part."""
+    """Return an array; of a Dask array, compute a part."""
     if hasattr(values, "compute"):
         return np.asarray(values[part].compute())
-    return place_of(values).fetch(values) if is_foreign(values) else values
+    return np.asarray(values)
 
 
 def _real(values: Array) -> Array:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 
 from discrepant.core.arrays import even_sample
-from discrepant.core.device_arrays import parts_of, place_of
 from discrepant.core.linalg import Array
 
 # Clipping bound, in units of the largest row or column scale. A scale is the lower
@@ -75,19 +74,18 @@ def row_scales(Y: Array, entries: int = 256, block: int = 1 << 12) -> Array:
     """Return the lower quartile of the nonzero |entries| of each row.
 
     About `entries` evenly spaced entries of each row are used. Rows with fewer than
-    eight nonzero ones among them get zero. Of an array on a device only the scales are
-    copied to the host.
+    eight nonzero ones among them get zero.
     """
-    place, (rows, columns) = place_of(Y), Y.shape
-    xp, scales = place.xp, np.zeros(rows)
+    rows, columns = Y.shape
+    scales = np.zeros(rows)
     step = max(columns // entries, 1)
-    for part in parts_of(rows, block):
-        sizes = xp.abs(Y[part, ::step])
+    for start in range(0, rows, block):
+        part = slice(start, start + block)
+        sizes = np.abs(Y[part, ::step])
         nonzero = sizes > 0  # False for NaN
-        sizes = xp.sort(xp.where(nonzero, sizes, xp.inf), axis=1)
-        count = xp.sum(xp.astype(nonzero, xp.int32), axis=1, keepdims=True)
+        sizes = np.sort(np.where(nonzero, sizes, np.inf), axis=1)
+        count = np.count_nonzero(nonzero, axis=1, keepdims=True)
         enough = count >= 8
-        quartiles = xp.take_along_axis(sizes, xp.where(enough, count // 4, 0), axis=1)
-        quartiles = xp.where(enough, quartiles, 0.0)
-        scales[part] = place.fetch(quartiles[:, 0])
+        quartiles = np.take_along_axis(sizes, np.where(enough, count // 4, 0), axis=1)
+        scales[part] = np.where(enough, quartiles, 0.0)[:, 0]
     return scales

@@ -11,7 +11,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 
-from discrepant.core.device_arrays import is_foreign
+from discrepant.core.array_libraries import ArrayKind, in_kind_of, to_numpy
 from discrepant.core.errors import InputError
 from discrepant.core.labels import labels_of
 from discrepant.core.linalg import Array
@@ -26,12 +26,6 @@ from discrepant.core.validation import (
 from discrepant.operators.observation import validate_observation
 from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
 from discrepant.paper.stopping import Residual, Steps
-from discrepant.robust_pca.device_results import (
-    coordinates_of,
-    explained_share,
-    floating,
-    placed_with,
-)
 from discrepant.robust_pca.fit_warnings import caveats, seen_of, stored_caveats
 from discrepant.robust_pca.fitted import FittedParts
 from discrepant.robust_pca.input_data import is_dask, validated
@@ -237,9 +231,7 @@ class RobustPCA(
             told = caveats(Y, found, seen_of(found))
         for message, kind in told:
             warnings.warn(message, kind, stacklevel=2)
-        self._keep(found, labels_of(X))
-        if is_foreign(Y):
-            self._put_where(Y)
+        self._keep(found, labels_of(X), ArrayKind.of(X))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -254,31 +246,28 @@ class RobustPCA(
         if is_dask(X):
             return self._lazy("transform", X)
         rows = validated(self, X, reset=False)
-        if is_foreign(rows):
-            return coordinates_of(self._fitted(), rows)
         if not issparse(rows) and np.isinf(rows).any():
             raise InputError(
                 "Input X contains infinity; replace it by NaN to mark it as missing."
             )
-        return self._fitted().coordinates(rows).astype(rows.dtype)
+        coordinates = self._fitted().coordinates(rows).astype(rows.dtype)
+        return in_kind_of(X, coordinates)
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the rows that have the given coordinates; a frame for a frame."""
         V = self._fitted().components
         if is_dask(X):
             return self._lazy("inverse_transform", X)
-        C = floating(X) if is_foreign(X) else real_array(X)
+        C = real_array(to_numpy(X))
         shape = tuple(C.shape)
         if len(shape) != 2 or shape[1] != self.rank_:
             raise InputError(
                 f"Coordinates of shape (rows, {self.rank_}) are needed, got {shape}."
             )
-        if is_foreign(C):
-            return C @ placed_with(C, V)
         rows = (C @ V).astype(C.dtype)
         labels = labels_of(X)
         if labels is None:
-            return rows
+            return in_kind_of(X, rows)
         names = getattr(self, "feature_names_in_", None)
         return labels.over(names).frame(rows)
 
@@ -290,10 +279,8 @@ class RobustPCA(
         """
         if is_dask(X):
             return float(self._lazy("score", X))
-        C, V = self.transform(X), self._fitted().components
+        C, V = to_numpy(self.transform(X)), self._fitted().components
         rows = validated(self, X, reset=False)
-        if is_foreign(rows):
-            return explained_share(rows, C, V)
         if issparse(rows):
             raise InputError("score needs an array; mark what is missing by NaN.")
         top = float(np.nanmax(np.abs(rows), initial=0.0))

@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from discrepant.core.arrays import even_sample
-from discrepant.core.device_arrays import place_of
 from discrepant.core.linalg import Array
 from discrepant.core.results import Result
 from discrepant.core.robust_statistics import MAX_SCALE_RATIO, row_scales
@@ -28,7 +27,7 @@ def caveats(
     """
     noisy = bool(found.noise.any())
     at = even_sample(Y.shape)
-    sizes, some = seen or (row_scales(Y.T, entries=64), place_of(Y).fetch(Y[at]))
+    sizes, some = seen or (row_scales(Y.T, entries=64), Y[at])
     sizes = sizes[sizes > 0]
     if sizes.size and sizes.max() > MAX_SCALE_RATIO * sizes.min() and not noisy:
         yield (

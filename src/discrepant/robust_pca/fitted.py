@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
-from discrepant.core.device_arrays import is_foreign
+from discrepant.core.array_libraries import ArrayKind
 from discrepant.core.display import (
     ResultDisplayMixin,
     card,
@@ -15,7 +15,6 @@ from discrepant.core.display import (
 )
 from discrepant.core.labels import Labels
 from discrepant.core.results import Certificate, Result
-from discrepant.robust_pca.device_results import placed_with, sum_of_squares
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,6 +25,7 @@ class FittedParts:
 
     _found: Result
     _labels: Labels | None
+    _array_kind: ArrayKind | None
 
     @property
     def low_rank_(self) -> Any:
@@ -59,8 +59,12 @@ class FittedParts:
         squares = np.square(found.singular_values, dtype=np.float64)
         rest = _squares(found.residual)
         share = np.asarray(squares / max(squares.sum() + rest, np.finfo(float).tiny))
-        away = is_foreign(found.residual)
-        return placed_with(found.residual, share) if away else share
+        kind = self._array_kind
+        return (
+            share
+            if kind is None
+            else kind.convert(share.astype(found.components.dtype))
+        )
 
     @property
     def certificate_(self) -> Certificate:
@@ -109,25 +113,18 @@ class FittedParts:
         """Drop what an earlier fit has learned."""
         for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
             delattr(self, name)
-        for name in ("_found", "_labels", "_tracker"):
+        for name in ("_found", "_labels", "_array_kind", "_tracker"):
             self.__dict__.pop(name, None)
 
-    def _put_where(self: Any, Y: Any) -> None:
-        """Show what was learned of the columns where the data lie."""
-        for name in ("components_", "singular_values_", "noise_"):
-            values = getattr(self, name)
-            if isinstance(values, np.ndarray):
-                setattr(self, name, placed_with(Y, values))
-
     def _labelled(self, values: Any) -> Any:
-        """Give an array the row and column labels of what was fitted."""
+        """Return an array as the kind of array or labelled frame that was fitted."""
+        if self._array_kind is not None:
+            return self._array_kind.convert(values)
         return values if self._labels is None else self._labels.frame(values)
 
 
 def _squares(residual: Any) -> float:
     """Return the sum of squares; of a sparse part, as if all were like the stored."""
-    if is_foreign(residual):
-        return sum_of_squares(residual)
     if not issparse(residual):
         return float(np.nansum(np.square(residual, dtype=np.float64)))
     mean = np.mean(np.square(residual.data, dtype=np.float64)) if residual.nnz else 0.0

@@ -6,17 +6,16 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from discrepant.core.device_arrays import is_foreign
+from discrepant.core.array_libraries import to_numpy
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.labels import column_types, container_kind
 from discrepant.core.validation import error_text, masked_to_nan
-from discrepant.robust_pca.device_results import on_device
 
 
 def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return data as a floating array, or as the sparse matrix that they are.
 
-    An array on a device stays there.
+    An array of another library becomes a NumPy array.
 
     Parameters
     ----------
@@ -33,8 +32,7 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
             "A Dask collection was passed where an array in memory is needed; pass "
             "X.compute()."
         )
-    if is_foreign(X):
-        return on_device(estimator, X, reset=reset)
+    X = to_numpy(X)
     unstored = estimator.missing == "unstored"
     if sparse.issparse(X) and not unstored:
         raise InputTypeError(

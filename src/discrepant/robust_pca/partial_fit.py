@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from discrepant.core.device_arrays import is_foreign
-from discrepant.core.errors import InputError, InputTypeError
+from discrepant.core.array_libraries import ArrayKind
+from discrepant.core.errors import InputError
 from discrepant.core.labels import Labels
 from discrepant.core.linalg import Array
 from discrepant.core.results import Result
@@ -126,11 +126,6 @@ class Tracking:
                 'partial_fit needs solver="implicit", missing="nan" and psd=False: '
                 "rows of a stream are dense, and no square matrix."
             )
-        if is_foreign(X):
-            raise InputTypeError(
-                "partial_fit keeps its rows in host memory; pass them as an array of "
-                "NumPy."
-            )
         first = "_tracker" not in self.__dict__
         before = self.__dict__.get("_found") if first else None
         if before is not None and not isinstance(before.components, np.ndarray):
@@ -144,10 +139,12 @@ class Tracking:
         tracker.update(rows, lambda some: self._integrated(some, self._rules(), None))
         self.n_samples_seen_ = tracker.seen
         if tracker.found is not self.__dict__.get("_found"):
-            self._keep(tracker.found, None)
+            self._keep(tracker.found, None, ArrayKind.of(X))
         return self
 
-    def _keep(self: Any, found: Result, labels: Labels | None) -> None:
+    def _keep(
+        self: Any, found: Result, labels: Labels | None, kind: ArrayKind | None = None
+    ) -> None:
         """Show what was found; from here on the model counts as fitted."""
         self.noise_ = one_or_all(found.noise)
         self.rank_ = found.rank
@@ -157,7 +154,11 @@ class Tracking:
         self.n_iter_ = found.n_steps
         self.status_ = found.status
         self.history_ = found.history
-        self._labels, self._found = labels, found
+        self._labels, self._array_kind, self._found = labels, kind, found
+        for name in ("components_", "singular_values_", "noise_"):
+            values = getattr(self, name)
+            if kind is not None and isinstance(values, np.ndarray):
+                setattr(self, name, kind.convert(values))
 
 
 def one_or_all(noise: Array) -> float | Array:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from discrepant.core.array_libraries import to_numpy
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, Report, reporting
@@ -157,6 +158,7 @@ def recover(
     >>> found.rank, bool(np.allclose(found.low_rank, truth, rtol=0, atol=1e-8))
     (1, True)
     """
+    y = to_numpy(y)
     check_choice("solver", solver, SOLVERS)
     for name, flag in (("psd", psd), ("symmetric", symmetric), ("check", check)):
         check_flag(name, flag)

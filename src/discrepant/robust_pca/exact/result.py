@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from discrepant.core.device_arrays import place_of
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
 from discrepant.core.robust_regression import l1_coordinates
@@ -53,8 +52,7 @@ class ExactResult(LowRankResult):
     def probability(self) -> Array:
         """One where S ≠ 0: without noise there is no doubt."""
         S = self.sparse
-        chance: Array = place_of(S).xp.astype(self.outliers, S.dtype)
-        return chance
+        return self.outliers.astype(S.dtype)
 
     @property
     def outliers(self) -> Array:

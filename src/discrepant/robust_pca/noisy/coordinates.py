@@ -5,11 +5,8 @@ squares ``Σ w(zⱼ)·(yⱼ − (cV)ⱼ)²/σⱼ²``, where w is the probability
 the fit has learned. They start from a regression that half of the row cannot mislead.
 """
 
-from typing import Any
-
 import numpy as np
 
-from discrepant.core.device_arrays import Place, parts_of, place_of
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.noisy.histogram import MIDDLE
 from discrepant.robust_pca.noisy.lines import regress
@@ -19,49 +16,49 @@ ROUNDS = 6  # of weighing, after which coordinates stand to a thousandth of thei
 
 
 def noisy_coordinates(
-    rows: Any, components: Array, sigma: Array, weight: Array
+    rows: Array, components: Array, sigma: Array, weight: Array
 ) -> Array:
     """Return the coordinates (b, r) of rows (b, n), where NaN marks missing entries.
 
-    Each row is treated by itself: its result does not depend on the others. Rows on a
-    device are worked on there, and there are the coordinates.
+    Each row is treated by itself: its result does not depend on the others.
     """
-    place, (number, n), r = place_of(rows), rows.shape, len(components)
-    xp, wide = place.xp, place.widest
-    scaled = (components / sigma).T.astype(np.float64)  # (n, r)
-    length = place.bring(np.linalg.norm(scaled, axis=0), wide)
-    X, noise = place.bring(scaled, wide), place.bring(sigma, wide)
-    points = place.bring(MIDDLE, wide), place.bring(weight, wide)
-    parts = parts_of(number, max(1, BLOCK // max(n, r * r)))
-    found = [xp.zeros((0 if r else number, r), dtype=wide, device=place.device)]
-    for part in parts if r else []:
-        block = xp.astype(rows[part, :], wide) / noise
+    (number, n), r = rows.shape, len(components)
+    X = np.ascontiguousarray((components / sigma).T, np.float64)  # (n, r)
+    length, noise = np.linalg.norm(X, axis=0), sigma.astype(np.float64)
+    coordinates = np.zeros((number, r))
+    height = max(1, BLOCK // max(n, r * r))
+    for start in range(0, number if r else 0, height):
+        part = slice(start, start + height)
+        block = rows[part].astype(np.float64) / noise
         c = regress(block, X)[0] / length
-        found.append(_weighed(place, block, X, c, points))
-    all_rows: Array = xp.concat(found, axis=0)
-    return all_rows
+        coordinates[part] = _weighed(block, X, c, weight.astype(np.float64))
+    return coordinates
 
 
-def _weighed(place: Place, Y: Any, X: Any, c: Any, points: tuple[Any, Any]) -> Any:
+def _weighed(Y: Array, X: Array, c: Array, weight: Array) -> Array:
     """Refine coordinates by least squares with the weights that the residuals earn."""
-    xp, (n, r) = place.xp, X.shape
-    seen = xp.isfinite(Y)
-    y = xp.where(seen, Y, 0.0)
-    pairs = xp.reshape(xp.expand_dims(X, axis=2) * xp.expand_dims(X, axis=1), (n, -1))
-    size = max(1e-10, 10 * float(xp.finfo(Y.dtype).eps)) / r * float(xp.sum(X * X))
-    tiny = size * xp.eye(r, dtype=Y.dtype, device=place.device)
+    n, r = X.shape
+    seen = np.isfinite(Y)
+    y = np.where(seen, Y, 0.0)
+    pairs = np.reshape(X[:, :, None] * X[:, None, :], (n, -1))
+    size = max(1e-10, 10 * float(np.finfo(Y.dtype).eps)) / r * float(np.sum(X * X))
+    tiny = size * np.eye(r)
     for _ in range(ROUNDS):
-        z = xp.abs(y - c @ X.T)
-        w = xp.where(seen, place.interpolate(z, *points), 0.0)
-        G = xp.reshape(w @ pairs, (-1, r, r)) + tiny
-        c = xp.linalg.solve(G, xp.expand_dims((w * y) @ X, axis=2))[:, :, 0]
+        z = np.abs(y - c @ X.T)
+        w = np.where(seen, _interpolate(z, MIDDLE, weight), 0.0)
+        G = np.reshape(w @ pairs, (-1, r, r)) + tiny
+        c = np.linalg.solve(G, ((w * y) @ X)[:, :, None])[:, :, 0]
     # Of few entries all count, and the smallest fit is taken.
-    few = xp.sum(xp.astype(seen, xp.int32), axis=1) <= r
-    which = np.flatnonzero(place.fetch(few))
-    if not len(which):
-        return c
-    least = [
-        y[i : i + 1, :] @ xp.linalg.pinv(xp.where(seen[i : i + 1, :].T, X, 0.0)).T
-        for i in which.tolist()
-    ]
-    return place.put(c, which, xp.concat(least, axis=0))
+    for i in np.flatnonzero(np.count_nonzero(seen, axis=1) <= r):
+        c[i] = (y[i : i + 1] @ np.linalg.pinv(np.where(seen[i, :, None], X, 0.0)).T)[0]
+    return c
+
+
+def _interpolate(z: Array, x: Array, y: Array) -> Array:
+    """Interpolate linearly between points (x, y) at z ≥ x[0]; constant beyond them."""
+    last = len(x) - 1
+    at = np.clip(np.searchsorted(x, z) - 1, 0, last - 1)
+    slope = (y[1:] - y[:-1]) / (x[1:] - x[:-1])
+    beyond = np.minimum(z, x[last]) - x[at]
+    interpolated: Array = y[at] + np.maximum(beyond, 0.0) * slope[at]
+    return interpolated

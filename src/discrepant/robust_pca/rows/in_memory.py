@@ -68,6 +68,8 @@ class Rows(Held):
     """
 
     apart = ("_workers",)
+    m: int
+    n: int
 
     def __init__(
         self,

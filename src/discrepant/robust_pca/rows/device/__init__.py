@@ -1,1 +1,0 @@
-"""Passes over arrays of other libraries, by the array API standard."""
