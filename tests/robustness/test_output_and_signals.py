@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import numpy as np
 import pytest
@@ -24,7 +25,13 @@ from support.disks import data, mounted, unmounted
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="signals, disks and /proc as on Linux"
 )
-WORK = """
+# Under nohup, or behind a shell's &, the tests themselves ignore these signals.
+HEED = """
+import signal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+WORK = f"""{HEED}
 import sys, time
 from pathlib import Path
 from discrepant.cli.messages import run_command
@@ -86,6 +93,29 @@ def test_signals_that_end_a_run_leave_nothing(tmp_path, number, code):
     assert process.returncode == code
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_the_page(number):
+    code = "from discrepant.app.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-uc", HEED + code, "serve", "--no-open"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        address = process.stdout.readline().split()[1]
+        browser = build_opener(HTTPCookieProcessor())
+        browser.open(address).close()
+        with browser.open(address.replace("/?", "/events?")):  # an open page
+            process.send_signal(number)
+            errors = process.communicate(timeout=20)[1]
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert errors == ""
 
 
 def test_a_folder_where_a_file_should_go_is_refused_before_the_work(tmp_path):

@@ -2,9 +2,12 @@
 
 import ipaddress
 import secrets
+import signal
 import socket
+import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -80,7 +83,23 @@ def serve(
         site, log_level="error", access_log=False, timeout_graceful_shutdown=2
     )
     server = uvicorn.Server(config)
-    server.run(sockets=[bound])
+    with _hangup_terminates():
+        server.run(sockets=[bound])
+
+
+@contextmanager
+def _hangup_terminates() -> Iterator[None]:
+    """Treat SIGHUP as SIGTERM, which uvicorn handles; under nohup, ignore it."""
+    hangup = getattr(signal, "SIGHUP", None)
+    main = threading.current_thread() is threading.main_thread()
+    if hangup is None or not main or signal.getsignal(hangup) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(hangup, lambda *_: signal.raise_signal(signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(hangup, before)
 
 
 def _is_here(host: str) -> bool:
