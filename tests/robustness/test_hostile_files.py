@@ -1,8 +1,10 @@
 """Hostile and damaged files: a result or one sentence, soon, and no memory taken."""
 
 import io
+import json
 import logging
 import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 
 from discrepant import InputError
+from discrepant.app.stored import ZarrFile
 from discrepant.image.files.formats import read, write
 from discrepant.table.io.numeric_file import read_table
 from discrepant.table.io.table_file import read_table_file
@@ -160,6 +163,34 @@ def test_pickles_are_never_loaded(tmp_path):
                 reader(tmp_path / name)
     with pytest.raises(InputError, match="cannot be read"):
         read(tmp_path / "a.npy")
+
+
+PICKLE, DELTA = {"id": "pickle"}, {"id": "delta", "dtype": "<f8"}
+
+
+@pytest.mark.parametrize(
+    "codecs",
+    [
+        {"filters": [PICKLE]},
+        {"filters": [DELTA, PICKLE]},
+        {"filters": [PICKLE, DELTA]},
+        {"compressor": PICKLE},
+        {"filters": [DELTA], "compressor": PICKLE},
+        {"filters": [PICKLE], "dtype": "|O"},
+    ],
+)
+def test_pickles_in_zarr_are_never_loaded(tmp_path, codecs):
+    """Zarr arrays name the codecs of their chunks; one of them is pickle."""
+    pytest.importorskip("zarr")
+    array = {
+        **{"zarr_format": 2, "shape": [4, 4], "chunks": [4, 4], "dtype": "<f8"},
+        **{"compressor": None, "filters": None, "fill_value": 0, "order": "C"},
+        **codecs,
+    }
+    (tmp_path / ".zarray").write_text(json.dumps(array))
+    (tmp_path / "0.0").write_bytes(pickle.dumps(Boom()))
+    with pytest.raises(InputError, match="cannot be read as Zarr"):
+        ZarrFile(tmp_path, None)
 
 
 def test_a_damaged_archive_is_closed(tmp_path):
