@@ -198,16 +198,19 @@ def test_help_comes_before_anything_heavy_is_loaded():
 
 
 def test_compiling_is_announced_once(monkeypatch):
-    from discrepant.core import jit as compiled
-    from discrepant.core import progress
+    from discrepant.core import jit, progress
 
     said = []
     monkeypatch.setattr(progress, "_listeners", [said.append])
-    monkeypatch.setattr(compiled, "PATIENCE", -1.0)
-    monkeypatch.setattr(compiled._Clock, "said", False)
-    for _ in range(2):
-        compiled._Clock.start()
-        compiled._Clock.stop()
+    monkeypatch.setattr(jit, "PATIENCE", -1.0)
+    monkeypatch.setattr(jit.NOTICE, "announced", False)
+
+    def double(x):
+        return 2 * x
+
+    double.__module__ = "discrepant.double"
+    function = jit.njit(cache=False)(double)
+    assert function(2) == 4 and function(2.5) == 5.0
     assert len(said) == 1
     assert said[0].startswith("Compiling for this machine")
 

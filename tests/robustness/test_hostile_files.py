@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from discrepant import InputError
-from discrepant.app.stored import ZarrFile
 from discrepant.image.files.formats import read, write
+from discrepant.table.io.array_files import ZarrFile
 from discrepant.table.io.numeric_file import read_table
 from discrepant.table.io.table_file import read_table_file
 

@@ -16,8 +16,10 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 import numpy as np
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 from discrepant import InputError, RobustPCA, clean
+from discrepant.core.jit import njit
 from discrepant.core.output_files import LOCK, SCRATCH, atomic_output_folder
 from discrepant.experiments import runner as running
 from support.disks import data, mounted, unmounted
@@ -97,7 +99,7 @@ def test_signals_that_end_a_run_leave_nothing(tmp_path, number, code):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_the_page(number):
-    code = "from discrepant.app.cli import main; main()"
+    code = "from discrepant.cli.main import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-uc", HEED + code, "serve", "--no-open"],
         stdout=subprocess.PIPE,
@@ -249,18 +251,102 @@ def run_with_cache(folder, **environment):
 
 
 @pytest.mark.slow
-def test_a_damaged_cache_is_compiled_again(tmp_path):
+def test_a_truncated_cache_is_compiled_again(tmp_path):
     first = run_with_cache(tmp_path)
     assert first.returncode == 0, first.stderr
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     for number, path in enumerate(files):
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 255
-        path.write_bytes(content[: 100 if number % 2 else None])
+        path.write_bytes(path.read_bytes()[: 100 * (number % 3)])
     second = run_with_cache(tmp_path)
     assert second.returncode == 0, second.stderr
     assert second.stdout == first.stdout
+
+
+SHARED = """
+from discrepant.core.jit import njit
+@njit()
+def plus(x, y):
+    return x + y
+"""
+# Each process compiles for some of the types, beginning with others.
+SHARING = """
+import sys, time
+from functions import plus
+cases = [(1, 1), (1, 0.5), (0.5, 1), (0.5, 0.5), (1j, 1), (1j, 0.5)]
+first = int(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for k in range(first, first + int(sys.argv[2])):
+    x, y = cases[k % len(cases)]
+    result = plus(x, y)
+    assert result == x + y and type(result) is type(x + y), (x, y, result)
+print(sum(plus.stats.cache_misses.values()), flush=True)
+"""
+
+
+def run_sharing(folder, processes, signatures):
+    """Return how often each of some processes compiled, after all got it right."""
+    (folder / "functions.py").write_text(SHARED)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", SHARING, str(k), str(signatures)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env=environment,
+        )
+        for k in range(processes)
+    ]
+    for process in started:
+        assert process.stdout.readline() == "ready\n"
+    compiled = []
+    for process in started:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in started:
+        out, errors = process.communicate()
+        assert process.returncode == 0, errors
+        compiled.append(int(out))
+    return compiled
+
+
+@pytest.mark.parametrize(
+    ("processes", "signatures"),
+    [(3, 2), pytest.param(16, 6, marks=pytest.mark.slow)],
+)
+def test_processes_share_the_cache(tmp_path, processes, signatures):
+    run_sharing(tmp_path, processes, signatures)
+    assert run_sharing(tmp_path, processes, signatures) == [0] * processes  # all kept
+
+
+def test_no_two_signatures_share_a_file(tmp_path, monkeypatch):
+    """Two processes that compile at the same time, in the worst order."""
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "cache"))
+
+    def plus(x):
+        return x + 1
+
+    one, two, three = (njit()(plus) for _ in range(3))
+    save = IndexDataCacheFile._save_data
+
+    def interrupted(self, name, data):
+        with monkeypatch.context() as patch:
+            patch.setattr(IndexDataCacheFile, "_save_data", save)
+            # One has read the index before two wrote it.
+            patch.setattr(IndexDataCacheFile, "_load_index", lambda self: {})
+            assert one(2) == 3
+        save(self, name, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexDataCacheFile, "_save_data", interrupted)
+        assert two(2.5) == 3.5
+    assert three(2) == 3 and type(three(2)) is int
+    assert three(2.5) == 3.5
+    assert sum(three.stats.cache_hits.values()) == 2
 
 
 @pytest.mark.slow
