@@ -7,6 +7,8 @@ import sys
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.messages import without_notice
+
 # Laws (marked so): some 280 examples in all in every run, always the same; 7,000 new
 # ones with --hypothesis-profile=long.
 CALM = {"deadline": None, "suppress_health_check": list(HealthCheck)}
@@ -36,12 +38,14 @@ def discrepant():
     """Run the command line as a person would: in a process of its own."""
 
     def run(*args, cwd):
-        return subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "discrepant", *map(str, args)],
             capture_output=True,
             text=True,
             cwd=cwd,
             env={**os.environ, "COLUMNS": "100"},
         )
+        done.stderr = without_notice(done.stderr)
+        return done
 
     return run
