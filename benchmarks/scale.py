@@ -130,9 +130,9 @@ def product_on(file):
 
 def read_on(file):
     """Return the seconds of reading the file, block by block, on one thread."""
-    from discrepant.table.io.array_files import open_lazily
+    from discrepant.table.io.array_files import open_dask_array
 
-    array, _ = open_lazily(file)
+    array, _ = open_dask_array(file)
     best = np.inf
     for _ in range(2):
         started = time.perf_counter()
@@ -182,12 +182,12 @@ def by_dask(file, seed):
     import dask.array as da
 
     from discrepant.robust_pca.dask.cluster import connected
-    from discrepant.table.io.array_files import open_lazily
+    from discrepant.table.io.array_files import open_dask_array
 
     small = made(0, 3000, SHAPE[1], RANK, seed)[0]
     with connected(None, 2) as client:
         RobustPCA(random_state=0).fit(da.from_array(small, chunks=(500, 500)))
-        array, _ = open_lazily(file)
+        array, _ = open_dask_array(file)
         idle = [time.perf_counter()]
         for _ in range(3):
             client.gather(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discrepant import InputError, restore
-from discrepant.core.interrupt import interruptible
+from discrepant.cli.interrupt import interruptible
 from discrepant.image.display import describe_values
 from discrepant.image.files.formats import read
 from discrepant.image.files.image_file import ImageFile
@@ -251,7 +251,7 @@ def test_interrupted_once_it_writes_the_best_so_far(tmp_path, monkeypatch, capsy
     assert failures == {tmp_path / "b.npy": "not started."}
     assert len(said) == 1
     assert read(tmp_path / "out" / "a.npy").values.shape == picture().shape
-    assert "best so far" in capsys.readouterr().out
+    assert "best result so far" in capsys.readouterr().out
     assert signal.getsignal(signal.SIGINT) is before
 
 

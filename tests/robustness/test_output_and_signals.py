@@ -37,7 +37,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 WORK = f"""{HEED}
 import sys, time
 from pathlib import Path
-from discrepant.cli.messages import run_command
+from discrepant.cli.main import run
 import typer
 app = typer.Typer()
 @app.command()
@@ -50,7 +50,7 @@ def work(folder: Path):
 @app.command()
 def other(): pass
 sys.argv = ["work", "work", sys.argv[1]]
-run_command(app)
+run(app)
 """
 
 

@@ -1,1 +1,1 @@
-"""The command line: arguments and printing."""
+"""Command line: one module per command; arguments in, results printed."""

@@ -1,226 +1,209 @@
-"""The demonstration: a matrix, a table and a photograph, each with its picture."""
+"""The command `discrepant demo`: a matrix, a table and a photograph with known errors.
+
+The imports of numerical packages are inside the functions, so that ``--help`` is quick.
+"""
 
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import typer
 
+from discrepant.cli.messages import on_terminal
+from discrepant.cli.options import Output, Overwrite, Seed
 from discrepant.core.errors import InputError, missing_extra
-from discrepant.core.output_files import atomic_output_folder, write_json
-from discrepant.core.plotting import (
-    image_panels,
-    plot_decomposition,
-    require_matplotlib,
-)
-from discrepant.core.results import Certificate
-from discrepant.paper.synthetic import corrupted_matrix, relative_error
-from discrepant.robust_pca.estimator import RobustPCA
-from discrepant.table.clean import clean
-from discrepant.table.example_data import sensor_table
-from discrepant.table.report.report import write_report
 
 OUTPUTS = ("matrix.png", "photograph.png", "table.csv", "table.html", "summary.json")
-
-
-@dataclass(frozen=True)
-class MatrixReport:
-    """A matrix that was made, and what was found of it; all shares are of entries."""
-
-    shape: tuple[int, int]
-    rank: int
-    rank_found: int
-    corrupted: float
-    corrupted_found: float
-    missing: float
-    missing_seen: float
-    relative_error: float
-    certificate: Certificate
-    steps: int
-    status: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class TableReport:
-    """A table of sensors that was made, and what was found wrong in it."""
-
-    shape: tuple[int, int]
-    wrong: int
-    flagged: int
-    found: int  # of the flagged, those that are wrong
-    seconds: float
-
-
-@dataclass(frozen=True)
-class PhotographReport:
-    """Decibels of a photograph as it was observed and as it was restored."""
-
-    before: float
-    after: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class DemoReport:
-    """All three, and the folder with their pictures, or why there are none."""
-
-    matrix: MatrixReport
-    table: TableReport
-    photograph: PhotographReport | None
-    folder: Path
-    no_picture: str = ""
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """What stands in ``summary.json``."""
-        matrix, certificate = self.matrix, self.matrix.certificate
-        return {
-            "shape": matrix.shape,
-            "rank": {"true": matrix.rank, "found": matrix.rank_found},
-            "corrupted": {"true": matrix.corrupted, "found": matrix.corrupted_found},
-            "missing": matrix.missing_seen,
-            "relative_error": matrix.relative_error,
-            "certificate": {
-                "gap": certificate.gap,
-                "feasibility": certificate.feasibility,
-            },
-            "steps": matrix.steps,
-            "seconds": matrix.seconds,
-            "table": asdict(self.table),
-            "photograph": self.photograph and asdict(self.photograph),
-        }
-
-    def __str__(self) -> str:
-        matrix, table, image = self.matrix, self.table, self.photograph
-        told = (
-            f"A {matrix.shape[0]}×{matrix.shape[1]} matrix of rank {matrix.rank}, "
-            f"{matrix.corrupted:.0%} corrupted, {matrix.missing:.0%} missing; told "
-            "none of this.\n"
-            f"  rank found       {matrix.rank_found}\n"
-            f"  corrupted found  {matrix.corrupted_found:.1%} of the observed entries\n"
-            f"  relative error   {matrix.relative_error:.1e} of the true matrix\n"
-            f"  certificate      {matrix.certificate}\n"
-            f"  ended            {matrix.status}, in {matrix.seconds:.1f} s\n"
-            f"  picture          {self.no_picture or self.folder / 'matrix.png'}\n"
-            f"A table of {table.shape[0]} rows: a time, an id, a name and twelve "
-            f"sensors, {table.wrong} readings wrong; told nothing.\n"
-            f"  flagged          {table.flagged}, of which {table.found} are wrong, in "
-            f"{table.seconds:.1f} s\n"
-            f"  the table        {self.folder / 'table.csv'}\n"
-            f"  report           {self.folder / 'table.html'}\n"
-        )
-        if image is None:
-            return told + str(
-                missing_extra("A photograph too, with scikit-image", "restore")
-            )
-        return told + (
-            "A photograph, half of its values replaced by random ones; told nothing.\n"
-            f"  from {image.before:.1f} dB to {image.after:.1f} dB in "
-            f"{image.seconds:.1f} s\n"
-            f"  picture          {self.no_picture or self.folder / 'photograph.png'}"
-        )
+MATRIX_SHAPE = (400, 300)
+MATRIX_RANK = 8
+CORRUPTED_FRACTION = 0.2  # of the entries of the matrix
+MISSING_FRACTION = 0.1  # of the entries of the matrix
+RANDOM_FRACTION = 0.5  # of the values of the photograph
 
 
 def demo(
-    output: Path, *, seed: int = 0, overwrite: bool = False, progress: bool = False
-) -> DemoReport:
-    """Recover a 400×300 matrix of rank 8, 20% corrupted and 10% missing.
+    output: Output = Path("discrepant-demo"),
+    overwrite: Overwrite = False,
+    seed: Seed = 0,
+) -> None:
+    """Try the package on a matrix, a table and a photograph with known errors.
 
-    Then clean a table of sensors and, where scikit-image is installed, restore a
-    photograph of which half of the values are random. Pictures (by matplotlib), the
-    table's report and a summary are written to the folder.
+    Writes before-and-after figures, the table with its report, and `summary.json`.
+
+    Example: `discrepant demo -o demo`
     """
+    _, text = run_demo(output, seed=seed, overwrite=overwrite, progress=on_terminal())
+    typer.echo(text)
+
+
+def run_demo(
+    output: Path, *, seed: int = 0, overwrite: bool = False, progress: bool = False
+) -> tuple[dict[str, Any], str]:
+    """Recover a matrix, clean a table, restore a photograph, and write the results.
+
+    The photograph needs scikit-image; the figures need matplotlib. Without these, the
+    text says what to install.
+
+    Returns
+    -------
+    summary : dict
+        The content of ``summary.json``.
+    text : str
+        The description that is printed.
+    """
+    from discrepant.core.output_files import atomic_output_folder, write_json
+    from discrepant.core.plotting import require_matplotlib
+
     with atomic_output_folder(output, OUTPUTS, overwrite=overwrite) as scratch:
-        no_picture = ""
+        no_figures = ""
         try:
             require_matplotlib()
-        except InputError as error:  # matplotlib is an extra: do without
-            no_picture = str(error)
-        report = DemoReport(
-            _matrix(None if no_picture else scratch / "matrix.png", seed, progress),
-            _table(scratch, seed, progress),
-            _photograph(
-                None if no_picture else scratch / "photograph.png", seed, progress
-            ),
-            output,
-            no_picture,
-        )
-        write_json(scratch / "summary.json", report.summary)
-    return report
+        except InputError as error:
+            no_figures = str(error)
+        figures = None if no_figures else scratch
+        summary, status = recover_matrix(figures, seed, progress)
+        summary["table"] = clean_table(scratch, seed, progress)
+        summary["photograph"] = restore_photograph(figures, seed, progress)
+        write_json(scratch / "summary.json", summary)
+    return summary, _describe(summary, status, output, no_figures)
 
 
-def _matrix(path: Path | None, seed: int, progress: bool) -> MatrixReport:
-    """Recover a matrix and draw it, if there is where to."""
-    shape, rank, share, missing = (400, 300), 8, 0.2, 0.1
-    problem = corrupted_matrix(shape, rank, share, missing=missing, random_state=seed)
+def recover_matrix(
+    folder: Path | None, seed: int, progress: bool
+) -> tuple[dict[str, Any], str]:
+    """Recover a corrupted matrix, and draw it if there is a folder for the figure.
+
+    Returns the part of the summary and the status of the solver.
+    """
+    import numpy as np
+
+    from discrepant.core.plotting import plot_decomposition
+    from discrepant.paper.synthetic import corrupted_matrix, relative_error
+    from discrepant.robust_pca.estimator import RobustPCA
+
+    problem = corrupted_matrix(
+        MATRIX_SHAPE,
+        MATRIX_RANK,
+        CORRUPTED_FRACTION,
+        missing=MISSING_FRACTION,
+        random_state=seed,
+    )
     observed = problem.observed
     started = time.perf_counter()
     pca = RobustPCA(random_state=seed, verbose=progress).fit(observed)
     seconds = time.perf_counter() - started
-    if path is not None:
+    if folder is not None:
         parts = observed, pca.low_rank_, pca.sparse_, problem.low_rank
-        plot_decomposition(*parts).savefig(path)
-    gaps = float(np.isnan(observed).mean())
-    return MatrixReport(
-        shape=shape,
-        rank=rank,
-        rank_found=pca.rank_,
-        corrupted=share,
-        corrupted_found=float(pca.outliers_.mean()) / (1 - gaps),
-        missing=missing,
-        missing_seen=gaps,
-        relative_error=relative_error(pca.low_rank_, problem.low_rank),
-        certificate=pca.certificate_,
-        steps=pca.n_iter_,
-        status=str(pca.status_),
-        seconds=round(seconds, 3),
-    )
+        plot_decomposition(*parts).savefig(folder / "matrix.png")
+    missing = float(np.isnan(observed).mean())
+    corrupted = float(pca.outliers_.mean()) / (1 - missing)
+    certificate = pca.certificate_
+    summary = {
+        "shape": MATRIX_SHAPE,
+        "rank": {"true": MATRIX_RANK, "found": pca.rank_},
+        "corrupted": {"true": CORRUPTED_FRACTION, "found": corrupted},
+        "missing": missing,
+        "relative_error": relative_error(pca.low_rank_, problem.low_rank),
+        "certificate": {
+            "gap": certificate.gap,
+            "feasibility": certificate.feasibility,
+        },
+        "steps": pca.n_iter_,
+        "seconds": round(seconds, 3),
+    }
+    return summary, f"{pca.status_}; {certificate}"
 
 
-def _table(folder: Path, seed: int, progress: bool) -> TableReport:
-    """Clean a table and write its report."""
+def clean_table(folder: Path, seed: int, progress: bool) -> dict[str, Any]:
+    """Clean a table of sensor readings, and write the table and its report."""
+    import numpy as np
+
+    from discrepant.table.clean import clean
+    from discrepant.table.example_data import sensor_table
+    from discrepant.table.report.report import write_report
+
     table, wrong = sensor_table(random_state=seed)
     table.to_csv(folder / "table.csv", index=False)
     started = time.perf_counter()
-    found = clean(table, random_state=seed, progress=progress)
+    result = clean(table, random_state=seed, progress=progress)
     seconds = time.perf_counter() - started
-    write_report(found, folder / "table.html", title="A table of sensors")
-    flagged = np.asarray(found.mask)
-    return TableReport(
-        shape=table.shape,
-        wrong=int(wrong.sum()),
-        flagged=int(flagged.sum()),
-        found=int((flagged & wrong).sum()),
-        seconds=round(seconds, 3),
-    )
+    write_report(result, folder / "table.html", title="Sensor readings")
+    flagged = np.asarray(result.mask)
+    return {
+        "shape": table.shape,
+        "wrong": int(wrong.sum()),
+        "flagged": int(flagged.sum()),
+        "found": int((flagged & wrong).sum()),  # wrong cells among the flagged ones
+        "seconds": round(seconds, 3),
+    }
 
 
-def _photograph(
-    path: Path | None, seed: int, progress: bool
-) -> PhotographReport | None:
-    """Restore a photograph and draw it, if one is to be had and there is where to."""
+def restore_photograph(
+    folder: Path | None, seed: int, progress: bool
+) -> dict[str, Any] | None:
+    """Restore a photograph of which half of the values are random.
+
+    Returns its PSNR before and after in decibels, or None without scikit-image. The
+    figure is drawn if there is a folder for it.
+    """
     try:
         from skimage import data
     except ImportError:
         return None
+    import numpy as np
+
+    from discrepant.core.plotting import image_panels
     from discrepant.image.arrays import psnr
     from discrepant.image.restore.restore import restore
 
-    shipped: Any = data
-    truth = shipped.astronaut()[:256, 96:352]
+    sample_images: Any = data
+    truth = sample_images.astronaut()[:256, 96:352]
     rng = np.random.default_rng(seed)
-    wrong = rng.random(truth.shape) < 0.5
+    wrong = rng.random(truth.shape) < RANDOM_FRACTION
     observed = np.where(wrong, rng.integers(0, 256, truth.shape), truth)
     observed = observed.astype(np.uint8)
     started = time.perf_counter()
     result = restore(observed, quality="fast", progress=progress)
     seconds = time.perf_counter() - started
     panels = {"observed": observed, "restored": result.image, "truth": truth}
-    if path is not None:
-        image_panels(panels).savefig(path)
+    if folder is not None:
+        image_panels(panels).savefig(folder / "photograph.png")
     before, after = (
         round(psnr(image / 255, truth / 255), 2) for image in (observed, result.image)
     )
-    return PhotographReport(before, after, round(seconds, 3))
+    return {"before": before, "after": after, "seconds": round(seconds, 3)}
+
+
+def _describe(
+    summary: dict[str, Any], status: str, folder: Path, no_figures: str
+) -> str:
+    """Return the text that the command prints."""
+    rows, columns = summary["shape"]
+    table, photograph = summary["table"], summary["photograph"]
+    text = (
+        f"Matrix: {rows}×{columns}, rank {MATRIX_RANK}, {CORRUPTED_FRACTION:.0%} of "
+        f"the entries corrupted, {MISSING_FRACTION:.0%} missing.\n"
+        f"  estimated rank       {summary['rank']['found']}\n"
+        f"  estimated corrupted  {summary['corrupted']['found']:.1%} of the observed "
+        "entries\n"
+        f"  relative error       {summary['relative_error']:.1e}\n"
+        f"  solver               {status}\n"
+        f"  time                 {summary['seconds']:.1f} s\n"
+        f"  figure               {no_figures or folder / 'matrix.png'}\n"
+        f"Table: {table['shape'][0]} rows with a time, an id, a name and twelve sensor "
+        f"readings, {table['wrong']} of them wrong.\n"
+        f"  flagged              {table['flagged']} cells, {table['found']} of them "
+        "wrong\n"
+        f"  time                 {table['seconds']:.1f} s\n"
+        f"  table                {folder / 'table.csv'}\n"
+        f"  report               {folder / 'table.html'}\n"
+    )
+    if photograph is None:
+        return text + str(missing_extra("The photograph needs scikit-image", "restore"))
+    return text + (
+        f"Photograph: {RANDOM_FRACTION:.0%} of the values replaced by random ones.\n"
+        f"  PSNR                 {photograph['before']:.1f} dB before, "
+        f"{photograph['after']:.1f} dB after\n"
+        f"  time                 {photograph['seconds']:.1f} s\n"
+        f"  figure               {no_figures or folder / 'photograph.png'}"
+    )

@@ -1,4 +1,4 @@
-"""The command that starts the page."""
+"""The command `discrepant serve`."""
 
 from typing import Annotated
 
@@ -9,34 +9,37 @@ from discrepant.core.errors import missing_extra
 
 def serve(
     port: Annotated[
-        int, typer.Option(help="Port; by default one that is free.", min=0, max=65535)
+        int, typer.Option(help="Port; 0 chooses a free one.", min=0, max=65535)
     ] = 0,
     host: Annotated[
-        str, typer.Option(help="Address to bind to; this machine only, by default.")
+        str,
+        typer.Option(
+            help="Address to listen on; the default admits only this machine."
+        ),
     ] = "127.0.0.1",
     anyone: Annotated[
-        bool, typer.Option("--anyone", help="Let other machines reach the page.")
+        bool, typer.Option("--anyone", help="Allow other machines to connect.")
     ] = False,
     limit: Annotated[
-        int, typer.Option(help="Megabytes of the largest file that is taken.", min=1)
+        int, typer.Option(help="Largest accepted file, in megabytes.", min=1)
     ] = 512,
     show: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open a browser.")
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = True,
 ) -> None:
-    """Open a page that mends the pictures, tables and videos dropped on it.
+    """Open a web page that restores images, cleans tables and separates videos.
 
-    It runs on this machine and answers to nobody else. Ctrl-C ends it.
+    The page runs on this machine, and no file leaves it. Ctrl-C stops the server.
 
     Example: `discrepant serve`
     """
     try:
-        from discrepant.server.run import serve as run
+        from discrepant.server.run import serve as run_server
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("starlette", "uvicorn", "anyio"):
             raise
         raise missing_extra("The page needs Starlette and uvicorn", "web") from None
-    run(
+    run_server(
         host=host,
         port=port,
         anyone=anyone,

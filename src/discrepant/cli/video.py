@@ -1,10 +1,10 @@
-"""The command `discrepant video`: arguments in, a report printed."""
+"""The command `discrepant video`."""
 
 from typing import Annotated
 
 import typer
 
-from discrepant.cli.messages import complain, on_terminal
+from discrepant.cli.messages import on_terminal, print_result, print_warning
 from discrepant.cli.options import Output, Overwrite
 
 
@@ -12,8 +12,8 @@ def video(
     file: Annotated[
         str,
         typer.Argument(
-            help="A video, a folder of images, the number of a camera, or - for raw "
-            "frames from a pipe."
+            help="A video file, a folder of images, the number of a camera, or `-` for "
+            "raw frames from standard input."
         ),
     ],
     output: Output,
@@ -21,30 +21,32 @@ def video(
         bool, typer.Option("--background", help="Also write the background as a video.")
     ] = False,
     masks: Annotated[
-        bool, typer.Option("--masks", help="Also write each mask as a PNG.")
+        bool, typer.Option("--masks", help="Also write each mask as a PNG image.")
     ] = False,
     size: Annotated[
-        str | None, typer.Option(help="Raw frames: columns and rows, such as 320x240.")
+        str | None,
+        typer.Option(help="Raw frames: width and height, such as `320x240`."),
     ] = None,
     grey: Annotated[
-        bool, typer.Option("--grey", help="Raw frames are grey, not RGB.")
+        bool, typer.Option("--grey", help="Raw frames are grey instead of RGB.")
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Tell background from foreground in the video of a fixed camera.
+    """Separate moving objects from the background in a fixed-camera video.
 
     Writes `background.png`, `mask.mp4`, `side-by-side.mp4` (input, background,
-    foreground), the activity over time and `summary.json`. Of any length, in bounded
-    memory; Ctrl-C writes what is done.
+    foreground), the activity over time (`activity.csv`, `activity.png`) and
+    `summary.json`. Memory use does not grow with the length of the video. Ctrl-C stops
+    early and writes the frames that are done.
 
     Examples: `discrepant video in.mp4 -o out`,
     `ffmpeg … -f rawvideo -pix_fmt rgb24 - | discrepant video - --size 320x240 -o out`
     """
-    from discrepant.core.interrupt import interruptible
-    from discrepant.video.separate_file import separate_file as run
+    from discrepant.cli.interrupt import interruptible
+    from discrepant.video.separate_file import separate_file
 
-    with interruptible(on_terminal(), "Separating", complain) as progress:
-        report = run(
+    with interruptible(on_terminal(), "Separating", print_warning) as progress:
+        report = separate_file(
             file,
             output,
             background=background,
@@ -55,7 +57,7 @@ def video(
             progress=progress,
         )
     for caveat in report.caveats:
-        complain(caveat)
+        print_warning(caveat)
     if report.no_picture:
-        complain(f"no picture: {report.no_picture}")
-    typer.echo(str(report))
+        print_warning(f"no figure: {report.no_picture}")
+    print_result(report)

@@ -1,4 +1,4 @@
-"""A figure or table of the paper made anew: a picture, its points and its settings."""
+"""Run one experiment of the paper and write its figure, points and settings."""
 
 import sys
 import time
@@ -22,9 +22,9 @@ SCALES = ("cpu", "paper")
 
 @dataclass(frozen=True)
 class ReproduceReport:
-    """What an experiment found, and where its files were written.
+    """The finding of an experiment, and the files that were written.
 
-    ``table`` is in Markdown, and empty where the experiment has none.
+    ``table`` is in Markdown; it is empty if the experiment has no table.
     """
 
     name: str
@@ -50,40 +50,42 @@ def reproduce(
     overwrite: bool = False,
     progress: bool | Progress | None = None,
 ) -> ReproduceReport:
-    """Run an experiment and write its picture, its points and its settings.
+    """Run an experiment and write its figure, its plotted points and its settings.
 
-    What an interrupted run has done is kept in the folder; the same call goes on there.
+    An interrupted run leaves its finished parts in the folder; the same call continues
+    from there.
 
     Parameters
     ----------
     name : str
-        One of `discrepant.experiments.CATALOGUE`.
+        One of `discrepant.experiments.catalogue.CATALOGUE`.
     output : Path
-        Folder for the results; made if needed.
+        Folder for the results; created if needed.
     quick : bool
-        A small version that takes about a minute.
+        Run a small version, in about a minute.
     scale : {"cpu", "paper"}, optional
-        Images: minutes on two cores (the default), or the paper's own settings.
+        Image experiments: minutes on two cores (the default), or the settings of the
+        paper.
     images : Path, optional
-        Images: a folder to take them from; by default scikit-image's.
+        Image experiments: folder of images to use instead of those of scikit-image.
     seed : int
         The same seed gives the same result.
     jobs : int
-        Processes at a time; −1 is one a core.
+        Number of parallel processes; −1 uses all cores.
     overwrite : bool
-        Whether results that are there already may be replaced.
+        Replace results that already exist.
     progress : bool or callable, optional
         See `discrepant.core.progress.reporting`.
     """
     check_choice("name", name, tuple(CATALOGUE))
     if jobs == 0 or jobs < -1:
         raise InputError(f"jobs must be a positive number or -1, got {jobs}.")
-    config, module = _settings(name, quick, scale, images)
-    _require(module)
-    parts = getattr(config, "companions", ())
+    config, module = _configure(name, quick, scale, images)
+    _check_installed(module)
+    companions = getattr(config, "companions", ())
     files = (
-        *(f"{name}.{ending}" for ending in ("png", "csv", "json")),
-        *(f"{name}-{part}.png" for part in parts),
+        *(f"{name}.{suffix}" for suffix in ("png", "csv", "json")),
+        *(f"{name}-{companion}.png" for companion in companions),
     )
     import pandas as pd
 
@@ -93,8 +95,9 @@ def reproduce(
         outcome = module.run(config, runner)
         seconds = round(time.perf_counter() - started, 1)
         module.plot(outcome).savefig(scratch / files[0])
-        for part in parts:
-            getattr(module, part)(outcome).savefig(scratch / f"{name}-{part}.png")
+        for companion in companions:
+            figure = getattr(module, companion)(outcome)
+            figure.savefig(scratch / f"{name}-{companion}.png")
         pd.DataFrame(outcome.rows).to_csv(scratch / files[1], index=False)
         details = {
             "experiment": name,
@@ -113,28 +116,28 @@ def reproduce(
     return ReproduceReport(name, outcome.finding, outcome.table, seconds, output, files)
 
 
-def _require(module: Any) -> None:
-    """Say at once all that is not installed of what a figure needs."""
-    wanted = {"matplotlib": ("matplotlib", "plot")}
-    if hasattr(module.Config, "paper"):  # images
-        wanted |= {"torch": ("PyTorch", "image"), "skimage": ("scikit-image", "image")}
-    missing = [both for module, both in wanted.items() if find_spec(module) is None]
+def _check_installed(module: Any) -> None:
+    """Name all missing packages that an experiment needs, in one error."""
+    needed = {"matplotlib": ("matplotlib", "plot")}  # module → (package, extra)
+    if hasattr(module.Config, "paper"):  # an image experiment
+        needed |= {"torch": ("PyTorch", "image"), "skimage": ("scikit-image", "image")}
+    missing = [both for module, both in needed.items() if find_spec(module) is None]
     if missing:
-        names = ", ".join(name for name, _ in missing)
+        packages = ", ".join(package for package, _ in missing)
         extras = ",".join(dict.fromkeys(extra for _, extra in missing))
-        raise missing_extra(f"This figure needs {names}", extras)
+        raise missing_extra(f"This figure needs {packages}", extras)
 
 
-def _settings(
+def _configure(
     name: str, quick: bool, scale: str | None, images: Path | None
 ) -> tuple[Any, Any]:
-    """Return the settings of an experiment and its module."""
+    """Return the configuration of an experiment and its module."""
     module: Any
     module, settings = load(name)
     if scale is not None:
         check_choice("scale", scale, SCALES)
     if (scale or images) and not hasattr(module.Config, "paper"):
-        raise InputError(f"{name} has no scale= and no images=: it needs none.")
+        raise InputError(f"{name} uses no images; leave out scale= and images=.")
     if quick and scale == "paper":
         raise InputError(
             'quick=True and scale="paper" contradict each other; pass one.'

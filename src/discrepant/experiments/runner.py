@@ -31,7 +31,6 @@ SHOWING = (
     "core/progress.py",
     "core/display.py",
     "core/summary.py",
-    "core/interrupt.py",
     "experiments/reproduce.py",
     "image/restore_files.py",
     "image/display.py",

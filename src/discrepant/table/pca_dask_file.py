@@ -1,8 +1,8 @@
-"""A matrix in a file that is worked on by Dask: on local processes, or on a cluster.
+"""Robust PCA of a matrix in a file with Dask, on local processes or on a cluster.
 
-The file is read where the work is done, block by block; the parts are fetched a few
-blocks at a time and written here, so that nothing has to fit into memory and workers
-need not see the folder of the results.
+The workers read the file block by block. The results are fetched a few blocks at a time
+and written by this process. So no part has to fit into memory, and the workers need no
+access to the folder of the results.
 """
 
 import time
@@ -20,20 +20,22 @@ from discrepant.core.output_files import atomic_output_folder, write_json
 from discrepant.core.progress import reporting
 from discrepant.robust_pca.dask.cluster import connected
 from discrepant.robust_pca.estimator import RobustPCA
-from discrepant.table.io.array_files import open_lazily, write_lazily
-from discrepant.table.pca_file import PartsReport, told_by
+from discrepant.table.io.array_files import open_dask_array, write_dask_array
+from discrepant.table.pca_file import DecompositionReport, fit_fields
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaledReport(PartsReport):
-    """What was found in a matrix, and by how many workers."""
+class DaskReport(DecompositionReport):
+    """Estimates from a matrix that was decomposed by Dask workers."""
 
     workers: int
 
     def __str__(self) -> str:
-        sizes = np.atleast_1d(self.noise)
-        noise = f"Noise of size {np.median(sizes):.3g}." if sizes.any() else "No noise."
-        return self._told("", f", by {self.workers} workers", noise, "")
+        sigmas = np.atleast_1d(self.noise)
+        noise = "No noise."
+        if sigmas.any():
+            noise = f"Noise: standard deviation {np.median(sigmas):.3g}."
+        return self.as_text("", f", by {self.workers} workers", noise, "")
 
 
 def fit_pca_dask_file(
@@ -51,21 +53,21 @@ def fit_pca_dask_file(
     seed: int = 0,
     overwrite: bool = False,
     progress: bool = False,
-) -> ScaledReport:
-    """Split the matrix of a file by Dask and write the parts and a summary.
+) -> DaskReport:
+    """Decompose the matrix in a file with Dask; write both parts and a summary.
 
     Parameters
     ----------
     file : Path
-        Zarr, HDF5, NPY or Parquet; on a cluster, where its workers see it too.
+        Zarr, HDF5, NPY or Parquet; the workers of a cluster need the same path.
     output : Path
-        Folder for the results; made if needed.
+        Folder for the results; created if needed.
     workers : int, optional
         Number of local processes.
     scheduler : str, optional
-        Address of a running cluster, in place of these.
+        Address of a running cluster, instead of ``workers``.
     key : str, optional
-        Which array of a Zarr group or an HDF5 file is meant.
+        Name of the array in a Zarr group or an HDF5 file.
     noise, fdr, max_iter, tol, memory_limit
         As in `RobustPCA`.
     seed, overwrite, progress
@@ -73,11 +75,12 @@ def fit_pca_dask_file(
     """
     if workers is not None and scheduler is not None:
         raise InputError("Pass workers= or scheduler=, not both.")
-    parts = tuple(f"{part}{file.suffix.lower()}" for part in ("low_rank", "sparse"))
-    names = (*parts, "summary.json")
-    folders = parts if file.suffix.lower() == ".zarr" else ()
-    with _available():
-        data, labels = open_lazily(file, key)
+    suffix = file.suffix.lower()
+    part_names = (f"low_rank{suffix}", f"sparse{suffix}")
+    names = (*part_names, "summary.json")
+    folders = part_names if suffix == ".zarr" else ()
+    with _name_missing_extra():
+        data, labels = open_dask_array(file, key)
     model = RobustPCA(
         noise=noise,
         fdr=fdr,
@@ -91,7 +94,7 @@ def fit_pca_dask_file(
         atomic_output_folder(
             output, names, folders=folders, overwrite=overwrite, keep=file
         ) as scratch,
-        _available(),
+        _name_missing_extra(),
         connected(scheduler, workers) as client,
     ):
         started = time.perf_counter()
@@ -99,30 +102,30 @@ def fit_pca_dask_file(
             warnings.simplefilter("always")
             model.fit(data)
         low_rank, sparse = model.low_rank_, model.sparse_
-        with reporting(progress, "write") as report:
-            write_lazily(scratch / parts[0], low_rank, labels)
-            report(0.5, parts[0])
-            wrong = write_lazily(scratch / parts[1], sparse, labels)
-        found: Any = model._found
-        observed = found.found.program.scale.observed
-        outcome = ScaledReport(
+        with reporting(progress, "Writing") as report:
+            write_dask_array(scratch / part_names[0], low_rank, labels)
+            report(0.5, part_names[0])
+            corrupted = write_dask_array(scratch / part_names[1], sparse, labels)
+        fit: Any = model._found
+        observed = fit.found.program.scale.observed
+        result = DaskReport(
             file=file.name,
             shape=data.shape,
             workers=len(client.nthreads()),
             missing=1 - observed / data.size,
-            corrupted=wrong / max(observed, 1),
-            **told_by(model, caught, started),
+            corrupted=corrupted / max(observed, 1),
+            **fit_fields(model, caught, started),
             seed=seed,
             folder=output,
             files=names,
         )
-        write_json(scratch / "summary.json", outcome.summary)
-    return outcome
+        write_json(scratch / "summary.json", result.summary)
+    return result
 
 
 @contextmanager
-def _available() -> Iterator[None]:
-    """Name the extra where something of it is missing."""
+def _name_missing_extra() -> Iterator[None]:
+    """Turn a missing package of Dask's into an error that says what to install."""
     try:
         yield
     except ModuleNotFoundError as error:

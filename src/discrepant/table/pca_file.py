@@ -1,4 +1,4 @@
-"""A table in a file split into its low-rank part and its gross corruption."""
+"""Robust PCA of a matrix in a file: `fit_pca_file` and its report."""
 
 import time
 import warnings
@@ -18,12 +18,11 @@ from discrepant.table.io.numeric_file import read_table
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartsReport:
-    """What was found in a matrix, and where its two parts were written.
+class DecompositionReport:
+    """Estimates from a matrix in a file, and the files that were written.
 
-    ``missing`` is a share of the entries and ``corrupted`` of those that are there.
-    ``noise`` is the standard deviation of the noise on every entry, one number or one
-    a column.
+    ``missing`` is a fraction of all entries, ``corrupted`` of the observed ones.
+    ``noise`` is the standard deviation of the noise: one number, or one per column.
     """
 
     file: str
@@ -44,26 +43,26 @@ class PartsReport:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What stands in ``summary.json``."""
+        """The content of ``summary.json``."""
         return summary_of(self)
 
-    def _told(self, labels: str, by: str, noise: str, end: str) -> str:
-        """Return the report in words, given what only one kind of it knows."""
+    def as_text(self, labels: str, workers: str, noise: str, certificate: str) -> str:
+        """Return the report as text, with the parts that only a subclass has."""
         return (
             f"{self.file}: {self.shape[0]}×{self.shape[1]}{labels}, rank {self.rank}, "
             f"{self.corrupted:.1%} of the entries corrupted, {self.missing:.1%} "
-            f"missing{by}.\n{noise}\n{self.status}{end}.\n"
+            f"missing{workers}.\n{noise}\n{self.status}{certificate}.\n"
             f"Written to {self.folder}: {', '.join(self.files)}."
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class PCAReport(PartsReport):
-    """What was found in a table.
+class PCAReport(DecompositionReport):
+    """Estimates from a matrix that was decomposed in memory.
 
-    ``labels`` says where the file had labels, and ``noise_share`` is the noise's part
-    of the squares of the uncorrupted data. ``certificate`` is None where the work was
-    stopped, and ``no_picture`` the reason why none was drawn, if so.
+    ``labels`` says where the file has labels. ``noise_share`` is the fraction of the
+    sum of squares of the uncorrupted data that is noise. ``certificate`` is None if
+    the fit was stopped early. ``no_picture`` is the reason if there is no figure.
     """
 
     labels: str
@@ -73,21 +72,26 @@ class PCAReport(PartsReport):
     no_picture: str = ""
 
     def __str__(self) -> str:
-        proof = self.certificate or "no certificate was computed, as it was stopped"
-        return self._told(f" (labels: {self.labels})", "", self._noise, f"; {proof}")
+        certificate = (
+            self.certificate or "no certificate was computed, because the fit stopped"
+        )
+        return self.as_text(
+            f" (labels: {self.labels})", "", self._noise_text, f"; {certificate}"
+        )
 
     @property
-    def _noise(self) -> str:
-        """What is noise and what is corrupt, in words."""
-        sizes = np.atleast_1d(self.noise)
-        if not sizes.any():
-            return "No noise: what is not low-rank is corrupt."
-        size = f"of size {sizes[0]:.3g}"
-        if len(sizes) > 1:
-            size = f"of size {sizes.min():.3g} to {sizes.max():.3g}, by column"
+    def _noise_text(self) -> str:
+        """A sentence about the noise and how corrupted entries differ from it."""
+        sigmas = np.atleast_1d(self.noise)
+        if not sigmas.any():
+            return "No noise: every entry off the low-rank part is corrupted."
+        sigma = f"{sigmas[0]:.3g}"
+        if len(sigmas) > 1:
+            sigma = f"{sigmas.min():.3g} to {sigmas.max():.3g}, by column"
         return (
-            f"Noise {size}, {self.noise_share:.2%} of the squares; entries beyond it "
-            f"are corrupt, at a false discovery rate of {100 * self.fdr:g}%."
+            f"Noise: standard deviation {sigma}; {self.noise_share:.2%} of the sum of "
+            "squares. Entries beyond the noise are corrupted, at a false discovery "
+            f"rate of {100 * self.fdr:g}%."
         )
 
 
@@ -111,23 +115,24 @@ def fit_pca_file(
     overwrite: bool = False,
     progress: bool | Progress | None = False,
 ) -> PCAReport:
-    """Split the table of a file and write the parts, a summary and a picture.
+    """Decompose the matrix in a file; write both parts, a summary and a figure.
 
     Parameters
     ----------
     file : Path
-        A table; see `table.io.numeric_file.read_table` for it, ``header``, ``index``,
-        ``key`` and ``decimal``.
+        The matrix; `table.io.numeric_file.read_table` describes the formats and
+        ``header``, ``index``, ``key`` and ``decimal``.
     output : Path
-        Folder for the results; made if needed.
+        Folder for the results; created if needed.
     alpha, psd, solver, noise, fdr, max_iter, tol, memory_limit
         As in `RobustPCA`.
     seed : int
         The same seed gives the same result.
     overwrite : bool
-        Whether results that are there already may be replaced.
+        Replace results that already exist.
     progress : bool or callable
-        See `core.progress.reporting`. Told to stop, the best so far is written.
+        See `core.progress.reporting`. If it returns False, the best result so far is
+        written.
     """
     model = RobustPCA(
         solver,
@@ -142,41 +147,44 @@ def fit_pca_file(
     )
     table = read_table(file, header=header, index=index, key=key, decimal=decimal)
     values = table.values
-    parts = [f"{part}{table.suffix}" for part in ("low_rank", "sparse")]
-    names = (*parts, "summary.json", "picture.png")
+    part_names = [f"{part}{table.suffix}" for part in ("low_rank", "sparse")]
+    names = (*part_names, "summary.json", "picture.png")
     with (
-        reporting(progress, "Fitting") as watch,
+        reporting(progress, "Fitting") as report_progress,
         atomic_output_folder(output, names, overwrite=overwrite, keep=file) as scratch,
     ):
         started = time.perf_counter()
-        model.set_params(verbose=watch)
+        model.set_params(verbose=report_progress)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(values)
-        for name, part in zip(parts, (model.low_rank_, model.sparse_), strict=True):
+        for name, part in zip(
+            part_names, (model.low_rank_, model.sparse_), strict=True
+        ):
             table.write(scratch / name, part)
-        seen = int(np.count_nonzero(~np.isnan(values)))
+        observed = int(np.count_nonzero(~np.isnan(values)))
         no_picture = ""
         try:
-            picture = plot_decomposition(
+            figure = plot_decomposition(
                 values,
                 model.low_rank_,
                 model.sparse_,
                 by_column=False if psd else None,
             )
-            picture.savefig(scratch / "picture.png")
-        except InputError as error:  # matplotlib is an extra: do without
+            figure.savefig(scratch / "picture.png")
+        except InputError as error:  # matplotlib is optional
             no_picture, names = str(error), names[:-1]
-        certify = watch(1.0, "certificate")  # it takes about as long as the fit
+        # The certificate takes about as long as the fit.
+        certify = report_progress(1.0, "certificate")
         report = PCAReport(
             file=file.name,
             shape=values.shape,
             labels=table.labels,
             missing=float(np.isnan(values).mean()),
-            corrupted=int(model.outliers_.sum()) / max(seen, 1),
+            corrupted=int(model.outliers_.sum()) / max(observed, 1),
             noise_share=max(1 - float(model.explained_variance_ratio_.sum()), 0.0),
             certificate=model.certificate_ if certify else None,
-            **told_by(model, caught, started),
+            **fit_fields(model, caught, started),
             solver=solver,
             seed=seed,
             folder=output,
@@ -187,10 +195,10 @@ def fit_pca_file(
     return report
 
 
-def told_by(
+def fit_fields(
     model: RobustPCA, caught: list[warnings.WarningMessage], started: float
 ) -> dict[str, Any]:
-    """Return what every report says of a fit that began at a time of `perf_counter`."""
+    """Return the report's fields about a fit; ``started`` is from `perf_counter`."""
     noise: Any = model.noise_
     return {
         "rank": model.rank_,

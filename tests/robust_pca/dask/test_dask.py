@@ -277,12 +277,12 @@ def test_tables_are_judged_partition_by_partition():
 
 @pytest.mark.parametrize("suffix", [".npy", ".zarr", ".h5", ".parquet"])
 def test_files(tmp_path, suffix):
-    from discrepant.table.io.array_files import open_lazily, write_lazily
+    from discrepant.table.io.array_files import open_dask_array, write_dask_array
 
     Y = da.from_array(made(shape=(500, 8))[0], chunks=(200, 8))
     path = tmp_path / f"data{suffix}"
-    assert write_lazily(path, Y, None) == 4000
-    back, _ = open_lazily(path)
+    assert write_dask_array(path, Y, None) == 4000
+    back, _ = open_dask_array(path)
     assert back.dtype == Y.dtype and back.numblocks[1] == 1
     np.testing.assert_array_equal(back, Y)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(back)), Y)

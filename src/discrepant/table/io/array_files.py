@@ -1,7 +1,7 @@
-"""Matrices in files, read and written by Dask a few blocks at a time.
+"""Read and write matrices in files with Dask, a few blocks at a time.
 
-A file is opened anew wherever a part of it is read: on a cluster its workers must see
-it at the same path.
+Each read opens the file again, in the process that reads: the workers of a cluster
+must have the file at the same path.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from discrepant.robust_pca.dask.cluster import compute_tasks
 from discrepant.table.io.numeric_file import reading
 
 FORMATS = (".zarr", ".h5", ".hdf5", ".npy", ".parquet")
-BLOCK = 1 << 25  # bytes of a block, where the file does not say
-AT_A_TIME = 8  # blocks that are fetched together
+BLOCK_BYTES = 1 << 25  # size of a block if the file has no chunks of its own
+BLOCKS_AT_ONCE = 8  # result blocks that are computed and fetched together
 
 
-def open_lazily(path: Path, key: str | None = None) -> tuple[Any, list[str] | None]:
-    """Return the matrix of a file as a Dask array, and its column labels if any."""
+def open_dask_array(path: Path, key: str | None = None) -> tuple[Any, list[str] | None]:
+    """Return the matrix in a file as a Dask array, and its column labels or None."""
     import dask.array as da
 
     suffix, labels = path.suffix.lower(), None
@@ -39,29 +39,31 @@ def open_lazily(path: Path, key: str | None = None) -> tuple[Any, list[str] | No
                 source = NpyFile(path) if suffix == ".npy" else HDF5File(path, key)
     if len(source.shape) != 2 or np.dtype(source.dtype).kind not in "fiub":
         raise InputError(
-            f"{path.name} holds {source.dtype} of shape {tuple(source.shape)}; a table "
-            "(2-D) of real numbers is needed."
+            f"{path.name} holds {source.dtype} of shape {tuple(source.shape)}; a "
+            "matrix (2-D) of real numbers is needed."
         )
-    chunks = source.chunks or _chunks(source.shape, np.dtype(source.dtype).itemsize)
-    return da.from_array(source, chunks=chunks, name=False, meta=_meta(source)), labels
+    itemsize = np.dtype(source.dtype).itemsize
+    chunks = source.chunks or _block_shape(source.shape, itemsize)
+    meta = np.empty((0,) * len(source.shape), source.dtype)
+    return da.from_array(source, chunks=chunks, name=False, meta=meta), labels
 
 
-def write_lazily(path: Path, array: Any, labels: list[str] | None) -> int:
-    """Write a Dask array to a file, a few blocks at a time; returns its nonzeros."""
+def write_dask_array(path: Path, array: Any, labels: list[str] | None) -> int:
+    """Write a Dask array to a file by blocks; return the number of nonzero entries."""
     array = array.rechunk({1: -1})
     blocks = array.to_delayed(optimize_graph=True).ravel()
     nonzero = row = 0
-    with _sink(path, array, labels) as put:
-        for first in range(0, len(blocks), AT_A_TIME):
-            for block in compute_tasks(list(blocks[first : first + AT_A_TIME])):
+    with _open_writer(path, array, labels) as write_rows:
+        for first in range(0, len(blocks), BLOCKS_AT_ONCE):
+            for block in compute_tasks(list(blocks[first : first + BLOCKS_AT_ONCE])):
                 nonzero += int(np.count_nonzero(block))
-                put(row, block)
+                write_rows(row, block)
                 row += len(block)
     return nonzero
 
 
 class NpyFile:
-    """An NPY file, opened anew wherever a part of it is read."""
+    """The array in an NPY file; each slice opens the file again."""
 
     chunks: Any = None
     shape: tuple[int, ...]
@@ -77,11 +79,11 @@ class NpyFile:
         return values
 
     def __getitem__(self, at: Any) -> Array:
-        return np.asarray(self._open()[at])  # mapped: what is not looked at is not read
+        return np.asarray(self._open()[at])  # memory-mapped: reads only this slice
 
 
 class HDF5File(NpyFile):
-    """One array of an HDF5 file."""
+    """One array in an HDF5 file."""
 
     def __init__(self, path: Path, key: str | None) -> None:
         import h5py
@@ -93,11 +95,11 @@ class HDF5File(NpyFile):
                     names.append(name) if isinstance(item, h5py.Dataset) else None
                 )
             )
-            self.key = _chosen(path, names, key)
-            found = file[self.key]
-            self.shape, self.dtype = found.shape, found.dtype
-            self.ndim = len(found.shape)
-            self.chunks = _several(found.chunks, found.shape, found.dtype.itemsize)
+            self.key = _array_name(path, names, key)
+            array = file[self.key]
+            self.shape, self.dtype = array.shape, array.dtype
+            self.ndim = len(array.shape)
+            self.chunks = _row_blocks(array.chunks, array.shape, array.dtype.itemsize)
 
     def __getitem__(self, at: Any) -> Array:
         import h5py
@@ -107,33 +109,33 @@ class HDF5File(NpyFile):
 
 
 class ZarrFile(NpyFile):
-    """A Zarr array, or one of a group."""
+    """A Zarr array, or one array of a Zarr group."""
 
     def __init__(self, path: Path, key: str | None) -> None:
         import zarr
 
         self.path, self.key = path.resolve(), key
         try:
-            found = zarr.open(self.path, mode="r")
-            if not isinstance(found, zarr.Array):
-                names = [name for name, _ in found.arrays()]
-                self.key = _chosen(path, names, key)
-                found = found[self.key]
+            array = zarr.open(self.path, mode="r")
+            if not isinstance(array, zarr.Array):
+                names = [name for name, _ in array.arrays()]
+                self.key = _array_name(path, names, key)
+                array = array[self.key]
         except (OSError, KeyError, ValueError) as error:
             raise InputError(f"{path} cannot be read as Zarr: {error}.") from None
-        self.shape, self.dtype, self.ndim = found.shape, found.dtype, found.ndim
-        self.chunks = _several(found.chunks, found.shape, found.dtype.itemsize)
+        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+        self.chunks = _row_blocks(array.chunks, array.shape, array.dtype.itemsize)
 
     def __getitem__(self, at: Any) -> Array:
         import zarr
 
-        found = zarr.open(self.path, mode="r")
-        found = found if isinstance(found, zarr.Array) else found[self.key]
-        return np.asarray(found[at])
+        array = zarr.open(self.path, mode="r")
+        array = array if isinstance(array, zarr.Array) else array[self.key]
+        return np.asarray(array[at])
 
 
 class ParquetFile(NpyFile):
-    """A Parquet file of columns of numbers, in blocks of its row groups."""
+    """The numeric columns of a Parquet file; its row groups are the blocks."""
 
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet as pq
@@ -141,19 +143,20 @@ class ParquetFile(NpyFile):
         self.path = path.resolve()
         with pq.ParquetFile(self.path) as file:
             schema = file.schema_arrow
-            drop = [n for n in schema.names if n.startswith("__index_level_")]
-            self.labels = [n for n in schema.names if n not in drop]
-            kinds = [schema.field(n).type.to_pandas_dtype() for n in self.labels]
-            groups = [
+            self.labels = [
+                name for name in schema.names if not name.startswith("__index_level_")
+            ]
+            dtypes = [schema.field(name).type.to_pandas_dtype() for name in self.labels]
+            group_rows = [
                 file.metadata.row_group(k).num_rows
                 for k in range(file.metadata.num_row_groups)
             ]
-        self.dtype = np.result_type(*kinds) if kinds else np.dtype(float)
+        self.dtype = np.result_type(*dtypes) if dtypes else np.dtype(float)
         if self.dtype.kind != "f":
-            self.dtype = np.dtype(np.float64)  # whole numbers may have gaps
-        self.shape, self.ndim = (sum(groups), len(self.labels)), 2
-        self.ends = np.cumsum(groups)
-        self.chunks = (tuple(groups) or (0,), (len(self.labels),))
+            self.dtype = np.dtype(np.float64)  # integer columns may have missing values
+        self.shape, self.ndim = (sum(group_rows), len(self.labels)), 2
+        self.ends = np.cumsum(group_rows)
+        self.chunks = (tuple(group_rows) or (0,), (len(self.labels),))
 
     def __getitem__(self, at: Any) -> Array:
         import pyarrow.parquet as pq
@@ -170,8 +173,8 @@ class ParquetFile(NpyFile):
 
 
 @contextmanager
-def _sink(path: Path, array: Any, labels: list[str] | None) -> Iterator[Any]:
-    """Yield a function that writes some rows from a row on."""
+def _open_writer(path: Path, array: Any, labels: list[str] | None) -> Iterator[Any]:
+    """Yield ``write_rows(first_row, block)``, which writes rows to a file."""
     suffix, height = path.suffix, int(max(array.chunks[0]))
     if suffix == ".npy":
         mapped = np.lib.format.open_memmap(path, "w+", array.dtype, array.shape)
@@ -191,48 +194,45 @@ def _sink(path: Path, array: Any, labels: list[str] | None) -> Iterator[Any]:
         import zarr
 
         chunks = (height, array.shape[1])
-        made = zarr.create_array(
+        stored = zarr.create_array(
             path, shape=array.shape, dtype=array.dtype, chunks=chunks
         )
-        yield lambda row, block: made.__setitem__(slice(row, row + len(block)), block)
+        yield lambda row, block: stored.__setitem__(slice(row, row + len(block)), block)
     else:
         import h5py
 
         with h5py.File(path, "w") as file:
-            made = file.create_dataset("data", array.shape, array.dtype, chunks=True)
-            yield lambda row, block: made.__setitem__(
+            stored = file.create_dataset("data", array.shape, array.dtype, chunks=True)
+            yield lambda row, block: stored.__setitem__(
                 slice(row, row + len(block)), block
             )
 
 
-def _chosen(path: Path, names: list[str], key: str | None) -> str:
-    """Return the one array of a file, or the one that is named."""
+def _array_name(path: Path, names: list[str], key: str | None) -> str:
+    """Return ``key``, or the name of the only array of a file."""
     if key is None and len(names) != 1:
         raise InputError(
-            f"{path.name} holds {len(names)} arrays ({', '.join(names)}); say which "
+            f"{path.name} holds {len(names)} arrays ({', '.join(names)}); choose one "
             "with key=."
         )
-    found = names[0] if key is None else key
-    if found not in names:
+    name = names[0] if key is None else key
+    if name not in names:
         raise InputError(
-            f"{path.name} has no array named {found!r}; it has {', '.join(names)}."
+            f"{path.name} has no array named {name!r}; it has {', '.join(names)}."
         )
-    return found
+    return name
 
 
-def _several(chunks: Any, shape: Any, itemsize: int) -> Any:
-    """Return blocks of whole rows made of several of a file's own chunks."""
+def _row_blocks(chunks: Any, shape: Any, itemsize: int) -> Any:
+    """Return the shape of blocks of whole rows, each several chunks of the file."""
     if not chunks or len(shape) != 2:
         return None
-    rows = _chunks(shape, itemsize)[0]
+    rows = _block_shape(shape, itemsize)[0]
     return (max(rows // chunks[0], 1) * chunks[0], shape[1])
 
 
-def _chunks(shape: Any, itemsize: int) -> Any:
-    row = max(int(np.prod(shape[1:])) * itemsize, 1)
-    total = max(int(shape[0]) * row, 1)
-    return (max(min(BLOCK, max(total // 16, 1)) // row, 1), *shape[1:])
-
-
-def _meta(source: Any) -> Array:
-    return np.empty((0,) * len(source.shape), source.dtype)
+def _block_shape(shape: Any, itemsize: int) -> Any:
+    """Return the shape of blocks of whole rows, at least 16 of them if possible."""
+    row_bytes = max(int(np.prod(shape[1:])) * itemsize, 1)
+    total = max(int(shape[0]) * row_bytes, 1)
+    return (max(min(BLOCK_BYTES, max(total // 16, 1)) // row_bytes, 1), *shape[1:])

@@ -1,0 +1,83 @@
+"""The command `discrepant clean`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discrepant.cli.messages import on_terminal, print_result, print_warning
+from discrepant.cli.options import (
+    Decimal,
+    Fdr,
+    Header,
+    Index,
+    Key,
+    Output,
+    Overwrite,
+    Seed,
+    column_names,
+)
+
+
+def clean(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A table: .csv, .tsv, .xlsx, .parquet, .npy or .npz."),
+    ],
+    output: Output,
+    columns: Annotated[
+        list[str] | None, typer.Option(help="Check only these columns: `a,b`.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Do not check these columns: `x,y`.")
+    ] = None,
+    fdr: Fdr = 0.01,
+    fill: Annotated[
+        bool, typer.Option("--fill/--no-fill", help="Also impute missing cells.")
+    ] = False,
+    header: Header = None,
+    index: Index = None,
+    key: Key = None,
+    decimal: Decimal = None,
+    sheet: Annotated[
+        str | None,
+        typer.Option(help="Excel files: name of the sheet; by default the first."),
+    ] = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Find the wrong cells of a table and replace them by their expected values.
+
+    Text, dates and identifiers are copied. Cells that are not flagged keep every
+    character. Writes the cleaned table in the format of the input, `flagged.csv`,
+    `report.html`, `cells.png` and `summary.json`. Ctrl-C stops early and writes the
+    rows that were checked.
+
+    Examples: `discrepant clean table.csv -o out`,
+    `discrepant clean table.xlsx --drop id,price --fill -o out`
+    """
+    from discrepant.cli.interrupt import interruptible
+    from discrepant.table.clean_file import clean_file
+
+    with interruptible(on_terminal(), "Cleaning", print_warning) as progress:
+        report = clean_file(
+            file,
+            output,
+            columns=column_names(columns),
+            drop=column_names(drop),
+            fdr=fdr,
+            fill=fill,
+            header=header,
+            index=index,
+            key=key,
+            decimal=decimal,
+            sheet=sheet,
+            seed=seed,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    for caveat in report.caveats:
+        print_warning(caveat)
+    if report.no_picture:
+        print_warning(f"no figure: {report.no_picture}")
+    print_result(report)

@@ -1,0 +1,178 @@
+"""The command `discrepant pca`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discrepant.cli.messages import (
+    on_terminal,
+    parameters_as_options,
+    print_result,
+    print_warning,
+)
+from discrepant.cli.options import (
+    Decimal,
+    Fdr,
+    Header,
+    Index,
+    Key,
+    Output,
+    Overwrite,
+    Seed,
+)
+from discrepant.core.errors import InputError
+from discrepant.core.validation import check_number
+
+DASK_FORMATS = (".zarr", ".h5", ".hdf5")  # formats that only Dask reads here
+
+
+class Solver(StrEnum):
+    """Algorithms of `discrepant pca`."""
+
+    implicit = "implicit"
+    descent = "descent"
+
+
+def pca(
+    context: typer.Context,
+    file: Annotated[
+        Path,
+        typer.Argument(help="A matrix: .csv, .tsv, .npy, .npz, .parquet, .zarr, .h5."),
+    ],
+    output: Output,
+    alpha: Annotated[
+        str, typer.Option(help="Ratio of the learning rates, α = 1/λ, or `auto`.")
+    ] = "auto",
+    psd: Annotated[
+        bool,
+        typer.Option(
+            "--psd",
+            help="The matrix is positive semidefinite: a covariance, Gram or kernel "
+            "matrix.",
+        ),
+    ] = False,
+    noise: Annotated[
+        str,
+        typer.Option(
+            help="Standard deviation of the noise: a number, `auto` (estimated) or "
+            "`column` (estimated for each column)."
+        ),
+    ] = "auto",
+    fdr: Fdr = 0.01,
+    max_iter: Annotated[
+        int | None, typer.Option(help="Maximum number of steps; 500 by default.", min=1)
+    ] = None,
+    tol: Annotated[
+        float | None,
+        typer.Option(help="Residual at which the solver stops; 1e-7 by default."),
+    ] = None,
+    header: Header = None,
+    index: Index = None,
+    key: Key = None,
+    decimal: Decimal = None,
+    solver: Annotated[
+        Solver,
+        typer.Option(
+            help="`implicit`: the fast integrator. `descent`: the paper's gradient "
+            "descent."
+        ),
+    ] = Solver.implicit,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            help="Largest working array in memory, in gigabytes; larger ones go to "
+            "temporary files.",
+            min=0.0,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Use Dask, with this number of processes on this machine.", min=1
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Use Dask, on the cluster at this address, such as `tcp://host:8786`."
+        ),
+    ] = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Split a matrix into a low-rank part and sparse gross errors (robust PCA).
+
+    Empty cells and NaN are missing entries. Writes `low_rank` and `sparse` in the
+    format of the input, with its labels, and `summary.json` and `picture.png`. Ctrl-C
+    stops early and writes the best result so far.
+
+    Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`,
+    `discrepant pca big.zarr --workers 2 -o out`
+    """
+    settings: dict[str, Any] = {
+        "noise": _number_or_word("noise", noise, "auto", "column"),
+        "fdr": fdr,
+        "max_iter": max_iter,
+        "tol": tol,
+        "key": key,
+        "memory_limit": _bytes(memory),
+        "seed": seed,
+        "overwrite": overwrite,
+    }
+    if scheduler or workers or file.suffix.lower() in DASK_FORMATS:
+        if psd or alpha != "auto" or solver != Solver.implicit:
+            raise InputError(
+                "--psd, --alpha and --solver cannot be used with Dask, that is with "
+                "--workers, --scheduler, Zarr or HDF5 files."
+            )
+        from discrepant.table.pca_dask_file import fit_pca_dask_file
+
+        settings |= {"workers": workers, "scheduler": scheduler}
+        dask_report = fit_pca_dask_file(
+            file, output, progress=on_terminal(), **settings
+        )
+        for warning in dask_report.warnings:
+            print_warning(warning)
+        return print_result(dask_report)
+    from discrepant.cli.interrupt import interruptible
+    from discrepant.table.pca_file import fit_pca_file
+
+    settings |= {
+        "header": header,
+        "index": index,
+        "decimal": decimal,
+        "psd": psd,
+        "alpha": _number_or_word("alpha", alpha, "auto"),
+        "solver": solver.value,
+    }
+    with interruptible(on_terminal(), "Fitting", print_warning) as progress:
+        report = fit_pca_file(file, output, progress=progress, **settings)
+    for warning in report.warnings:
+        print_warning(parameters_as_options(warning, context.find_root().command))
+    if report.no_picture:
+        print_warning(f"no figure: {report.no_picture}")
+    print_result(report)
+
+
+def _number_or_word(name: str, text: str, *words: str) -> float | str:
+    """Return the number in an option, or the text if it is one of the words."""
+    if text in words:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        quoted = " or ".join(f'"{word}"' for word in words)
+        raise InputError(
+            f"{name} must be a number or {quoted}, got {text!r}."
+        ) from None
+
+
+def _bytes(gigabytes: float | None) -> int | None:
+    if gigabytes is None:
+        return None
+    requirement = "a number of gigabytes, zero or more"
+    return int(
+        1e9 * check_number("memory", gigabytes, requirement, lambda size: size >= 0)
+    )
