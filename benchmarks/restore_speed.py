@@ -140,7 +140,7 @@ def large(image, seed):
     """Print how a 4000×3000 image fares along its seams, with 30% random values."""
     from discrepant import restore
     from discrepant.image.arrays import psnr
-    from discrepant.image.restore.tiling import windows
+    from discrepant.image.restore.tiling import tiles
 
     truth = enlarged(image)
     given = spoiled(truth, "random values 30%", seed)
@@ -151,8 +151,8 @@ def large(image, seed):
     image, truth = found.image / 255, truth / 255
     error = ((image - truth) ** 2).mean(axis=2)
     seam = np.ones(error.shape, bool)
-    for window in windows(*truth.shape):
-        inner = tuple(slice(s.start + 4, s.stop - 4) for s in window.own)
+    for window in tiles(*truth.shape):
+        inner = tuple(slice(s.start + 4, s.stop - 4) for s in window.core)
         seam[inner] = False
     seam[:4], seam[-4:], seam[:, :4], seam[:, -4:] = (False,) * 4
     print(

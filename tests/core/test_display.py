@@ -100,7 +100,7 @@ def test_a_picture_of_any_shape_is_drawn(shape, drawn):
     found = Restoration(image, image, mask, image, mask, History())
     shown = found._pictures()
     assert shown["before"].shape == shown["after"].shape == drawn
-    assert shown["judged corrupted"].shape == drawn[:2]
+    assert shown["corrupted"].shape == drawn[:2]
 
 
 def test_an_estimator_says_what_it_found_above_its_parameters():

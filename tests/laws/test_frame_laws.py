@@ -1,7 +1,6 @@
 """Laws of separate, and of restore in tiles and on files, as Hypothesis draws them."""
 
 import warnings
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from discrepant import restore, separate
 from discrepant.core.memory import array_on_file
-from discrepant.image.restore import tiling as tiles
+from discrepant.image.restore import tiling
 
 pytestmark = pytest.mark.law
 
@@ -138,7 +137,7 @@ def restored(picture, **options):
 @given(spotted(), st.integers(20, 36))
 def test_the_size_of_the_tiles_hardly_matters(picture, side):
     whole = restored(picture)
-    with patch.object(tiles, "TUNING", replace(tiles.TUNING, side=side)):
+    with patch.object(tiling, "MAX_UNCUT_SIDE", side):
         cut = restored(picture)
     assert agreement(whole.mask, cut.mask) >= 0.97
     apart = np.abs(whole.image.astype(int) - cut.image.astype(int))

@@ -7,7 +7,7 @@ import pytest
 
 from discrepant import restore
 from discrepant.image.corruptions import salt_and_pepper
-from discrepant.image.restore.graphics.clustering import crowded, regular
+from discrepant.image.restore.graphics.clustering import denser_than_chance, regular
 from discrepant.image.restore.graphics.graphic import is_graphic
 
 rng = np.random.default_rng(0)
@@ -108,21 +108,21 @@ def test_a_letter_that_occurs_once_is_kept():
 @pytest.mark.parametrize("dtype", [bool, np.uint8])
 def test_random_cells_come_back_with_a_warning(dtype):
     image = (rng.random((100, 100)) < 0.5).astype(dtype)
-    with pytest.warns(UserWarning, match="left as it is"):
+    with pytest.warns(UserWarning, match="left unchanged"):
         found = restore(image, quality="fast")
     assert np.array_equal(found.image, image)
 
 
 def test_impulses_are_not_crowded_and_not_regular():
     wrong = rng.random((200, 200, 3)) < 0.1
-    assert not crowded(wrong, 0.1).any()
+    assert not denser_than_chance(wrong, 0.1).any()
     assert not regular(wrong)
 
 
 def test_what_hangs_together_is_crowded_and_what_shuns_each_other_is_regular():
     wrong = rng.random((200, 200, 1)) < 0.05
     wrong[50:56, 50:56] = True
-    assert crowded(wrong, 0.05)[50:56, 50:56].all()
+    assert denser_than_chance(wrong, 0.05)[50:56, 50:56].all()
     dots = np.zeros((200, 200, 1), bool)
     dots[::4, ::4] = True
     assert regular(dots)
@@ -131,7 +131,7 @@ def test_what_hangs_together_is_crowded_and_what_shuns_each_other_is_regular():
 def test_dots_on_nothing_are_the_picture():
     image = np.zeros((100, 100), np.uint8)
     image[tuple(rng.integers(0, 100, (2, 40)))] = rng.integers(60, 256, 40)
-    with pytest.warns(UserWarning, match="left as it is"):
+    with pytest.warns(UserWarning, match="left unchanged"):
         found = restore(image, quality="fast")
     assert np.array_equal(found.image, image)
 
@@ -175,6 +175,6 @@ def test_impulses_of_a_dithers_own_values_cannot_be_told():
     for share in (0.05, 0.2):
         given = salt_and_pepper(clean / 255, share, random_state=1)[0]
         given = (255 * given).astype(np.uint8)
-        with pytest.warns(UserWarning, match="left as it is"):
+        with pytest.warns(UserWarning, match="left unchanged"):
             found = restore(given, quality="fast")
         np.testing.assert_array_equal(found.image, given)

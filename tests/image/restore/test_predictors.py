@@ -4,10 +4,19 @@ import numpy as np
 import pytest
 
 from discrepant.image.restore.core.kernels import bend
-from discrepant.image.restore.core.mixture import Judge
-from discrepant.image.restore.core.similar_patches import TUNING as PATCHES
-from discrepant.image.restore.core.similar_patches import Search, predict
-from discrepant.image.restore.core.thin_plate import coupling, filled, leverage, smooth
+from discrepant.image.restore.core.mixture import CorruptionMixture
+from discrepant.image.restore.core.similar_patches import (
+    MIN_VARIANCE,
+    RIDGE,
+    PatchSearch,
+    predict_from_patches,
+)
+from discrepant.image.restore.core.thin_plate import (
+    channel_precision,
+    fit_thin_plate,
+    leverage,
+)
+from discrepant.image.restore.fill import fill_gaps
 
 
 def test_bending_is_symmetric_and_ignores_planes():
@@ -28,9 +37,11 @@ def test_a_stiff_plate_continues_a_plane_over_gaps():
     i, j = np.mgrid[:20, :20]
     plane = (0.02 * i + 0.01 * j)[..., None].astype(np.float32)
     clean = np.random.default_rng(0).random(plane.shape) < 0.4
-    start = filled(np.where(clean, plane, 0), clean)
+    start = fill_gaps(np.where(clean, plane, 0), clean)
     weight = clean.astype(np.float32)
-    out = smooth(plane, weight, 1e-3, coupling(plane), start, steps=200)
+    out = fit_thin_plate(
+        plane, weight, 1e-3, channel_precision(plane), start, steps=200
+    )
     assert np.abs(out - plane).max() < 0.03
 
 
@@ -39,12 +50,12 @@ def test_predictions_are_those_of_the_gaussian():
     x = rng.random((7, 6, 1)).astype(np.float32)
     y = x + 0.1 * rng.standard_normal(x.shape).astype(np.float32)
     noise = np.where(rng.random(x.shape) < 0.7, 0.01, -1).astype(np.float32)
-    mean, _ = predict(x, y, noise, Search(stride=1))
+    mean, _ = predict_from_patches(x, y, noise, PatchSearch(stride=1))
     # Two patches of 6×6 fit into 7×6; both form the group of both.
     patches = np.stack([x[k : k + 6].ravel() for k in range(2)]).astype(float)
     centre = patches.mean(0)
     S = (patches - centre).T @ (patches - centre) / 2
-    jitter = PATCHES.least + PATCHES.ridge * np.trace(S) / len(S)
+    jitter = MIN_VARIANCE + RIDGE * np.trace(S) / len(S)
     total, precision = np.zeros((2, 7, 6))
     for k in range(2):
         seen = noise[k : k + 6].ravel() >= 0
@@ -63,11 +74,13 @@ def test_predictions_are_those_of_the_gaussian():
 def test_leverage_is_how_a_value_pulls_the_plate_to_itself(channels):
     rng = np.random.default_rng(0)
     x = rng.random((33, 33, channels)).astype(np.float32)
-    P, stiffness, density = coupling(x), 0.5, 0.6
+    P, stiffness, density = channel_precision(x), 0.5, 0.6
     weight = np.full(x.shape, density, np.float32)
     pushed = x.copy()
     pushed[16, 16, 0] += 1
-    before, after = (smooth(y, weight, stiffness, P, x, steps=300) for y in (x, pushed))
+    before, after = (
+        fit_thin_plate(y, weight, stiffness, P, x, steps=300) for y in (x, pushed)
+    )
     pull = (after - before)[16, 16, 0] / density
     assert leverage(weight, stiffness, P)[16, 16, 0] == pytest.approx(pull, rel=0.02)
 
@@ -77,24 +90,24 @@ def test_a_judge_learns_how_much_is_corrupted_and_with_what():
     x = rng.uniform(0.2, 0.8, (80, 80, 1)).astype(np.float32)
     wrong = rng.random(x.shape) < 0.3
     y = np.where(wrong, 1, x + 0.01 * rng.standard_normal(x.shape)).astype(np.float32)
-    judge = Judge(y, np.ones(y.shape, bool))
+    judge = CorruptionMixture(y, np.ones(y.shape, bool))
     for _ in range(4):
-        weight = judge.weigh(y - x, np.full(y.shape, 0.01, np.float32))
-    assert judge.belief.share == pytest.approx(wrong.mean(), abs=0.01)
-    assert judge.belief.odds.argmax() == 255
+        weight = judge.update(y - x, np.full(y.shape, 0.01, np.float32))
+    assert judge.model.fraction == pytest.approx(wrong.mean(), abs=0.01)
+    assert judge.model.value_odds.argmax() == 255
     assert ((weight < 0.5) == wrong).mean() > 0.999
 
 
 def test_a_judge_begins_from_what_another_learned():
     rng = np.random.default_rng(0)
     y, known = rng.random((20, 20, 3)).astype(np.float32), np.ones((20, 20, 3), bool)
-    first = Judge(y, known)
-    first.weigh(y - 0.5, np.full(y.shape, 0.1, np.float32))
-    learned = first.belief
-    second = Judge(y[:1], known[:1], belief=learned)
-    assert second.belief is learned
-    second.weigh(y[:1] - 0.1, np.full((1, 20, 3), 0.01, np.float32))
-    assert first.belief is learned
+    first = CorruptionMixture(y, known)
+    first.update(y - 0.5, np.full(y.shape, 0.1, np.float32))
+    learned = first.model
+    second = CorruptionMixture(y[:1], known[:1], model=learned)
+    assert second.model is learned
+    second.update(y[:1] - 0.1, np.full((1, 20, 3), 0.01, np.float32))
+    assert first.model is learned
 
 
 def test_hot_pixels_stand_out_in_a_picture_with_white_parts():
@@ -104,9 +117,9 @@ def test_hot_pixels_stand_out_in_a_picture_with_white_parts():
     for share in (0.0005, 0.005):
         hot = rng.random(y.shape) < share
         given = np.where(hot, np.float32(1), y)
-        judge = Judge(given, np.ones(y.shape, bool))
-        odds = judge.learned(1 - hot.astype(np.float32)).odds[0]
+        judge = CorruptionMixture(given, np.ones(y.shape, bool))
+        odds = judge.fit_model(1 - hot.astype(np.float32)).value_odds[0]
         assert odds[-1] > 3 * np.median(odds)
         # The sky taken for corruption too is no hint of it.
-        odds = judge.learned((given < 1).astype(np.float32)).odds[0]
+        odds = judge.fit_model((given < 1).astype(np.float32)).value_odds[0]
         assert odds[-1] < 3 * np.median(odds)

@@ -1,15 +1,14 @@
 """What is said of values: calibrated, per pixel, in time."""
 
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from discrepant import restore
-from discrepant.image.restore.core import calibration as calibrate
-from discrepant.image.restore.core.calibration import calibrated
-from discrepant.image.restore.core.mixture import Belief, Judge
+from discrepant.image.restore.core import calibration
+from discrepant.image.restore.core.calibration import calibrate
+from discrepant.image.restore.core.mixture import CorruptionMixture, CorruptionModel
 from discrepant.image.restore.graphics.numbering import numbered
 from support.jpeg import picture, saved, spoiled
 
@@ -28,13 +27,12 @@ def mixture(share, seed=0):
 @pytest.mark.parametrize("share", [0.05, 0.4])
 def test_said_probabilities_are_borne_out(share, monkeypatch):
     """Student's tails are too heavy for normal errors; the mixture tells how much."""
-    alone = replace(calibrate.TUNING, drawn_in=1.0)  # no patches: nothing is drawn in
-    monkeypatch.setattr(calibrate, "TUNING", alone)
+    monkeypatch.setattr(calibration, "DRAWN_IN", 1.0)  # no patches are used
     y, hit, error, scale = mixture(share)
-    judge = Judge(y, np.ones(y.shape, bool))
-    judge.belief = Belief(share, np.full(256, share / (1 - share)))
-    said = judge.weighed(error, scale)
-    chance = 1 - calibrated(said, judge, error, scale, np.ones(y.shape, bool))
+    judge = CorruptionMixture(y, np.ones(y.shape, bool))
+    judge.model = CorruptionModel(share, np.full(256, share / (1 - share)))
+    said = judge.clean_posterior(error, scale)
+    chance = 1 - calibrate(said, judge, error, scale, np.ones(y.shape, bool))
     doubted = (said < 0.95) & (said > 0.01)
     true = hit[doubted].mean()
     before, after = (abs(a[doubted].mean() - true) for a in (1 - said, chance))
@@ -44,10 +42,10 @@ def test_said_probabilities_are_borne_out(share, monkeypatch):
 
 def test_nothing_sure_leaves_what_is_said():
     y, _, error, scale = mixture(0.0)
-    judge = Judge(y, np.ones(y.shape, bool))
-    judge.belief = Belief(1e-4, np.full(256, 1e-4))
-    said = judge.weighed(error, scale)
-    same = calibrated(said, judge, error, scale, np.ones(y.shape, bool))
+    judge = CorruptionMixture(y, np.ones(y.shape, bool))
+    judge.model = CorruptionModel(1e-4, np.full(256, 1e-4))
+    said = judge.clean_posterior(error, scale)
+    same = calibrate(said, judge, error, scale, np.ones(y.shape, bool))
     np.testing.assert_array_equal(same, said)
 
 

@@ -2,16 +2,14 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.ndimage import median_filter
 
 from discrepant import InputError, restore
-from discrepant.image.restore.core.border_lines import separate
-from discrepant.image.restore.tiling import TUNING as TILES
-from discrepant.image.restore.tiling import windows
+from discrepant.image.restore.core.border_lines import split_border_lines
+from discrepant.image.restore.tiling import tiles
 
 data = pytest.importorskip("skimage.data")
 CAT = data.chelsea()[60:156, 130:226]
@@ -145,7 +143,10 @@ def test_a_black_ground_is_not_taken_for_corruption():
 def test_dark_first_row_is_not_taken_for_corruption():
     framed = CAT.copy()
     framed[0] //= 16
-    assert separate(framed / np.float32(255), np.ones(CAT.shape, bool))[0].start == 1
+    assert (
+        split_border_lines(framed / np.float32(255), np.ones(CAT.shape, bool))[0].start
+        == 1
+    )
     assert not restore(framed, quality="fast").mask[0].any()
 
 
@@ -209,17 +210,17 @@ def test_masked_values_of_a_masked_array_are_bad():
 
 
 def test_many_channels_make_small_tiles():
-    rows, columns = next(windows(2000, 2000, 200)).seen
+    rows, columns = next(tiles(2000, 2000, 200)).padded
     assert (rows.stop - rows.start) * (columns.stop - columns.start) < 40_000
 
 
 def test_tiles_decide_on_every_value_once():
     decided = np.zeros((2500, 1100), int)
-    for window in windows(2500, 1100, 3):
-        decided[window.own] += 1
-        seen = decided[window.seen]
-        assert np.shares_memory(seen[window.within], decided[window.own])
-        assert seen[window.within].shape == decided[window.own].shape
+    for window in tiles(2500, 1100, 3):
+        decided[window.core] += 1
+        seen = decided[window.padded]
+        assert np.shares_memory(seen[window.core_in_padded], decided[window.core])
+        assert seen[window.core_in_padded].shape == decided[window.core].shape
     assert (decided == 1).all()
 
 
@@ -258,8 +259,7 @@ def test_the_same_input_gives_the_same_output(monkeypatch):
 
 
 def cut_into_small_tiles(monkeypatch):
-    small = replace(TILES, side=48)
-    monkeypatch.setattr("discrepant.image.restore.tiling.TUNING", small)
+    monkeypatch.setattr("discrepant.image.restore.tiling.MAX_UNCUT_SIDE", 48)
 
 
 def test_tiles_leave_no_seam(monkeypatch):

@@ -1,13 +1,14 @@
-"""Clean one image of gross corruption, told neither its kind nor its level.
+"""Restore an image with gross corruption of unknown kind and amount.
 
-An image is ``y = x + s``: x is what neighbours and look-alikes of a value predict, s is
-free at every value, and the balance between them (how much is corrupted, with what
-values, how far a clean value may stray) is learned along the way rather than given.
-Values judged clean are never touched. This is the door; the work is in `tiles`.
+The model is ``y = x + s``: the clean image x is predicted from neighbours and similar
+patches, and the corruption s is arbitrary at a small or large part of the values. The
+corrupted fraction, the values that corruption takes and the scale of clean residuals
+are estimated from the image. Values that are classified as clean are not changed.
 """
 
 import time
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,29 +18,38 @@ from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, Report, reporting
 from discrepant.core.validation import check_choice, check_number
 from discrepant.image.arrays import ChannelsLast, as_array, check_values
-from discrepant.image.restore.core.similar_patches import Search
-from discrepant.image.restore.detector import Detector, with_outliers
+from discrepant.image.restore.core.similar_patches import PatchSearch
+from discrepant.image.restore.detector import Detector
 from discrepant.image.restore.detectors.cosmic_rays import repair_star_field
 from discrepant.image.restore.detectors.denoise import remove_noise
+from discrepant.image.restore.detectors.weak_outliers import with_weak_outliers
+from discrepant.image.restore.estimate import Estimate
 from discrepant.image.restore.jpeg.repair import repair_if_jpeg
+from discrepant.image.restore.restore_tiles import restore_tiled
 from discrepant.image.restore.result import Restoration
-from discrepant.image.restore.stack.axes import (
-    Axes,
-    accept_dataarray,
-    allocate_like,
-)
+from discrepant.image.restore.stack.axes import Axes, accept_dataarray, allocate_like
 from discrepant.image.restore.stack.stack import FrameStack, restore_stack, stack_budget
-from discrepant.image.restore.tiling import Mended, mend
 
-# How thorough: "fast" predicts from patches twice, "best" until the image settles;
-# `python benchmarks/restore.py` compares both in decibels and seconds.
+# Effort for each value of ``quality``: "fast" predicts from patches twice, "best" until
+# the image no longer changes. `python benchmarks/images/photographs.py` compares both
+# in decibels and seconds.
 QUALITIES = {
-    "fast": Search(stride=3, passes=2),
-    "best": Search(stride=2, count=120, passes=12),
+    "fast": PatchSearch(stride=3, passes=2),
+    "best": PatchSearch(stride=2, count=120, passes=12),
 }
-# Share of corruption beyond which what is left is no picture, and a warning is due. By
-# trial: 80% salt-and-pepper is restored, pure noise is judged corrupted to more.
-LITTLE_LEFT = 0.88
+# Largest corrupted fraction without a warning. Photographs with 80% salt-and-pepper
+# noise are restored; pure noise is classified as corrupted to more than 88%.
+MAX_CORRUPTED_FRACTION = 0.88
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Validated options of `restore` that hold for every frame."""
+
+    search: PatchSearch
+    detector: Detector
+    time_limit: float | None
+    denoise: bool
 
 
 @accept_dataarray
@@ -58,53 +68,52 @@ def restore(
     denoise: bool = False,
     progress: bool | Progress | None = None,
 ) -> Restoration:
-    """Remove gross corruption of unknown kind and amount from one image.
+    """Remove gross corruption of unknown kind and amount from an image or a stack.
 
-    Salt-and-pepper, random values, hot pixels, dead rows and columns, scratches: one
-    setting serves all, and a clean image comes back as it was. Nothing is left to
-    chance: the same input gives the same output.
+    The defaults serve salt-and-pepper noise, random values, hot pixels, dead rows and
+    columns, scratches and dust alike. A clean image is returned unchanged. The same
+    input always gives the same output.
 
     Parameters
     ----------
     image : array-like of shape (rows, columns) or (rows, columns, channels)
-        Integer, bool or float. A DataArray of xarray comes back as one; what its axes
-        are it says itself, if they are called time, z, channel or band, y and x, or
-        the like. NaN and infinite values are known to be bad. Of four
-        channels of an integer image, if they stand last, the last is taken for
-        transparency and kept; move the axis to the front if it is a channel like the
-        others.
+        Integer, bool or float. NaN and infinite values are known to be bad. If an
+        integer image has four channels and they are the last axis, the fourth is
+        treated as transparency and kept; move the axis to the front if it is an
+        ordinary channel. An xarray DataArray is returned as one; its axes follow from
+        dimension names such as time, z, channel, band, y and x.
     quality : {"best", "fast"}
-        Minutes or seconds.
+        "best" takes minutes, "fast" seconds.
     mask : array-like of bool, optional
         True where a value is known to be bad; of the image's shape, or (rows, columns).
         Masked values of a masked array are bad too.
     channel_axis : int or None
-        Where the channels of a three-dimensional image are.
+        Axis of the channels of a three-dimensional image.
     axes : str, optional
-        Of a stack, the name of each axis, as tifffile gives them: frames of one scene,
-        T, or slices of one volume, Z, inform each other; channels, C, or colours, S;
-        rows and columns, Y and X. "TYX" is a film in grey. Any other letter counts
-        stacks that have nothing to do with each other, and so does Z beside T. Of a
-        memory-mapped stack the results lie in temporary files too.
+        One letter per axis of a stack, in tifffile's notation: T for frames of one
+        scene or Z for slices of one volume, which are used to restore each other; C for
+        channels or S for colours; Y and X for rows and columns. "TYX" is a grey film.
+        Along any other axis, and along Z if there is a T, stacks are restored
+        independently. The results of a memory-mapped stack are in temporary files.
     time_limit : float, optional
-        Seconds after which the best result so far is handed back; parts of a large
-        image that were not reached stay as they were.
+        Seconds after which the best result so far is returned. Parts of a large image
+        that were not reached stay unchanged.
     sensitivity : float
-        Values that stand out of the noise of a smooth ground, such as weak hot pixels,
-        are flagged at a false discovery rate of 1% times this.
+        Weak outliers on smooth backgrounds, such as faint hot pixels, are flagged at a
+        false discovery rate of 1% times this factor.
     gain, read_noise : float, optional
-        A detector's electrons a unit, and its noise in the dark in electrons, where
-        known; without a gain the noise of a smooth ground is measured. In a field of
-        stars what is sharper than the stars is found: the tracks of cosmic rays.
+        Detector gain in electrons per count, and its noise in the dark in electrons.
+        Without a gain, the noise of a smooth background is measured. In a star field,
+        features sharper than the stars are flagged as cosmic rays.
     saturation : float, optional
-        Values at or above it are full, not wrong: they are never flagged or replaced,
-        and nothing is concluded from them.
+        Values at or above it are saturated: they are never flagged or replaced, and
+        they take no part in predictions.
     denoise : bool
-        Whether noise is taken off as well, as much as there is at each brightness; it
-        changes all values, ``mask`` and ``corruption`` still say what was corrupted.
+        Also remove noise, estimated as a function of brightness. This changes all
+        values; ``mask`` and ``corruption`` still refer to corrupted values only.
     progress : bool or callable, optional
-        True shows a bar; a callable is told ``(share done, note)``, and ends the work
-        with the best so far if it returns False.
+        True shows a progress bar. A callable is called with the fraction done and a
+        note; if it returns False, the best result so far is returned.
 
     Returns
     -------
@@ -115,159 +124,179 @@ def restore(
     >>> import numpy as np
     >>> from discrepant import restore
     >>> image = np.add.outer(np.arange(64), np.arange(64)).astype(np.uint8)
-    >>> spoiled = image.copy()
-    >>> spoiled[::7, ::5] = 255
-    >>> int(np.abs(restore(spoiled).image.astype(int) - image).max()) <= 2
+    >>> corrupted = image.copy()
+    >>> corrupted[::7, ::5] = 255
+    >>> int(np.abs(restore(corrupted).image.astype(int) - image).max()) <= 2
     True
     """
     check_choice("quality", quality, tuple(reversed(QUALITIES)))
     if time_limit is not None:
         check_number(
-            *("time_limit", time_limit, "a positive number"), lambda given: given > 0
+            "time_limit", time_limit, "a positive number", lambda given: given > 0
         )
     detector = Detector(sensitivity, gain, read_noise, saturation)
-    if axes is not None:
-        named = Axes.of(axes, np.shape(image))
-        if named.n_frames_in(np.shape(image)) > 1:
-            asked = (QUALITIES[quality], detector, time_limit, denoise)
-            return _of_stack(image, mask, named, *asked, progress)
-        single = restore(
-            np.squeeze(image, named.frame_axes),
-            quality=quality,
-            mask=mask
-            if mask is None
-            else named.mask_of_single_frame(mask, np.shape(image)),
-            channel_axis=named.channel_axis_in_frame,
-            time_limit=time_limit,
-            sensitivity=sensitivity,
-            gain=gain,
-            read_noise=read_noise,
-            saturation=saturation,
-            denoise=denoise,
-            progress=progress,
-        )
-        return single.shaped(np.shape(image))
-    image_view = ChannelsLast.of(image, mask, channel_axis)
-    colours = np.s_[..., : image_view.n_colours]
-    values, bad = image_view.values[colours], image_view.known_bad[colours]
-    if bad.all():
+    options = _Options(QUALITIES[quality], detector, time_limit, denoise)
+    if axes is None:
+        frame = ChannelsLast.of(image, mask, channel_axis)
+        return _restore_single_image(frame, options, progress)
+    shape = np.shape(image)
+    named_axes = Axes.of(axes, shape)
+    if named_axes.n_frames_in(shape) > 1:
+        return _restore_frames(image, mask, named_axes, options, progress)
+    if mask is not None:
+        mask = named_axes.mask_of_single_frame(mask, shape)
+    squeezed = np.squeeze(image, named_axes.frame_axes)
+    frame = ChannelsLast.of(squeezed, mask, named_axes.channel_axis_in_frame)
+    return _restore_single_image(frame, options, progress).reshaped(shape)
+
+
+def _restore_single_image(
+    frame: ChannelsLast, options: _Options, progress: bool | Progress | None
+) -> Restoration:
+    """Restore one image; its transparency is kept."""
+    colours = np.s_[..., : frame.n_colours]
+    values, known_bad = frame.values[colours], frame.known_bad[colours]
+    if known_bad.all():
         raise InputError("Every value is marked as bad: nothing to restore from.")
     with reporting(progress, "Restoring") as report:
-        found = _found(values, bad, QUALITIES[quality], detector, time_limit, report)
-    found = detector.spared(found, values, bad)
-    _warn_if_little_left(float((found.probability > 0.5).mean()))
-    if found.untold:
-        warnings.warn(
-            "This image is no photograph, and does not repeat itself enough to tell "
-            "what is corrupted: it was left as it is.",
-            stacklevel=3,
-        )
-    given = image_view.values
-    out, chance, replaced = found.values, found.probability, found.mask
-    if out.shape != given.shape:  # transparency goes back as it came
-        out, chance = given.copy(), np.zeros(given.shape, np.float32)
-        replaced = np.zeros(given.shape, bool)
-        out[colours], replaced[colours] = found.values, found.mask
-        chance[colours] = found.probability
-    suggested = np.zeros(given.shape, bool)
-    suggested[colours] = found.suggestions[..., None] & ~found.mask
-    taken = np.zeros(given.shape, _signed(given.dtype))
-    _subtract(given, out, replaced | (given != out), taken)
-    if denoise:
-        out[colours] = remove_noise(out[colours], detector)
+        estimate = restore_frame(values, known_bad, options, report)
+    estimate = options.detector.keep_saturated(estimate, values, known_bad)
+    _warn_if_undetermined(estimate.probability[None], estimate.undetermined)
+    given = frame.values
+    image, mask, probability = estimate.image, estimate.mask, estimate.probability
+    if image.shape != given.shape:  # with transparency, which stays unchanged
+        image, mask = given.copy(), np.zeros(given.shape, bool)
+        probability = np.zeros(given.shape, np.float32)
+        image[colours], mask[colours] = estimate.image, estimate.mask
+        probability[colours] = estimate.probability
+    suggestions = np.zeros(given.shape, bool)
+    suggestions[colours] = estimate.suggestions[..., None] & ~estimate.mask
+    corruption = np.zeros(given.shape, difference_dtype(given.dtype))
+    _subtract(given, image, mask | (given != image), corruption)
+    if options.denoise:
+        image[colours] = remove_noise(image[colours], options.detector)
     return Restoration(
-        image_view.in_input_layout(out),
-        image_view.in_input_layout(taken),
-        image_view.in_input_layout(replaced),
-        image_view.in_input_layout(chance),
-        image_view.in_input_layout(suggested),
-        found.history,
-        found.complete,
+        image=frame.in_input_layout(image),
+        corruption=frame.in_input_layout(corruption),
+        mask=frame.in_input_layout(mask),
+        probability=frame.in_input_layout(probability),
+        suggestions=frame.in_input_layout(suggestions),
+        history=estimate.history,
+        complete=estimate.complete,
     )
 
 
-def _found(
-    values: Array,
-    bad: Array,
-    search: Search,
-    detector: Detector,
-    time_limit: float | None,
-    report: Report,
-) -> Mended:
-    """Return what was made of an image: a field of stars, or any other."""
-    began = time.perf_counter()
-    stars = repair_star_field(values, bad, detector)
-    if stars is not None:
-        return stars
-    unsaid = bad | detector.full(values)
-    found = mend(values, unsaid, search, time_limit, report)
-    if detector.saturation is None:  # what comes from a detector is no JPEG
-        left = None if time_limit is None else time_limit - time.perf_counter() + began
-        marked = bad | found.marks[..., None]
-        found = repair_if_jpeg(found, values, marked, search, left, report)
-    return with_outliers(found, values, bad, detector)
+def restore_frame(
+    values: Array, known_bad: Array, options: _Options, report: Report
+) -> Estimate:
+    """Restore one image by the methods for its kind, in order.
+
+    Cosmic rays are removed from star fields. Any other image is restored tile by tile,
+    as photographs or graphics; restored again if it was corrupted before it was saved
+    as JPEG; and searched for weak outliers if its background is smooth.
+
+    Parameters
+    ----------
+    values, known_bad : ndarray of shape (rows, columns, channels)
+        The image without transparency, and True where its values are known to be bad.
+    options : _Options
+        Effort, detector and time limit.
+    report : callable
+        Called with the fraction of the work done and a note; returns False to stop.
+    """
+    started = time.perf_counter()
+    search, detector, time_limit = options.search, options.detector, options.time_limit
+    star_field = repair_star_field(values, known_bad, detector)
+    if star_field is not None:
+        return star_field
+    unusable = known_bad | detector.is_saturated(values)
+    estimate = restore_tiled(values, unusable, search, time_limit, report)
+    if detector.saturation is None:  # images from detectors are not saved as JPEG
+        seconds = time.perf_counter() - started
+        left = None if time_limit is None else time_limit - seconds
+        defective = known_bad | estimate.defects[..., None]
+        estimate = repair_if_jpeg(estimate, values, defective, search, left, report)
+    return with_weak_outliers(estimate, values, known_bad, detector)
 
 
-def _warn_if_little_left(share: float) -> None:
-    if share > LITTLE_LEFT:
-        warnings.warn(
-            f"{share:.0%} of the values were judged corrupted; what is left does not "
-            "determine a picture, and the result is a guess.",
-            stacklevel=4,
-        )
-
-
-def _signed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a type that holds the differences of two values."""
-    wide = np.int32 if dtype.itemsize <= 2 else np.float64
-    return dtype if dtype.kind == "f" else np.dtype(wide)
-
-
-def _subtract(given: Array, out: Array, replaced: Array, taken: Array) -> None:
-    dtype = taken.dtype.newbyteorder("=")  # ufuncs know no other
-    np.subtract(given, out, out=taken, where=replaced, dtype=dtype, casting="unsafe")
-
-
-def _of_stack(
+def _restore_frames(
     image: Any,
     mask: Any,
     axes: Axes,
-    search: Search,
-    detector: Detector,
-    time_limit: float | None,
-    denoise: bool,
+    options: _Options,
     progress: bool | Progress | None,
 ) -> Restoration:
-    """Restore a stack whose axes are named."""
+    """Restore a stack of two or more frames."""
     given = as_array(image, "The stack")
     check_values(given)
-    mapped = isinstance(image, np.memmap)
-    bad = np.broadcast_to(False, given.shape)
+    known_bad = np.broadcast_to(False, given.shape)
     if mask is not None:
-        bad = axes.broadcast_mask(mask, given.shape)
+        known_bad = axes.broadcast_mask(mask, given.shape)
     if np.ma.isMaskedArray(image):
-        bad = np.ma.getmaskarray(image) | (bad != 0)
-    out, marks = (
-        allocate_like(given.shape, given.dtype, mapped),
-        allocate_like(given.shape, bool, mapped),
-    )
-    chance = allocate_like(given.shape, np.float32, mapped)
-    taken = allocate_like(given.shape, _signed(given.dtype), mapped)
-    views = list(axes.stacks(given, bad, out, marks, chance, taken))
+        known_bad = np.ma.getmaskarray(image) | (known_bad != 0)
+    dtypes = (given.dtype, bool, np.float32, difference_dtype(given.dtype))
+    mapped = isinstance(image, np.memmap)
+    results = [allocate_like(given.shape, dtype, mapped) for dtype in dtypes]
+    restored, replaced, probability, corruption = results
+    stacks = list(axes.stacks(given, known_bad, *results))
     with reporting(progress, "Restoring") as report:
-        rounds = stack_budget(views[0][0].shape, len(views), search, time_limit, report)
-        for number, (values, wrong, *made, gone) in enumerate(views):
-            colours = 3 if axes.samples and values.shape[3] == 4 else values.shape[3]
-            made[0][..., colours:] = values[..., colours:]
-            parts = (a[..., :colours] for a in (values, wrong, *made))
-            restore_stack(FrameStack(detector, *parts), search, rounds, number)
-            for before, after, replaced, rest in zip(
-                values, *made[:2], gone, strict=True
+        budget = stack_budget(
+            stacks[0][0].shape, len(stacks), options.search, options.time_limit, report
+        )
+        for number, (values, bad, *outputs, differences) in enumerate(stacks):
+            has_alpha = axes.samples and values.shape[3] == 4
+            colours = np.s_[..., : 3 if has_alpha else values.shape[3]]
+            if has_alpha:
+                outputs[0][..., 3] = values[..., 3]
+            parts = (array[colours] for array in (values, bad, *outputs))
+            stack = FrameStack(options.detector, *parts)
+            restore_stack(stack, options.search, budget, number)
+            for before, after, changed, difference in zip(
+                values, *outputs[:2], differences, strict=True
             ):
-                _subtract(before, after, replaced, rest)
-                if denoise:
-                    after[..., :colours] = remove_noise(after[..., :colours], detector)
-    _warn_if_little_left(float(np.mean([(c > 0.5).mean() for c in chance])))
-    history, complete = rounds.history(), rounds.complete
-    none = np.broadcast_to(False, out.shape)  # marks are looked for in single images
-    return Restoration(out, taken, marks, chance, none, history, complete)
+                _subtract(before, after, changed, difference)
+                if options.denoise:
+                    after[colours] = remove_noise(after[colours], options.detector)
+    _warn_if_undetermined(probability)
+    return Restoration(
+        image=restored,
+        corruption=corruption,
+        mask=replaced,
+        probability=probability,
+        suggestions=np.broadcast_to(False, given.shape),  # single images only
+        history=budget.history(),
+        complete=budget.complete,
+    )
+
+
+def _warn_if_undetermined(frames: Array, undetermined: bool = False) -> None:
+    """Warn if corruption could not be identified, or too little of the image is left.
+
+    ``frames`` holds the corruption probabilities of each frame.
+    """
+    fraction = float(np.mean([(frame > 0.5).mean() for frame in frames]))
+    user_frame = 5  # this function, its caller, `restore` and its decorator
+    if fraction > MAX_CORRUPTED_FRACTION:
+        warnings.warn(
+            f"{fraction:.0%} of the values seem to be corrupted; the others do not "
+            "determine the image, and the result is a guess.",
+            stacklevel=user_frame,
+        )
+    if undetermined:
+        warnings.warn(
+            "Image left unchanged: it is neither photographic nor repetitive, so "
+            "corrupted pixels cannot be identified.",
+            stacklevel=user_frame,
+        )
+
+
+def difference_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a signed dtype for differences of two values of the given dtype."""
+    signed = np.int32 if dtype.itemsize <= 2 else np.float64
+    return dtype if dtype.kind == "f" else np.dtype(signed)
+
+
+def _subtract(before: Array, after: Array, where: Array, out: Array) -> None:
+    """Write ``before - after`` to ``out`` where a mask is True."""
+    dtype = out.dtype.newbyteorder("=")  # ufuncs support native byte order only
+    np.subtract(before, after, out=out, where=where, dtype=dtype, casting="unsafe")

@@ -14,8 +14,8 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.image.restore.core.lines import TUNING as LINES
-from discrepant.image.restore.core.lines import blank_lines
-from discrepant.image.restore.core.mixture import Judge
+from discrepant.image.restore.core.lines import featureless_lines
+from discrepant.image.restore.core.mixture import CorruptionMixture
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Tuning:
 TUNING = Tuning()
 
 
-def separate(y: Array, known: Array) -> tuple[slice, slice, Array]:
+def split_border_lines(y: Array, known: Array) -> tuple[slice, slice, Array]:
     """Take off the border lines that are no part of the picture.
 
     A line is odd if it agrees with the next in less than half as many values as the
@@ -67,20 +67,20 @@ def separate(y: Array, known: Array) -> tuple[slice, slice, Array]:
     if min(y.shape[:2]) < TUNING.smallest:
         return slice(None), slice(None), known
     # What turns up at the borders only is not taken for common.
-    judge = Judge(y, known, counted=known & _inside(y.shape))
+    judge = CorruptionMixture(y, known, counted=known & _inside(y.shape))
     weight = np.minimum(judge.clean_odds(), 1)
     known = known.copy()
     down, across = (
-        np.logical_or(*blank_lines(y, known, axis)).ravel() for axis in (0, 1)
+        np.logical_or(*featureless_lines(y, known, axis)).ravel() for axis in (0, 1)
     )
     blank = [down, down[::-1], across, across[::-1]]
     frame = sum(lines[0] for lines in blank) > 1  # one is a fault, more are a frame
     cuts = []
     for side, lines in zip(SIDES, blank, strict=True):
         seen = side(y), side(weight), side(known)
-        faulty = 0 if frame else _faulty(lines, *seen)
+        faulty = 0 if frame else _count_dead_border_lines(lines, *seen)
         side(known)[:faulty] = False
-        cuts.append(int(not faulty and _odd(*seen)))
+        cuts.append(int(not faulty and _disagrees_with_next(*seen)))
     top, bottom, left, right = cuts
     rows, columns, _ = y.shape
     return slice(top, rows - bottom), slice(left, columns - right), known
@@ -104,7 +104,7 @@ def _inside(shape: tuple[int, ...]) -> Array:
     return inside
 
 
-def _odd(y: Array, weight: Array, known: Array, first: int = 0) -> bool:
+def _disagrees_with_next(y: Array, weight: Array, known: Array, first: int = 0) -> bool:
     """Return whether lines first and first + 1 belong to different pictures."""
     if known[first].sum() < TUNING.fewest:
         return False
@@ -118,7 +118,9 @@ def _odd(y: Array, weight: Array, known: Array, first: int = 0) -> bool:
     return bool(enough and agree[0] < TUNING.odd_share * usual)
 
 
-def _faulty(blank: Array, y: Array, weight: Array, known: Array) -> int:
+def _count_dead_border_lines(
+    blank: Array, y: Array, weight: Array, known: Array
+) -> int:
     """Return how many lines from the border on show nothing, up to an odd one.
 
     ``blank`` says which lines show nothing. If the last of them agrees with what
@@ -127,6 +129,6 @@ def _faulty(blank: Array, y: Array, weight: Array, known: Array) -> int:
     for depth in range(1, TUNING.deepest + 1):
         if not blank[depth - 1]:
             return 0
-        if _odd(y, weight, known, depth - 1):
+        if _disagrees_with_next(y, weight, known, depth - 1):
             return depth
     return 0

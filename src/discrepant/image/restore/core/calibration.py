@@ -8,44 +8,26 @@ the image, how often any value is. By Bayes' rule the ratio of the two, times th
 of corruption, is the probability. No truth is needed, and the order of values is kept.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.image.restore.core.mixture import Judge
+from discrepant.image.restore.core.mixture import CorruptionMixture
+
+# Probability of being corrupted from which on a value counts as certainly corrupted.
+CERTAIN = 0.99
+# Smallest number of certainly corrupted values, so that the corrupted fraction is known
+# to 15%. With fewer, the probabilities are not changed.
+MIN_CERTAIN = 50
+# Factor by which the residual of a corrupted value over its scale is reduced because
+# the value influenced its own prediction and scale, measured on photographs. A value in
+# a peak of the corrupted values was never trusted and influences nothing.
+DRAWN_IN = 0.7
+# Bins of log-odds, each with the same number of observed and drawn values together.
+N_BINS = 100
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """When there is enough to learn from; `benchmarks/marks.py --only calibration`.
-
-    Attributes
-    ----------
-    sure : float
-        What is said to be so likely corrupted, is: it tells the share of corruption.
-    fewest : int
-        Values said to be so, for the share to be known to 15%; with fewer, what the
-        judge says stands.
-    drawn_in : float
-        The error of a corrupted value over its scale, as a share of what it would be
-        if it had drawn neither its prediction nor its scale to itself, by trial. One
-        that its own level gives away was never trusted, and draws nothing.
-    bins : int
-        Of log-odds, each with as many values of the image and of the draws together.
-    """
-
-    sure: float = 0.99
-    fewest: int = 50
-    drawn_in: float = 0.7
-    bins: int = 100
-
-
-TUNING = Tuning()
-
-
-def calibrated(
-    weight: Array, judge: Judge, error: Array, scale: Array, where: Array
+def calibrate(
+    weight: Array, judge: CorruptionMixture, error: Array, scale: Array, where: Array
 ) -> Array:
     """Return the probability of each value to be clean as the image bears it out.
 
@@ -60,19 +42,21 @@ def calibrated(
     where : ndarray of bool
         The values that were judged by these.
     """
-    open_ = where & judge.known & ~judge.dead
+    open_ = where & judge.valid & ~judge.dead_lines
     said = weight[open_]
-    certain = said < 1 - TUNING.sure
-    if certain.sum() < TUNING.fewest:
+    certain = said < 1 - CERTAIN
+    if certain.sum() < MIN_CERTAIN:
         return weight
-    drawn = judge.drawn(weight, open_)
-    drawn_in = np.where(judge.peaked(drawn), 1, np.float32(TUNING.drawn_in))
-    trial = judge.weighed_as(drawn, error[open_], scale[open_] / drawn_in, open_)
-    share = certain.sum() / max(float((trial < 1 - TUNING.sure).sum()), 1.0)
+    drawn = judge.sample_corrupted(weight, open_)
+    drawn_in = np.where(judge.is_corruption_peak(drawn), 1, np.float32(DRAWN_IN))
+    trial = judge.clean_posterior_if_value_were(
+        drawn, error[open_], scale[open_] / drawn_in, open_
+    )
+    share = certain.sum() / max(float((trial < 1 - CERTAIN).sum()), 1.0)
     if share >= 1:
         return weight
     seen, tried = _log_odds(said), _log_odds(trial)
-    both = np.quantile(np.concatenate([seen, tried]), np.linspace(0, 1, TUNING.bins))
+    both = np.quantile(np.concatenate([seen, tried]), np.linspace(0, 1, N_BINS))
     edges = np.unique(both)[1:-1]
     counts, draws = (
         np.bincount(np.digitize(a, edges), minlength=len(edges) + 1).astype(float)

@@ -170,7 +170,7 @@ def mix(x: np.ndarray, P: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def blurred(
+def blur_rows(
     x: np.ndarray,
     channels: int,
     window: np.ndarray,
@@ -305,7 +305,7 @@ def first_come(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def posterior(
+def clean_posterior(
     likelihood: np.ndarray,
     bins: np.ndarray,
     odds: np.ndarray,

@@ -1,8 +1,8 @@
 """Rows and columns that are wrong from end to end.
 
-Value by value such a line looks like texture: its values agree with one another. As a
-line it is told by two things together: it shows nothing (`blank_lines`), and it is
-explained badly by the picture around it (`unexplained_lines`).
+Value by value such a line resembles texture: its values agree with one another. As a
+line it is recognised by two properties together: it has no image content
+(`featureless_lines`), and the image predicts it badly (`unexplained_lines`).
 
 A line is compared with those around it: what is usual there is a median over lines.
 """
@@ -57,7 +57,7 @@ class Tuning:
 TUNING = Tuning()
 
 
-def blank_lines(y: Array, known: Array, axis: int) -> tuple[Array, Array]:
+def featureless_lines(y: Array, known: Array, axis: int) -> tuple[Array, Array]:
     """Return which rows (axis 0) or columns (axis 1) show nothing, in two masks.
 
     In the first are lines of one value: neighbours along the line are the same in every

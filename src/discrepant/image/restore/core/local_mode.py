@@ -14,8 +14,8 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from discrepant.core.linalg import Array
-from discrepant.image.restore.core.residual_scale import density
-from discrepant.image.restore.core.thin_plate import filled
+from discrepant.image.restore.core.residual_scale import student_density
+from discrepant.image.restore.fill import fill_gaps
 
 # Channels worked on at a time, at most: each needs two arrays of `levels` floats for
 # each pixel.
@@ -76,14 +76,16 @@ def local_mode(y: Array, known: Array, odds: Array) -> Array:
         out = np.stack(list(planes), axis=2)
     window = (TUNING.seen, TUNING.seen, 0)
     seen = gaussian_filter(known.astype(np.float32), window, truncate=2) > 0.05
-    return out if seen.all() else filled(out, seen)
+    return out if seen.all() else fill_gaps(out, seen)
 
 
 def _mode(y: Array, odds: Array) -> Array:
     """Return the mode around each value of one channel."""
     scale, count = np.float32(TUNING.scale), TUNING.levels
     levels = ((np.arange(count) + 0.5) / count).astype(np.float32)
-    votes = np.stack([np.log1p(odds * density(y - level, scale)) for level in levels])
+    votes = np.stack(
+        [np.log1p(odds * student_density(y - level, scale)) for level in levels]
+    )
     best = np.full(y.shape, -np.inf, np.float32)
     out = np.empty_like(y)
     heard = np.empty_like(votes)
@@ -92,7 +94,7 @@ def _mode(y: Array, odds: Array) -> Array:
             gaussian_filter(vote, window, truncate=TUNING.reach, output=sums)
         heard -= _centre(window) * votes  # nobody votes on himself
         x = _top(heard)
-        score = np.log1p(odds * density(y - x, scale))
+        score = np.log1p(odds * student_density(y - x, scale))
         score = gaussian_filter(score, TUNING.choice, truncate=2)
         better = score > best
         best[better] = score[better]

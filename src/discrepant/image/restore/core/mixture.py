@@ -1,11 +1,12 @@
-"""The learned side of the mixture: how likely each value is to be a corrupted one.
+"""Mixture of clean and corrupted values: posterior probabilities and their EM fit.
 
-Every value is a mixture. Clean, it lies near what its surroundings predict, with heavy
-tails and a local scale (`likelihood`). Corrupted, it may be anything, evenly from 0 to
-1, and more often at values that turn out corrupted often. How often is learned: from
-who is clean follow the odds, and from the odds who is clean. So a lone hot value, a 0
-or a 1 that is everywhere, and a value drawn at random are all found by the same rule,
-and the share of corruption comes out of it.
+Every value is drawn from a mixture. A clean value lies near its prediction, with
+Student's density and a local scale (`residual_scale`). A corrupted value has any value
+on [0, 1] with equal density, plus peaks at values that corruption prefers (salt,
+pepper, hot pixels). Expectation-maximisation alternates between the posterior
+probabilities and the corrupted fraction with its histogram. Isolated hot pixels,
+salt-and-pepper noise and random values are thus detected by one rule, and their
+fraction is estimated rather than given.
 """
 
 from dataclasses import dataclass
@@ -16,310 +17,321 @@ from scipy.ndimage import median_filter
 
 from discrepant.core.linalg import Array
 from discrepant.image.restore.core.lines import (
-    blank_lines,
+    featureless_lines,
     unexplained_lines,
     without_border,
 )
-from discrepant.image.restore.core.residual_scale import density
+from discrepant.image.restore.core.residual_scale import student_density
 
-SURE = np.float32(1e4)  # odds of a value that is clean beyond doubt
-BINS = 256  # of values: those of the commonest kind of image
+# Clean-to-corrupt odds of a value that is known to be clean.
+CLEAN_ODDS = np.float32(1e4)
+# Bins of the histogram of values on [0, 1]: one for each 8-bit value.
+N_BINS = 256
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """What was chosen by trial; `python benchmarks/restore.py --tuning` tries again.
-
-    Attributes
-    ----------
-    share : float
-        The share of corruption to begin with: neither side is the likelier.
-    least_share, most_share : float
-        The learned share stays between: at 0 or 1 nothing could be learned any more.
-    sharpest : float
-        Highest density of a peak among the corrupted values. Student's density
-        reaches it, ``0.37 / scale``, where the scale is 0.012: a value that well
-        predicted is kept even if it is the commonest of the corrupted ones.
-    flattest : float
-        Lowest density of the corrupted values apart from their peaks.
-    few_share : float
-        An image of which less lies beside peaks has few values (a drawing, a mask):
-        its peaks tell nothing.
-    pseudo_counts : float
-        A bin's rate of corruption begins at the share as if so many values had been
-        seen there; and its rate in one channel at that in all.
-    peak_window : int
-        Bins over which the usual density around a bin is a median.
-    peak_ratio, peak_offset : float
-        A peak stands above ``peak_ratio`` times the usual plus ``peak_offset``.
-    peak_share : float
-        And it holds this share of all values, about its even share of 1/256.
-    block, enough : int
-        Rows and columns of the blocks in which a value that stands out is counted;
-        larger, so that this many of those that stand out fall into one:
-    everywhere : float
-        its share in a block of the poorest quarter over the share that stands out, at
-        least. Corruption falls everywhere; a black ground is black in its own place.
-    rounds : int
-        How often odds and probabilities follow from one another before the next
-        prediction is made.
-    """
-
-    share: float = 0.5
-    least_share: float = 1e-4
-    most_share: float = 0.95
-    sharpest: float = 30.0
-    flattest: float = 0.01
-    few_share: float = 0.1
-    pseudo_counts: float = 20.0
-    peak_window: int = 15
-    peak_ratio: float = 4.0
-    peak_offset: float = 1.0
-    peak_share: float = 0.004
-    block: int = 32
-    enough: int = 16
-    everywhere: float = 0.3
-    rounds: int = 3
-
-
-TUNING = Tuning()
+# Corrupted fraction before the first iteration: both alternatives are equally likely.
+START_FRACTION = 0.5
+# Smallest and largest estimate of the corrupted fraction: from 0 or 1 it could not
+# change any more.
+MIN_FRACTION, MAX_FRACTION = 1e-4, 0.95
+# Largest density of a peak among the corrupted values. Student's density, 0.37 / scale
+# at its centre, reaches it at a scale of 0.012: a value predicted that well is kept,
+# even if it is the most frequent corrupted one.
+MAX_PEAK_DENSITY = 30.0
+# Smallest density of the corrupted values beside their peaks.
+MIN_FLAT_DENSITY = 0.01
+# Smallest fraction of the values beside peaks. An image with less has few different
+# values (a drawing, a mask), and its peaks are not evidence of corruption.
+MIN_BACKGROUND_FRACTION = 0.1
+# Weight of the prior in the estimated corruption rate of a bin, in values: the rate in
+# all channels starts from the fraction, the rate in one channel from that in all.
+PSEUDO_COUNTS = 20.0
+# Bins of the running median with which a peak of the histogram is compared.
+PEAK_WINDOW = 15
+# A peak exceeds this multiple of the running median …
+PEAK_RATIO = 4.0
+# … plus this density.
+PEAK_OFFSET = 1.0
+# Smallest fraction of all values in a peak: about the 1/256 of a uniform histogram.
+MIN_PEAK_FRACTION = 0.004
+# Smallest rows and columns of the blocks in which the values of a peak are counted.
+MIN_BLOCK_SIDE = 32
+# Smallest expected count per block; blocks are enlarged until they reach it.
+MIN_COUNT_PER_BLOCK = 16
+# Smallest ratio of a peak's fraction in the lower quartile of the blocks to its
+# fraction in the image. Corruption occurs in every block; a black background occurs
+# only in its own place.
+MIN_BLOCK_RATIO = 0.3
+# EM iterations per prediction.
+N_ITERATIONS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
-    """What is held of the corruption before a value is compared with its surroundings.
+class CorruptionModel:
+    """Prior odds of corruption, before a value is compared with its prediction.
 
     Attributes
     ----------
-    share : float
-        How much is corrupted.
-    odds : ndarray of shape (BINS,) or (channels, BINS)
-        The corrupt-to-clean odds of a value in each bin: those of the share, and more
-        at single values that stand out; in each channel as its clean values allow.
+    fraction : float
+        Corrupted fraction of the values.
+    value_odds : ndarray of shape (N_BINS,) or (channels, N_BINS)
+        Corrupt-to-clean odds of the values in each bin: those of the fraction, and
+        larger ones at peaks of the corrupted values.
     """
 
-    share: float
-    odds: Array
+    fraction: float
+    value_odds: Array
 
 
-class Judge:
-    """Says how likely each value of an image is to be clean, and learns from it.
+class CorruptionMixture:
+    """Posterior probability that each value of an image is clean, fitted by EM.
 
     Parameters
     ----------
     y : ndarray of shape (rows, columns, channels)
         The image on [0, 1].
-    known : ndarray of bool
-        The values that may be looked at; the others are corrupted.
+    valid : ndarray of bool
+        False where a value is known to be corrupted.
     counted : ndarray of bool, optional
-        The values among which common ones are looked for; by default the known ones.
-    sure : ndarray of bool, optional
-        The values that are clean beyond doubt, and teach nothing.
-    belief : Belief, optional
-        What to begin with, for instance what was learned from another part of the same
-        picture; by default, that values which turn up everywhere are suspect.
+        Values of the initial histogram, by default the valid ones.
+    known_clean : ndarray of bool, optional
+        Values that are certainly clean; they do not take part in the fit.
+    model : CorruptionModel, optional
+        Initial model, for instance that of another part of the same image. By default,
+        values that are frequent everywhere in the image are suspicious.
 
     Attributes
     ----------
-    belief : Belief
-        What is held now.
-    dead : ndarray of bool, of shape (rows, columns, 1)
-        The rows and columns that are corrupted as a whole.
+    model : CorruptionModel
+        Current model.
+    dead_lines : ndarray of bool, of shape (rows, columns, 1)
+        Rows and columns that are corrupted as a whole.
     """
 
     def __init__(
         self,
         y: Array,
-        known: Array,
+        valid: Array,
         *,
         counted: Array | None = None,
-        sure: Array | None = None,
-        belief: Belief | None = None,
+        known_clean: Array | None = None,
+        model: CorruptionModel | None = None,
     ) -> None:
-        self.known = known
-        self._sure = np.zeros_like(known) if sure is None else known & sure
-        self._open = known & ~self._sure
-        counted = self._open if counted is None else counted
-        self.dead = np.zeros((*y.shape[:2], 1), bool)
+        self.valid = valid
+        self._known_clean = (
+            np.zeros_like(valid) if known_clean is None else valid & known_clean
+        )
+        self._uncertain = valid & ~self._known_clean
+        counted = self._uncertain if counted is None else counted
+        self.dead_lines = np.zeros((*y.shape[:2], 1), bool)
         self._y = y
-        self._bin = _binned(y)
-        self._place = self._bin + BINS * np.arange(y.shape[2], dtype=np.int32)
-        self._counts = self._counted(counted)
+        self._bin = _bin_number(y)
+        self._channel_bin = self._bin + N_BINS * np.arange(y.shape[2], dtype=np.int32)
+        self._counts = self._histogram(counted)
         counts = self._counts.sum(axis=0)
-        common = counts * BINS / max(counts.sum(), 1)
-        self._poor: dict[tuple[int, int], float] = {}
-        peak = self._standing_out(common, counts)
-        self._few = common[~peak].sum() < TUNING.few_share * common.sum()
-        if belief is None:
-            suspect = np.minimum(common, TUNING.sharpest)
-            odds = np.where(peak & ~self._few, suspect, 1)
-            belief = Belief(TUNING.share, odds)
-        self.belief = belief
+        density = counts * N_BINS / max(counts.sum(), 1)
+        self._block_fractions: dict[tuple[int, int], float] = {}
+        peak = self._widespread_peaks(density, counts)
+        background = density[~peak].sum()
+        self._has_few_values = background < MIN_BACKGROUND_FRACTION * density.sum()
+        if model is None:
+            peak_odds = np.minimum(density, MAX_PEAK_DENSITY)
+            odds = np.where(peak & ~self._has_few_values, peak_odds, 1)
+            model = CorruptionModel(START_FRACTION, odds)
+        self.model = model
 
     @cached_property
-    def _blank(self) -> list[Array]:
-        """The rows, and the columns, that show nothing and are no frame."""
-        found = []
+    def _featureless(self) -> list[Array]:
+        """The rows, and the columns, without image content that are not a frame."""
+        masks = []
         for axis in (0, 1):
-            constant, random = blank_lines(self._y, self.known, axis)
-            found.append(without_border(constant) | random)
-        return found
+            constant, random = featureless_lines(self._y, self.valid, axis)
+            masks.append(without_border(constant) | random)
+        return masks
 
-    def _counted(self, weight: Array) -> Array:
-        """Return how much weight each bin of each channel has."""
-        bins = self._bin.shape[2] * BINS
-        counts = np.bincount(self._place.ravel(), weight.ravel(), bins)
-        return counts.reshape(-1, BINS)
+    def _histogram(self, weight: Array) -> Array:
+        """Return the total weight of each bin of each channel."""
+        bins = self._bin.shape[2] * N_BINS
+        counts = np.bincount(self._channel_bin.ravel(), weight.ravel(), bins)
+        return counts.reshape(-1, N_BINS)
 
-    def _odds(self) -> Array:
-        """Return the odds of each bin of each channel."""
-        return np.broadcast_to(self.belief.odds, self._counts.shape)
+    def _value_odds(self) -> Array:
+        """Return the corrupt-to-clean odds of each bin of each channel."""
+        return np.broadcast_to(self.model.value_odds, self._counts.shape)
 
-    def _standing_out(self, density: Array, counts: Array) -> Array:
-        """Return which bins of a density stand out, of values that are everywhere.
+    def _widespread_peaks(self, density: Array, counts: Array) -> Array:
+        """Return which bins are peaks of a density that occur all over the image.
 
-        ``counts`` are how many make up the density.
+        ``counts`` are the counts from which the density was computed.
         """
         peak = _peaks(density)
         for number in np.nonzero(peak)[0].tolist():
-            share = float(counts[number]) / self._bin.size
-            side = _side(share * self._bin.shape[2])
-            if (number, side) not in self._poor:
-                self._poor[number, side] = _poor(self._bin == number, side)
-            peak[number] = self._poor[number, side] >= TUNING.everywhere * share
+            fraction = float(counts[number]) / self._bin.size
+            side = _block_side(fraction * self._bin.shape[2])
+            key = (number, side)
+            if key not in self._block_fractions:
+                self._block_fractions[key] = _lower_quartile_block_fraction(
+                    self._bin == number, side
+                )
+            peak[number] = self._block_fractions[key] >= MIN_BLOCK_RATIO * fraction
         return peak
 
     def clean_odds(self) -> Array:
-        """Return the clean-to-corrupt odds of each value, but for its likelihood."""
-        odds: Array = (1 / self._odds().ravel()).astype(np.float32)[self._place]
-        odds[self._sure] = SURE
-        odds[~self.known | self.dead] = 0
+        """Return the prior clean-to-corrupt odds of each value."""
+        odds: Array = (1 / self._value_odds().ravel()).astype(np.float32)[
+            self._channel_bin
+        ]
+        odds[self._known_clean] = CLEAN_ODDS
+        odds[~self.valid | self.dead_lines] = 0
         return odds
 
-    def weigh(self, error: Array, scale: Array, rounds: int | None = None) -> Array:
-        """Return the probability that each value is clean, and learn from it.
-
-        ``error`` is how far each value lies from its prediction, ``scale`` how far a
-        clean one usually does.
-        """
-        likelihood = density(error, scale)
-        # How much likelier a value is if it is one of many wrong ones (of density 1).
-        share = self.belief.share
-        better = -np.log((1 - share) * likelihood + share)
-        rows, columns = (
-            unexplained_lines(better, self.known, axis) & blank
-            for axis, blank in enumerate(self._blank)
-        )
-        self.dead = rows | columns
-        return self.learn(likelihood, TUNING.rounds if rounds is None else rounds)
-
-    def learn(self, likelihood: Array, rounds: int = TUNING.rounds) -> Array:
-        """Return the same from how likely each value would be if it were clean."""
-        state = self._state()
-        for _ in range(rounds):
-            weight, wrong = self._posterior(likelihood, state)
-            self.belief = self._learned(wrong)
-        return weight
-
-    def weighed(self, error: Array, scale: Array) -> Array:
-        """Return the same, and learn nothing."""
-        return self._posterior(density(error, scale), self._state())[0]
-
-    def drawn(self, weight: Array, where: Array) -> Array:
-        """Return as many values as there are, drawn from those that are corrupted."""
-        wrong = np.cumsum(1 - weight[where], dtype=np.float64)
-        at = np.random.default_rng(0).random(len(wrong)) * wrong[-1]
-        found: Array = self._y[where][np.searchsorted(wrong, at)]
-        return found
-
-    def peaked(self, values: Array) -> Array:
-        """Return which values have a level at which corruption stands out."""
-        odds = self._odds()
-        found: Array = (odds > 2 * np.median(odds)).any(axis=0)[_binned(values)]
-        return found
-
-    def weighed_as(
-        self, values: Array, error: Array, scale: Array, where: Array
+    def update(
+        self, residual: Array, scale: Array, n_iterations: int = N_ITERATIONS
     ) -> Array:
-        """Return what would be said of other values in the place of those there."""
-        error = error + values - self._y[where]
-        odds = self._odds()[np.nonzero(where)[2], _binned(values)]
-        weight = density(error, scale) / odds
-        found: Array = weight / (1 + weight)
-        return found
+        """Fit dead lines and the model to residuals; return the clean posterior.
+
+        Parameters
+        ----------
+        residual, scale : ndarray
+            Difference of each value and its prediction, and the scale of such
+            differences for clean values.
+        n_iterations : int
+            EM iterations.
+        """
+        density = student_density(residual, scale)
+        # Log-likelihood ratio of a value that is corrupted (with density 1) against
+        # one that follows the mixture.
+        fraction = self.model.fraction
+        log_ratio = -np.log((1 - fraction) * density + fraction)
+        rows, columns = (
+            unexplained_lines(log_ratio, self.valid, axis) & featureless
+            for axis, featureless in enumerate(self._featureless)
+        )
+        self.dead_lines = rows | columns
+        return self.update_from_density(density, n_iterations)
+
+    def update_from_density(
+        self, clean_density: Array, n_iterations: int = N_ITERATIONS
+    ) -> Array:
+        """Fit the model by EM; return the posterior probability of being clean.
+
+        ``clean_density`` is the density of each value under the hypothesis that it is
+        clean.
+        """
+        state = self._state()
+        for _ in range(n_iterations):
+            clean, corrupt_counts = self._posterior(clean_density, state)
+            self.model = self._fit_to_counts(corrupt_counts)
+        return clean
+
+    def clean_posterior(self, residual: Array, scale: Array) -> Array:
+        """Return the probability that each value is clean under the current model."""
+        return self._posterior(student_density(residual, scale), self._state())[0]
+
+    def fit_model(self, clean: Array) -> CorruptionModel:
+        """Return the model that follows from given probabilities of being clean."""
+        corrupt = np.where(self._uncertain & ~self.dead_lines, 1 - clean, 0)
+        return self._fit_to_counts(self._histogram(corrupt))
+
+    def sample_corrupted(self, clean: Array, where: Array) -> Array:
+        """Draw one value for each place in ``where`` from the corrupted values there.
+
+        ``clean`` holds the probabilities of being clean.
+        """
+        cumulative = np.cumsum(1 - clean[where], dtype=np.float64)
+        drawn = np.random.default_rng(0).random(len(cumulative)) * cumulative[-1]
+        values: Array = self._y[where][np.searchsorted(cumulative, drawn)]
+        return values
+
+    def is_corruption_peak(self, values: Array) -> Array:
+        """Return which values lie in a bin that corruption prefers."""
+        odds = self._value_odds()
+        in_peak: Array = (odds > 2 * np.median(odds)).any(axis=0)[_bin_number(values)]
+        return in_peak
+
+    def clean_posterior_if_value_were(
+        self, values: Array, residual: Array, scale: Array, where: Array
+    ) -> Array:
+        """Return the clean posterior that other values would have in given places.
+
+        ``residual`` and ``scale`` are those of the actual values in ``where``.
+        """
+        residual = residual + values - self._y[where]
+        odds = self._value_odds()[np.nonzero(where)[2], _bin_number(values)]
+        clean_odds = student_density(residual, scale) / odds
+        clean: Array = clean_odds / (1 + clean_odds)
+        return clean
 
     def _state(self) -> Array:
-        """Return 0 where a value is corrupt, 1 where it is open, 2 where it is sure."""
-        state: Array = np.where(self.dead, 0, self.known.astype(np.uint8) + self._sure)
+        """Return 0 for values known to be corrupted, 1 for uncertain, 2 for clean."""
+        state: Array = np.where(
+            self.dead_lines, 0, self.valid.astype(np.uint8) + self._known_clean
+        )
         return state.astype(np.uint8)
 
-    def _posterior(self, likelihood: Array, state: Array) -> tuple[Array, Array]:
-        """Return who is clean, and how many of each channel and bin are not."""
-        from discrepant.image.restore.core.kernels import posterior
+    def _posterior(self, clean_density: Array, state: Array) -> tuple[Array, Array]:
+        """Return the clean posterior, and corrupted counts per channel and bin."""
+        from discrepant.image.restore.core.kernels import clean_posterior
 
-        odds = np.append(1 / self._odds(), SURE).astype(np.float32)
-        weight, wrong = np.empty(likelihood.shape, np.float32), np.zeros(len(odds) - 1)
-        seen, bins = np.ascontiguousarray(likelihood).ravel(), self._place.ravel()
-        posterior(seen, bins, odds, state.ravel(), weight.ravel(), wrong)
-        return weight, wrong.reshape(-1, BINS)
+        odds = np.append(1 / self._value_odds(), CLEAN_ODDS).astype(np.float32)
+        clean = np.empty(clean_density.shape, np.float32)
+        corrupt_counts = np.zeros(len(odds) - 1)
+        density = np.ascontiguousarray(clean_density).ravel()
+        bins = self._channel_bin.ravel()
+        clean_posterior(
+            density, bins, odds, state.ravel(), clean.ravel(), corrupt_counts
+        )
+        return clean, corrupt_counts.reshape(-1, N_BINS)
 
-    def learned(self, weight: Array) -> Belief:
-        """Return what follows from how likely each value is to be clean."""
-        wrong = np.where(self._open & ~self.dead, 1 - weight, 0)
-        return self._learned(self._counted(wrong))
-
-    def _learned(self, counts: Array) -> Belief:
-        """Return what follows from how many of each channel and bin are corrupt."""
+    def _fit_to_counts(self, counts: Array) -> CorruptionModel:
+        """Return the model that follows from corrupted counts per channel and bin."""
         total = max(float(self._counts.sum()), 1)
-        share = counts.sum() / total
-        share = float(np.clip(share, TUNING.least_share, TUNING.most_share))
-        both = counts.sum(axis=0)
-        among_wrong = both * BINS / max(float(both.sum()), 1e-9)
-        peak = self._standing_out(among_wrong, both) & ~self._few
-        flat = max(float(among_wrong[~peak].sum()) / BINS, TUNING.flattest)
-        # A value that is common among clean ones too is no hint of corruption: in its
-        # own channel, since the blue of a sky is full where its red is not.
-        rate = _rate(both, self._counts.sum(axis=0), share)
-        rate = _rate(counts, self._counts, rate)
-        special = np.where(peak, rate * np.minimum(among_wrong, TUNING.sharpest), 0)
-        return Belief(share, (flat + special) * share / (1 - share))
+        fraction = counts.sum() / total
+        fraction = float(np.clip(fraction, MIN_FRACTION, MAX_FRACTION))
+        all_channels = counts.sum(axis=0)
+        density = all_channels * N_BINS / max(float(all_channels.sum()), 1e-9)
+        peak = self._widespread_peaks(density, all_channels) & ~self._has_few_values
+        flat = max(float(density[~peak].sum()) / N_BINS, MIN_FLAT_DENSITY)
+        # A value that is frequent among clean values too is no evidence of corruption.
+        # This is decided per channel: a sky may be saturated in blue only.
+        rate = _corruption_rate(all_channels, self._counts.sum(axis=0), fraction)
+        rate = _corruption_rate(counts, self._counts, rate)
+        extra = np.where(peak, rate * np.minimum(density, MAX_PEAK_DENSITY), 0)
+        return CorruptionModel(fraction, (flat + extra) * fraction / (1 - fraction))
 
 
-def _rate(wrong: Array, counts: Array, before: Array | float) -> Array:
-    """Return which share of each bin is wrong, from what was held before."""
-    found: Array = (wrong + TUNING.pseudo_counts * before) / (
-        counts + TUNING.pseudo_counts
-    )
-    return found
+def _corruption_rate(corrupt: Array, counts: Array, prior: Array | float) -> Array:
+    """Return the corrupted fraction of each bin, shrunk towards a prior rate."""
+    rate: Array = (corrupt + PSEUDO_COUNTS * prior) / (counts + PSEUDO_COUNTS)
+    return rate
 
 
-def _binned(y: Array) -> Array:
-    """Return which bin each value lies in."""
-    bins: Array = np.clip((y * BINS).astype(np.int16), 0, BINS - 1)
+def _bin_number(y: Array) -> Array:
+    """Return the histogram bin of each value."""
+    bins: Array = np.clip((y * N_BINS).astype(np.int16), 0, N_BINS - 1)
     return bins
 
 
-def _side(share: float) -> int:
-    """Return the side of blocks of which each holds enough, at so many a pixel."""
-    side = TUNING.block
-    while side**2 * share < TUNING.enough:
+def _block_side(per_pixel: float) -> int:
+    """Return the side of blocks that hold enough values, given their mean per pixel."""
+    side = MIN_BLOCK_SIDE
+    while side**2 * per_pixel < MIN_COUNT_PER_BLOCK:
         side *= 2
     return side
 
 
-def _poor(where: Array, side: int) -> float:
-    """Return the share of what is in some places in blocks that have little of it."""
+def _lower_quartile_block_fraction(where: Array, side: int) -> float:
+    """Return the lower quartile, over blocks, of the fraction of marked values."""
     rows, columns = (m // side for m in where.shape[:2])
     if not rows or not columns:
         return 1.0
     inner = where[: rows * side, : columns * side]
-    shares = inner.reshape(rows, side, columns, -1).mean(axis=(1, 3))
-    return float(np.quantile(shares, 0.25))
+    fractions = inner.reshape(rows, side, columns, -1).mean(axis=(1, 3))
+    return float(np.quantile(fractions, 0.25))
 
 
 def _peaks(density: Array) -> Array:
-    """Return which bins of a density over values stand out from those around."""
-    usual = median_filter(density, TUNING.peak_window, mode="mirror")
-    above = density > TUNING.peak_ratio * usual + TUNING.peak_offset
-    found: Array = above & (density > TUNING.peak_share * BINS)
-    return found
+    """Return which bins of a density are well above the running median."""
+    usual = median_filter(density, PEAK_WINDOW, mode="mirror")
+    above = density > PEAK_RATIO * usual + PEAK_OFFSET
+    peaks: Array = above & (density > MIN_PEAK_FRACTION * N_BINS)
+    return peaks

@@ -13,7 +13,7 @@ LANES = 32
 NARROW, WIDE = 40, 64
 
 
-def planes_of(x: np.ndarray, reach: int) -> np.ndarray:
+def to_padded_planes(x: np.ndarray, reach: int) -> np.ndarray:
     """Return an image with its channels in front, padded to the right by a line."""
     rows, columns, channels = x.shape
     planes = np.zeros((channels, rows, columns + _padded(2 * reach + 1)), f4)
@@ -263,11 +263,11 @@ def leave_one_out(
 ) -> None:
     """Predict every value of patches, given their corners, from the others of each.
 
-    For each patch, the patches most like it in the estimate, `planes_of`, give a mean μ
-    and a covariance Σ. Under that Gaussian, with ``y`` observed with variance ``noise``
-    (negative where there is nothing to trust), the prediction of a value from all
-    others of the patch and its variance are read off the inverse of
-    ``K = Σ + diag(noise)``:
+    For each patch, the most similar patches of ``planes`` (`to_padded_planes` of the
+    current estimate) give a mean μ and a covariance Σ. Under that Gaussian, with ``y``
+    observed with variance ``noise`` (negative where a value is excluded), the
+    prediction of a value from all others of the patch and its variance are read off
+    the inverse of ``K = Σ + diag(noise)``:
     ``y_i − (K⁻¹(y−μ))_i / (K⁻¹)_ii`` and ``1/(K⁻¹)_ii − noise_i``.
 
     ``tops`` and ``lefts`` are where patches begin, ``size`` their rows and columns,

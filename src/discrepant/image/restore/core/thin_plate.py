@@ -8,7 +8,6 @@ strong: where one channel is lost, an edge seen in another is an edge in this on
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import uniform_filter
 
 from discrepant.core.linalg import Array
 
@@ -44,7 +43,7 @@ TUNING = Tuning()
 PLATE_DIAGONAL, MEMBRANE_DIAGONAL = 20, 4
 
 
-def coupling(x: Array) -> Array:
+def channel_precision(x: Array) -> Array:
     """Return P from the differences of all neighbours, of mean 1 on its diagonal."""
     channels = x.shape[2]
     if channels == 1:
@@ -64,7 +63,7 @@ def coupling(x: Array) -> Array:
     return P
 
 
-def smooth(
+def fit_thin_plate(
     y: Array,
     weight: Array,
     stiffness: float,
@@ -81,7 +80,7 @@ def smooth(
 
 
 def leverage(density: Array, stiffness: float, P: Array) -> Array:
-    """Return how much a value of weight 1 pulls `smooth` to itself.
+    """Return how much a value of weight 1 pulls `fit_thin_plate` to itself.
 
     A value of weight w moves the smooth image at its own place by w times this, for
     each unit that it moves itself. What is returned holds where all weights equal
@@ -143,31 +142,3 @@ def _conjugate(
         turn(r, p, diagonal, np.float32(new / old))
         old = new
     return x.reshape(shape)
-
-
-def filled(y: Array, clean: Array) -> Array:
-    """Return y where it is clean and, elsewhere, the mean of what is near.
-
-    Clean values are averaged over 2×2 blocks, those over 2×2 blocks again, until no gap
-    is left; then gaps are filled from the coarsest averages to the finest. It serves
-    gaps of any size.
-    """
-    rows, columns, _ = y.shape
-    if clean.all():
-        return y
-    if max(rows, columns) < 2 or not clean.any():
-        count = np.maximum(clean.sum((0, 1)), 1)
-        mean = np.where(clean, y, 0).sum((0, 1)) / count
-        return np.where(clean, y, mean).astype(y.dtype)
-    pad = ((0, rows % 2), (0, columns % 2), (0, 0))
-    total = _block_sums(np.pad(np.where(clean, y, 0), pad))
-    count = _block_sums(np.pad(clean.astype(y.dtype), pad))
-    coarse = filled(total / np.maximum(count, 1), count > 0)
-    fine = coarse.repeat(2, 0).repeat(2, 1)[:rows, :columns]
-    return np.where(clean, y, uniform_filter(fine, (3, 3, 1)))
-
-
-def _block_sums(x: Array) -> Array:
-    """Return the sums over blocks of 2×2 pixels."""
-    sums: Array = x[::2, ::2] + x[1::2, ::2] + x[::2, 1::2] + x[1::2, 1::2]
-    return sums

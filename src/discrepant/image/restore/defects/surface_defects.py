@@ -17,8 +17,8 @@ from scipy.ndimage import gaussian_filter, maximum_filter
 from scipy.special import expit
 
 from discrepant.core.linalg import Array
-from discrepant.image.restore.core.thin_plate import filled
 from discrepant.image.restore.defects.network import first_look, look_again, seen
+from discrepant.image.restore.fill import fill_gaps
 
 Known = tuple[Array, Array, Array]  # see `known_before`
 
@@ -133,7 +133,7 @@ def detect_surface_defects(y: Array, known: Array) -> SurfaceDefects:
         or told.mean() < TUNING.known
     ):
         return SurfaceDefects(certain, perhaps)
-    y = filled(y, known)
+    y = fill_gaps(y, known)
     if colourless(y):
         y = y.mean(axis=2, keepdims=True)
     x = seen(y)
@@ -156,7 +156,7 @@ def _rough(y: Array, chance: Array) -> Array:
     """Return where the picture beneath marks is far from a smooth one."""
     around: Array = maximum_filter(chance > TUNING.possible, 3)
     grey = y.mean(axis=2, keepdims=True)
-    beneath = filled(grey, ~around[..., None])[..., 0]
+    beneath = fill_gaps(grey, ~around[..., None])[..., 0]
     relief = beneath - gaussian_filter(beneath, TUNING.smooth)
     return np.asarray(np.abs(relief) > TUNING.rough)
 

@@ -20,13 +20,13 @@ from scipy.ndimage import gaussian_filter, maximum_filter, minimum_filter, zoom
 from scipy.stats import norm
 
 from discrepant.core.linalg import Array
-from discrepant.image.restore.budget import Rounds
+from discrepant.image.restore.budget import Budget
 from discrepant.image.restore.detector import Detector
 from discrepant.image.restore.detectors.weak_outliers import (
     benjamini_hochberg,
     binary_exponent,
 )
-from discrepant.image.restore.tiling import Mended
+from discrepant.image.restore.estimate import Estimate
 
 # Directions, as (down, across): of the neighbours, and of those behind them.
 STEPS = ((0, 1), (1, 0), (1, 1), (1, -1), (0, 2), (2, 0), (2, 2), (2, -2))
@@ -113,7 +113,7 @@ def cosmic_rays(plane: Array, bad: Array, detector: Detector) -> Rays | None:
     if min(plane.shape) < 2 * TUNING.cell or bad.mean() > 0.1:
         return None
     y = plane.astype(np.float64)
-    full = detector.full(y)
+    full = detector.is_saturated(y)
     known = ~bad & np.isfinite(y)
     exponent = binary_exponent(y[known])
     y, detector = np.ldexp(y, -exponent), detector.in_unit(exponent)
@@ -148,7 +148,7 @@ def cosmic_rays(plane: Array, bad: Array, detector: Detector) -> Rays | None:
     return Rays(guess, wrong, _probability(sharp, wrong))
 
 
-def repair_star_field(values: Array, bad: Array, detector: Detector) -> Mended | None:
+def repair_star_field(values: Array, bad: Array, detector: Detector) -> Estimate | None:
     """Return a field of stars without what is no light; None if it is none.
 
     Untold, values of 8 bits are taken for those of a photograph.
@@ -170,9 +170,9 @@ def repair_star_field(values: Array, bad: Array, detector: Detector) -> Mended |
     good = values[~bad]
     guess = np.clip(guess, good.min(), good.max()).astype(values.dtype)
     out = np.where(mask, guess, values)
-    history = Rounds(lambda share, note: True, 1, 1, None).history()
+    history = Budget(lambda share, note: True, 1, 1, None).history()
     none = np.zeros(values.shape[:2], bool)  # marks are looked for in photographs
-    return Mended(out, mask, probability, history, True, False, False, none, none)
+    return Estimate(out, mask, probability, history, True, False, False, none, none)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,12 @@ import numpy as np
 from scipy.ndimage import convolve
 
 from discrepant.core.linalg import Array
-from discrepant.image.restore.core.similar_patches import Search, predict
+from discrepant.image.restore.core.similar_patches import (
+    PatchSearch,
+    predict_from_patches,
+)
 from discrepant.image.restore.detector import Detector
-from discrepant.image.restore.tiling import windows
+from discrepant.image.restore.tiling import tiles
 
 # What is left of a value after a plane and a saddle through its eight neighbours, with
 # a variance of one for noise of one.
@@ -54,7 +57,7 @@ class Tuning:
 
 
 TUNING = Tuning()
-SEARCH = Search(stride=2, count=100, reach=10)
+SEARCH = PatchSearch(stride=2, count=100, reach=10)
 
 
 def remove_noise(values: Array, detector: Detector) -> Array:
@@ -75,12 +78,12 @@ def remove_noise(values: Array, detector: Detector) -> Array:
         return values
     scale = TUNING.unit / usual
     out = np.empty_like(y)
-    for place in windows(*values.shape):
-        cleaned = _cleaned(scale * y[place.seen], scale**2 * variance[place.seen])
-        out[place.own] = cleaned[place.within] / scale
+    for place in tiles(*values.shape):
+        cleaned = _cleaned(scale * y[place.padded], scale**2 * variance[place.padded])
+        out[place.core] = cleaned[place.core_in_padded] / scale
     out = np.clip(out, y.min(), y.max())
     found: Array = (np.rint(out) if whole else out).astype(values.dtype)
-    return np.where(detector.full(values), values, found)
+    return np.where(detector.is_saturated(values), values, found)
 
 
 def noise_variance(plane: Array, detector: Detector) -> Array:
@@ -132,7 +135,7 @@ def _cleaned(y: Array, variance: Array) -> Array:
     seen = x = y.astype(np.float32)
     for known in (np.zeros_like(noise), noise):
         # At first the look-alikes have the noise in them, and so their covariance.
-        guess, spread = predict(x, seen, known, SEARCH)
+        guess, spread = predict_from_patches(x, seen, known, SEARCH)
         spread = spread - (noise - known)
         least = np.float32(0.02) * noise
         say = noise / (noise + np.maximum(spread, least))

@@ -7,13 +7,16 @@ follows the normal law, and what is too far out for it is found at a false disco
 rate. Which of the two an image is, its own values say.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.ndimage import convolve, uniform_filter
 from scipy.stats import norm
 
+from discrepant.core.arrays import round_to_dtype
 from discrepant.core.linalg import Array
+from discrepant.image.restore.detector import Detector
+from discrepant.image.restore.estimate import Estimate
 
 # A value is predicted by a plane through those around it: on a symmetric window, by
 # their mean. Weights of a Gaussian of deviation 1.5 pixels, the middle left out, minus
@@ -258,3 +261,57 @@ def _probability(z: Array) -> Array:
     out[order] = np.minimum.accumulate(share)
     found: Array = out.reshape(z.shape).astype(np.float32)
     return found
+
+
+# Largest fraction of changed values with which noise can be measured by a median of
+# residuals: each residual has some twenty values in its prediction.
+MAX_CHANGED_FRACTION = 0.03
+
+
+def with_weak_outliers(
+    estimate: Estimate, values: Array, known_bad: Array, detector: Detector
+) -> Estimate:
+    """Add weak outliers on smooth backgrounds to the estimate of an image.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Result of the stages before; its replaced values are used as they are.
+    values, known_bad : ndarray of shape (rows, columns, channels)
+        The image, and True where its values are known to be bad.
+    detector : Detector
+        Sensitivity, gain and read noise.
+    """
+    kind = values.dtype.kind
+    changed = estimate.mask | (estimate.image != values)  # JPEG repair: whole blocks
+    too_many = changed.mean() > MAX_CHANGED_FRACTION
+    if kind not in "uif" or not estimate.complete or too_many:
+        return estimate
+    image, mask, probability = estimate.image, estimate.mask, estimate.probability
+    for c in range(values.shape[2]):
+        plane, exponent = estimate.image[..., c].astype(np.float64), 0
+        if kind == "f":  # integers have steps of 1, which bound the noise from below
+            exponent = binary_exponent(plane)
+        more = detect_weak_outliers(
+            np.ldexp(plane, -exponent),
+            known_bad[..., c],
+            whole=kind in "ui",
+            sensitivity=float(detector.sensitivity),
+            gain=detector.in_unit(exponent).gain,
+            read_noise=float(detector.read_noise),
+        )
+        if more is None:
+            continue
+        if image is estimate.image:  # copy only now: few images reach this line
+            image, mask, probability = image.copy(), mask.copy(), probability.copy()
+        low, high = values[..., c].min(), values[..., c].max()
+        prediction = np.clip(np.ldexp(more.guess, exponent), low, high)
+        prediction = (
+            round_to_dtype(prediction, values.dtype)
+            if kind in "ui"
+            else prediction.astype(values.dtype)
+        )
+        image[..., c] = np.where(more.mask, prediction, image[..., c])
+        mask[..., c] |= more.mask
+        probability[..., c] = np.maximum(probability[..., c], more.probability)
+    return replace(estimate, image=image, mask=mask, probability=probability)

@@ -43,7 +43,7 @@ class Tuning:
 TUNING = Tuning()
 
 
-def novelty(wrong: Array, share: float) -> Array:
+def local_surprise_rate(wrong: Array, share: float) -> Array:
     """Return how often, around each value, the picture itself is a surprise.
 
     It is what wrong values around exceed the share of corruption by, beyond what chance
@@ -73,7 +73,7 @@ def regular(wrong: Array) -> bool:
     return bool(pairs < TUNING.shun * even - 2 * even**0.5)
 
 
-def crowded(wrong: Array, share: float) -> Array:
+def denser_than_chance(wrong: Array, share: float) -> Array:
     """Return which wrong values stand closer together than chance would have them.
 
     A value whose neighbours are all right is an impulse even there.

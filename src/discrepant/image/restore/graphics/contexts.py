@@ -78,30 +78,30 @@ RING = ((-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1))
 
 
 @dataclass(frozen=True, eq=False)
-class Corruption:
+class ImpulseModel:
     """How much is corrupted: a share of values at random, and more of single ones.
 
-    ``spikes`` holds, for each value that there is, the share of corruption that has
-    this value beyond what chance gives it.
+    ``impulse_value_fractions`` holds, for each value that there is, the fraction of
+    corrupted values that have this value beyond what chance gives it.
     """
 
     levels: float
-    spikes: Array
+    impulse_value_fractions: Array
     share: float = 0.5
 
     @property
     def total(self) -> float:
         """The whole share of corruption."""
-        return min(self.share + float(self.spikes.sum()), 0.95)
+        return min(self.share + float(self.impulse_value_fractions.sum()), 0.95)
 
     def rate(self, code: Array) -> Array:
         """Return how often corruption makes a value this one."""
-        rate: Array = self.share / self.levels + self.spikes[code]
+        rate: Array = self.share / self.levels + self.impulse_value_fractions[code]
         return rate
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ContextTable:
     """How often each value was seen in each context of one kind."""
 
     pair: Array  # of each value of the image, which pair of context and value it is
@@ -113,7 +113,7 @@ class Table:
     most: Array  # and how often
 
     @classmethod
-    def of(cls, key: Array, codes: Array, there: Array, values: int) -> "Table":
+    def of(cls, key: Array, codes: Array, there: Array, values: int) -> "ContextTable":
         """Count the values that are there by the keys of their contexts."""
         from discrepant.image.restore.graphics.numbering import numbered
 
@@ -127,7 +127,7 @@ class Table:
         top, most = code[order[last]], count[order[last]]
         return cls(pair, context, code, count, total, top, most)
 
-    def surprises(self, corruption: Corruption) -> tuple[Array, Array, Array]:
+    def surprises(self, corruption: ImpulseModel) -> tuple[Array, Array, Array]:
         """Return which pairs are surprises, their weight, and the class of each pair.
 
         A surprise is not seen more often than corruption would have it. Pairs whose
@@ -151,19 +151,19 @@ class Table:
         kind[often > levels / 2] = 0  # where anything goes, nothing is a surprise
         return rare, weight, kind.astype(int)
 
-    def classes(self, corruption: Corruption) -> tuple[Array, Array]:
+    def classes(self, corruption: ImpulseModel) -> tuple[Array, Array]:
         """Return of each class how many values it has, and how many are surprises.
 
         Values at which corruption stands out are left out of the latter: how often they
         are surprises is known already.
         """
         _, weight, kind = self.surprises(corruption)
-        weight = weight * (corruption.spikes[self.code] == 0)
+        weight = weight * (corruption.impulse_value_fractions[self.code] == 0)
         size = CLASSES + len(self.total)
         members = np.bincount(kind, self.count, size)
         return members, np.bincount(kind, self.count * weight, size)
 
-    def predict(self, corruption: Corruption) -> tuple[Array, ...]:
+    def predict(self, corruption: ImpulseModel) -> tuple[Array, ...]:
         """Return what each value's context says of it, itself left out.
 
         How often a clean value is a surprise there; how much to trust the context; how
@@ -199,7 +199,9 @@ class Table:
         return float(bound[guest].min())
 
 
-def spikes(tables: list[Table], codes: Array, counts: Array, levels: float) -> Array:
+def impulse_value_fractions(
+    tables: list[ContextTable], codes: Array, counts: Array, levels: float
+) -> Array:
     """Return the share of values at which corruption stands out.
 
     Impulses of one value turn up in every context and in every place, and where none of
@@ -227,8 +229,8 @@ def spikes(tables: list[Table], codes: Array, counts: Array, levels: float) -> A
     return out
 
 
-def everywhere(
-    tables: list[Table], codes: Array, counts: Array, found: Corruption
+def is_undecidable_two_tone(
+    tables: list[ContextTable], codes: Array, counts: Array, found: ImpulseModel
 ) -> bool:
     """Return whether impulses cannot be told from a picture of two values.
 
@@ -244,7 +246,7 @@ def everywhere(
     least = [min(table.least(code) for table in tables) for code in two]
     if min(least) < TUNING.guest:
         return False
-    if not found.spikes.any():
+    if not found.impulse_value_fractions.any():
         return True
     lone = _alone(codes)
     usual = [_alone_rates(codes == code, lone)[1] for code in two]

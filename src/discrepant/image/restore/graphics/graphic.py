@@ -16,13 +16,17 @@ import numpy as np
 from scipy.ndimage import uniform_filter
 
 from discrepant.core.linalg import Array
-from discrepant.image.restore.graphics.clustering import crowded, novelty, regular
+from discrepant.image.restore.graphics.clustering import (
+    denser_than_chance,
+    local_surprise_rate,
+    regular,
+)
 from discrepant.image.restore.graphics.contexts import (
-    Corruption,
-    Table,
+    ContextTable,
+    ImpulseModel,
     contexts,
-    everywhere,
-    spikes,
+    impulse_value_fractions,
+    is_undecidable_two_tone,
 )
 from discrepant.image.restore.graphics.numbering import numbered
 
@@ -51,7 +55,7 @@ class Tuning:
         Neighbours that tell whether values have to do with one another; their mean
         step, over that of random values, from which on they have not.
     passes : int
-        How often contexts are counted: what is mended, mends the contexts around it.
+        How often contexts are counted: what is restored, mends the contexts around it.
     usual : float
         The share of corruption that must be told, if there seems to be none.
     around, photograph : int
@@ -66,7 +70,7 @@ class Tuning:
         Share of corruption below which a graphic is left alone.
     fewest : int
         Corrupted values in contexts that settle them, or none are believed.
-    settled : float
+    determined : float
         Weight of contexts, over one in a share of corruption, to be believed.
     too_many : float
         Times as many impulses of one value as there can be: they are the picture.
@@ -93,7 +97,7 @@ class Tuning:
     independent: float = 0.45
     least: float = 1e-3
     fewest: int = 8
-    settled: float = 2.0
+    determined: float = 2.0
     too_many: float = 1.5
     wrong: float = 0.7
 
@@ -110,26 +114,26 @@ class Graphic:
     ----------
     share : float
         How much is corrupted, where it can be told.
-    wrong, settled : ndarray of bool
+    wrong, determined : ndarray of bool
         The values that are corrupted; and those of which something can be said.
-    mended : ndarray
+    restored : ndarray
         The values, with wrong and unknown ones as they ought to be by their contexts;
         NaN where an unknown value has none.
     probability : ndarray
         That of being corrupted.
     photograph : ndarray of bool
         Where the contexts say nothing, as in a photograph among graphics.
-    untold : bool
+    undetermined : bool
         Whether nothing can be said at all, so that all is left as it is.
     """
 
-    share: float
-    wrong: Array
-    settled: Array
-    mended: Array
+    fraction: float
+    corrupt: Array
+    determined: Array
+    restored: Array
     probability: Array
     photograph: Array
-    untold: bool = False
+    undetermined: bool = False
 
 
 def is_graphic(codes: Array, values: int, where: Array) -> bool:
@@ -193,7 +197,7 @@ def _coded(y: Array, known: Array) -> tuple[Array, Array]:
     return values, codes.reshape(y.shape).astype(np.int64)
 
 
-def look(y: Array, known: Array, levels: float) -> Graphic | None:
+def restore_graphic(y: Array, known: Array, levels: float) -> Graphic | None:
     """Return what the contexts of a graphic say, or None for a photograph.
 
     Parameters
@@ -208,16 +212,20 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
     values, codes = _coded(y, known)
     if not is_graphic(codes, len(values), known):
         return None
-    mended, there = codes, known.ravel()
+    restored, there = codes, known.ravel()
     for number in range(TUNING.passes):
-        # What is wrong spoils the contexts of what is near, until it is mended.
-        kinds = contexts(mended, len(values))
-        tables = [Table.of(key, codes, there, len(values)) for key in kinds]
-        if not number:  # told once: mended contexts are made to agree
+        # What is wrong spoils the contexts of what is near, until it is restored.
+        kinds = contexts(restored, len(values))
+        tables = [ContextTable.of(key, codes, there, len(values)) for key in kinds]
+        if not number:  # told once: restored contexts are made to agree
             counts = np.bincount(codes[known], minlength=len(values))
-            found = Corruption(levels, spikes(tables, codes, counts, levels))
-            corruption, untold = _measured(found, tables, y.size)
-            untold = untold or everywhere(tables, codes, counts, found)
+            found = ImpulseModel(
+                levels, impulse_value_fractions(tables, codes, counts, levels)
+            )
+            corruption, undetermined = _measured(found, tables, y.size)
+            undetermined = undetermined or is_undecidable_two_tone(
+                tables, codes, counts, found
+            )
         share = corruption.total
         firm, told, weight, seen, best = np.zeros((5, y.size))
         guess = codes.ravel().copy()
@@ -233,49 +241,53 @@ def look(y: Array, known: Array, levels: float) -> Graphic | None:
         usual = np.where(told > 0, told / np.maximum(firm, 1e-9), 1)
         chance = seen / np.maximum(weight, 1e-9) + usual / levels
         odds = corruption.rate(codes.ravel()) / ((1 - share) * chance)
-        new = novelty((odds > 1).reshape(y.shape), share).ravel()
+        new = local_surprise_rate((odds > 1).reshape(y.shape), share).ravel()
         odds = corruption.rate(codes.ravel()) / ((1 - share) * (chance + new / levels))
-        settled = there & (firm > TUNING.settled / max(share, TUNING.usual))
+        determined = there & (firm > TUNING.determined / max(share, TUNING.usual))
         wrong = (
-            settled
+            determined
             & (odds > TUNING.wrong / (1 - TUNING.wrong))
             & (share > TUNING.least)
         )
         if regular(wrong.reshape(y.shape)):
             wrong[:] = False
-        spared = crowded(wrong.reshape(y.shape), share).ravel()
+        spared = denser_than_chance(wrong.reshape(y.shape), share).ravel()
         wrong &= ~spared
         odds[spared] = np.minimum(odds[spared], 1)  # it may as well be the picture
-        mended = np.where(wrong | ~there, guess, codes.ravel()).reshape(y.shape)
+        restored = np.where(wrong | ~there, guess, codes.ravel()).reshape(y.shape)
         if not wrong.any() and there.all():
             break
     # Without its dots, there would be no picture: then the dots are the picture.
-    empty = np.bincount(mended[known]).max() > TUNING.nothing * known.sum()
-    if untold or (empty and wrong.any()) or _too_many(codes, mended, corruption):
-        wrong, odds, untold = np.zeros_like(wrong), np.zeros_like(odds), True
-        mended = np.where(there, codes.ravel(), mended.ravel()).reshape(y.shape)
-    settled = settled.reshape(y.shape)
+    empty = np.bincount(restored[known]).max() > TUNING.nothing * known.sum()
+    if (
+        undetermined
+        or (empty and wrong.any())
+        or _too_many(codes, restored, corruption)
+    ):
+        wrong, odds, undetermined = np.zeros_like(wrong), np.zeros_like(odds), True
+        restored = np.where(there, codes.ravel(), restored.ravel()).reshape(y.shape)
+    determined = determined.reshape(y.shape)
     odds = odds.reshape(y.shape)
     return Graphic(
         share,
         wrong.reshape(y.shape),
-        settled,
-        values[mended].astype(y.dtype),
+        determined,
+        values[restored].astype(y.dtype),
         np.where(known, odds / (1 + odds), 1).astype(np.float32),
-        _photograph(codes, len(values), known & ~settled),
-        untold,
+        _photograph(codes, len(values), known & ~determined),
+        undetermined,
     )
 
 
 def _measured(
-    found: Corruption, tables: list[Table], size: int
-) -> tuple[Corruption, bool]:
+    found: ImpulseModel, tables: list[ContextTable], size: int
+) -> tuple[ImpulseModel, bool]:
     """Return the corruption with its share, and whether nothing can be told of it.
 
     The share is that of surprises where there are fewest.
     """
-    none = Corruption(found.levels, np.zeros_like(found.spikes), 0.0)
-    peaks = float(found.spikes.sum())
+    none = ImpulseModel(found.levels, np.zeros_like(found.impulse_value_fractions), 0.0)
+    peaks = float(found.impulse_value_fractions.sum())
     if peaks > TUNING.independent:
         return none, True  # values have nothing to do with one another
     for _ in range(10):
@@ -302,15 +314,15 @@ def _measured(
     return found, False
 
 
-def _too_many(codes: Array, mended: Array, corruption: Corruption) -> bool:
+def _too_many(codes: Array, restored: Array, corruption: ImpulseModel) -> bool:
     """Return whether more impulses of one value were found than there can be.
 
     They fall on values of their own, too, and are not seen there: a picture of dots
     that are taken for impulses has more of them.
     """
-    for code in np.flatnonzero(corruption.spikes).tolist():
-        found = float(((codes == code) & (mended != code)).sum())
-        others = float((mended != code).sum())
+    for code in np.flatnonzero(corruption.impulse_value_fractions).tolist():
+        found = float(((codes == code) & (restored != code)).sum())
+        others = float((restored != code).sum())
         most = TUNING.too_many * others * float(corruption.rate(np.array(code)))
         if found > most + 4 * most**0.5:
             return True

@@ -18,10 +18,14 @@ from scipy.special import expit, logit
 
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
-from discrepant.image.restore.core.full_pass import detect
-from discrepant.image.restore.core.mixture import Judge
+from discrepant.image.restore.core.mixture import CorruptionMixture
+from discrepant.image.restore.core.photograph import full_pass
 from discrepant.image.restore.core.residual_scale import blur
-from discrepant.image.restore.core.similar_patches import Search, predict
+from discrepant.image.restore.core.similar_patches import (
+    PatchSearch,
+    predict_from_patches,
+)
+from discrepant.image.restore.estimate import Estimate
 from discrepant.image.restore.jpeg.chroma import (
     TO_COLOURS,
     TO_PLANES,
@@ -33,7 +37,7 @@ from discrepant.image.restore.jpeg.chroma import (
 from discrepant.image.restore.jpeg.detection import impulsive, luma, rounding
 from discrepant.image.restore.jpeg.flat import simplest
 from discrepant.image.restore.jpeg.scale_mixture import Spread
-from discrepant.image.restore.tiling import Mended, Place
+from discrepant.image.restore.tiling import Place
 
 Going = Callable[[float], bool]  # told the share that is done; whether to go on
 On = Callable[[], bool]  # whether to go on with a tile
@@ -122,13 +126,13 @@ class Plane:
 
 
 def repair_if_jpeg(
-    found: Mended,
+    found: Estimate,
     values: Array,
     bad: Array,
-    search: Search,
+    search: PatchSearch,
     seconds: float | None,
     report: Report,
-) -> Mended:
+) -> Estimate:
     """Return what was found, or better if the corruption was there before JPEG.
 
     Only images of 8 bits, grey or of three colours, are JPEG's; and only where the
@@ -139,7 +143,7 @@ def repair_if_jpeg(
     """
     started = time.perf_counter()
     jpegs_own = values.dtype == np.uint8 and values.shape[2] in (1, 3)
-    if not (jpegs_own and found.complete) or found.graphic:
+    if not (jpegs_own and found.complete) or found.is_graphic:
         return found
     deviation = rounding(values, found.mask & ~bad) if found.mask.any() else None
     if deviation is None:
@@ -154,7 +158,7 @@ def repair_if_jpeg(
 
     better = repair_jpeg(found, values, bad, deviation, search, going)
     report(1.0, "spoiled before JPEG")
-    if not _impulses(luma(values) - luma(better.values)):
+    if not _impulses(luma(values) - luma(better.image)):
         return replace(found, complete=better.complete)
     return better
 
@@ -166,30 +170,30 @@ def _impulses(taken: Array) -> bool:
 
 
 def repair_jpeg(
-    found: Mended,
+    found: Estimate,
     values: Array,
     bad: Array,
     deviation: float,
-    search: Search,
+    search: PatchSearch,
     going: Going,
-) -> Mended:
+) -> Estimate:
     """Restore an image that was spoiled before JPEG.
 
     Parameters
     ----------
-    found : Mended
+    found : Estimate
         What is handed back where there is no time for more.
     values, bad : ndarray of shape (rows, columns, channels)
         The image, of 8 bits and one or three channels, and what is known to be wrong.
     deviation : float
         That of JPEG's rounding, in grey levels (`comb.rounding`).
-    search : Search
+    search : PatchSearch
         How thoroughly.
     going : callable
         Told the share that is done; answers whether to go on.
     """
     unit = values.astype(np.float32) / 255
-    out, mask = found.values.copy(), found.mask.copy()
+    out, mask = found.image.copy(), found.mask.copy()
     probability, complete = found.probability.copy(), True
     tiles = list(_tiles(*values.shape[:2]))
     for number, (own, seen, within) in enumerate(tiles):
@@ -208,7 +212,7 @@ def repair_jpeg(
         probability[own] = np.where(bad[own], 1, _calibrated(wrong[within]))
         mask[own] = probability[own] > TUNING.flagged
     return replace(
-        found, values=out, mask=mask, probability=probability, complete=complete
+        found, image=out, mask=mask, probability=probability, complete=complete
     )
 
 
@@ -220,7 +224,7 @@ def _calibrated(wrong: Array) -> Array:
 
 
 def _tile(
-    y: Array, known: Array, deviation: float, search: Search, on: On
+    y: Array, known: Array, deviation: float, search: PatchSearch, on: On
 ) -> tuple[Array, Array]:
     """Return a tile's picture and the probability of its values to be wrong."""
     finest = deviation**2
@@ -272,7 +276,9 @@ def _largest(a: Array) -> Array:
 
 def _start(y: Array, known: Array, finest: float, on: On) -> tuple[Array, Array]:
     """Return a smooth picture to begin with, and its variance."""
-    guess, _ = detect(y, known, Judge(y, known), lambda weight: on(), noise=finest)
+    guess, _ = full_pass(
+        y, known, CorruptionMixture(y, known), lambda weight: on(), noise=finest
+    )
     return guess, np.full(y.shape, TUNING.start_doubt, np.float32)
 
 
@@ -281,7 +287,7 @@ def _brightness(
     known: Array,
     start: tuple[Array, Array],
     finest: float,
-    search: Search,
+    search: PatchSearch,
     passes: int,
     on: On,
     kind: Array | None = None,
@@ -298,7 +304,7 @@ def _brightness(
         if not on():
             break
         picture = _mixed(y, precision, guess, doubt)
-        found, variance = predict(picture, y, 1 / precision, search)
+        found, variance = predict_from_patches(picture, y, 1 / precision, search)
         variance *= np.float32(TUNING.doubt_ratio)
         again = _errors(y, found, variance, finest, kind)
         # A start may have been told its own values: only what is predicted compares.
@@ -360,7 +366,7 @@ def _colour(
     kept: float,
     finest: float,
     kind: Array,
-    search: Search,
+    search: PatchSearch,
     on: On,
 ) -> Array:
     """Restore the colour differences, at half size."""
@@ -386,7 +392,7 @@ def _colour(
         if last and on():
             joint, both = (np.concatenate([guide, a], axis=2) for a in (picture, told))
             trust = np.concatenate([np.full_like(guide, finest), noise], axis=2)
-            found, doubts = predict(joint, both, trust, search)
+            found, doubts = predict_from_patches(joint, both, trust, search)
             guess = found[..., 1:]
             doubt = doubts[..., 1:] * np.float32(TUNING.doubt_ratio)
     return picture

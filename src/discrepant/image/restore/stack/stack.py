@@ -14,15 +14,16 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
 from discrepant.core.validation import check_mapped
-from discrepant.image.restore.budget import Rounds
-from discrepant.image.restore.core.full_pass import TUNING as DETECTION
-from discrepant.image.restore.core.photograph import restore_tile
-from discrepant.image.restore.core.similar_patches import Search
-from discrepant.image.restore.detector import Detector, with_outliers
-from discrepant.image.restore.intensity_scale import Tone
+from discrepant.image.restore.budget import Budget
+from discrepant.image.restore.core.photograph import max_steps
+from discrepant.image.restore.core.similar_patches import PatchSearch
+from discrepant.image.restore.detector import Detector
+from discrepant.image.restore.detectors.weak_outliers import with_weak_outliers
+from discrepant.image.restore.intensity_scale import IntensityScale
+from discrepant.image.restore.restore_tiles import restore_tile, restore_tiled
 from discrepant.image.restore.stack.temporal import TUNING as TIME
 from discrepant.image.restore.stack.temporal import Frame, refine_in_time
-from discrepant.image.restore.tiling import Window, mend, windows
+from discrepant.image.restore.tiling import Tile, tiles
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class FrameStack:
     def full(self, t: int, place: tuple[slice, slice]) -> Array:
         """Return which values of a part of a frame are saturated, and not wrong."""
         values = self.values[t][place]
-        full: Array = self.detector.full(values) & ~self.marked(t, place)
+        full: Array = self.detector.is_saturated(values) & ~self.marked(t, place)
         return full
 
     def sample(self) -> Array:
@@ -92,18 +93,17 @@ class FrameStack:
 def stack_budget(
     shape: tuple[int, ...],
     stacks: int,
-    search: Search,
+    search: PatchSearch,
     time_limit: float | None,
     report: Report,
-) -> Rounds:
+) -> Budget:
     """Return the rounds that so many stacks of a shape take."""
-    tiles = stacks * shape[0] * len(_places(shape))
-    most = len(DETECTION.stiffness) + search.passes
-    return Rounds(report, tiles, most, time_limit)
+    n_tiles = stacks * shape[0] * len(_places(shape))
+    return Budget(report, n_tiles, max_steps(search), time_limit)
 
 
 def restore_stack(
-    stack: FrameStack, search: Search, rounds: Rounds, number: int
+    stack: FrameStack, search: PatchSearch, budget: Budget, number: int
 ) -> None:
     """Restore a stack.
 
@@ -111,9 +111,9 @@ def restore_stack(
     ----------
     stack : Frames
         What is restored, and where the result goes.
-    search : Search
+    search : PatchSearch
         How thoroughly.
-    rounds : Rounds
+    budget : Budget
         Told of each round; says whether to go on.
     number : int
         How many such stacks were restored before.
@@ -123,26 +123,26 @@ def restore_stack(
     tone = _tone(stack, fixed)
     begun = number * frames * len(places)
     for k, place in enumerate(places):
-        tile = _Column(stack, fixed, tone, place, search, rounds, begun + k * frames)
+        tile = _Column(stack, fixed, tone, place, search, budget, begun + k * frames)
         for t, frame in tile.through():
             _put(stack, t, place, frame, tone)
 
 
-def _places(shape: tuple[int, ...]) -> list[Window]:
+def _places(shape: tuple[int, ...]) -> list[Tile]:
     """Return where the tiles lie: of all frames that are held, no more than usual."""
     together = TUNING.frames + 2 * TIME.reach
     _, rows, columns, channels = shape
-    return list(windows(rows, columns, channels * together))
+    return list(tiles(rows, columns, channels * together))
 
 
-def _tone(stack: FrameStack, fixed: Array) -> Tone:
+def _tone(stack: FrameStack, fixed: Array) -> IntensityScale:
     """Return one map to [0, 1] for all frames, from some."""
     sample = stack.sample()
     some = sample[:: -(-len(sample) // TUNING.toned)]
     everywhere = (slice(None), slice(None))
     values = [stack.values[t] for t in some]
     bad = [stack.marked(t, everywhere) | fixed for t in some]
-    return Tone.of(np.concatenate(values), np.concatenate(bad))
+    return IntensityScale.fit(np.concatenate(values), np.concatenate(bad))
 
 
 @dataclass(eq=False)
@@ -151,10 +151,10 @@ class _Column:
 
     stack: FrameStack
     fixed: Array
-    tone: Tone
-    place: Window
-    search: Search
-    rounds: Rounds
+    tone: IntensityScale
+    place: Tile
+    search: PatchSearch
+    budget: Budget
     begun: int
 
     def through(self) -> Iterator[tuple[int, Frame]]:
@@ -173,32 +173,41 @@ class _Column:
     def alone(self, t: int) -> Frame:
         """Restore the tile of one frame by itself."""
         check_mapped(self.stack.values)
-        seen = self.place.seen
-        y = self.tone.forward(self.stack.values[t][seen])
+        seen = self.place.padded
+        y = self.tone.to_unit(self.stack.values[t][seen])
         known = ~(self.stack.marked(t, seen) | self.fixed[seen])
         known &= ~self.stack.full(t, seen)
-        if not self.rounds.begin(self.begun + t):
+        if not self.budget.start_tile(self.begun + t):
             # No time: it stays as it is, and says nothing of the others.
             grey = np.where(known, y, np.float32(0.5))
             return Frame(y, known, grey, known.astype(np.float32), ~known, True)
-        tile = restore_tile(y, known, self.tone.levels, self.search, self.rounds)
-        return Frame(y, known, tile.guess, tile.weight, tile.replace, tile.graphic)
+        tile = restore_tile(y, known, self.tone.levels, self.search, self.budget)
+        return Frame(
+            y,
+            known,
+            tile.prediction,
+            tile.clean_probability,
+            tile.replaced,
+            tile.is_graphic,
+        )
 
 
-def _put(stack: FrameStack, t: int, place: Window, frame: Frame, tone: Tone) -> None:
+def _put(
+    stack: FrameStack, t: int, place: Tile, frame: Frame, tone: IntensityScale
+) -> None:
     """Write what was made of a tile of a frame."""
     check_mapped(stack.values)
-    own, within = place.own, place.within
+    own, within = place.core, place.core_in_padded
     full = stack.full(t, own)
     wrong = frame.replace[within] & ~full
-    mended = tone.backward(frame.guess[within])
+    mended = tone.from_unit(frame.guess[within])
     stack.image[t][own] = np.where(wrong, mended, stack.values[t][own])
     stack.mask[t][own] = wrong
     clean = np.where(frame.known, frame.weight, 0)
     stack.probability[t][own] = np.where(full, 0, 1 - clean[within])
 
 
-def _fixed(stack: FrameStack, search: Search) -> Array:
+def _fixed(stack: FrameStack, search: PatchSearch) -> Array:
     """Return which values are wrong in every frame."""
     frames, *shape = stack.values.shape
     found = np.zeros(shape, bool)
@@ -206,20 +215,20 @@ def _fixed(stack: FrameStack, search: Search) -> Array:
         return found
     common = np.zeros(shape, np.float32)
     rows, columns, channels = shape
-    places = list(windows(rows, columns, channels * len(stack.sample())))
+    places = list(tiles(rows, columns, channels * len(stack.sample())))
     for place in places:
-        common[place.own] = _common(_sampled(stack, place.own))
-    made = mend(common, found, search, None, lambda share, note: True)
-    if made.graphic or made.untold:
+        common[place.core] = _common(_sampled(stack, place.core))
+    made = restore_tiled(common, found, search, None, lambda share, note: True)
+    if made.is_graphic or made.undetermined:
         return found
     # The noise of a mean over time is not the detector's.
-    made = with_outliers(made, common, found, Detector(stack.detector.sensitivity))
-    excess = np.abs(common - made.values)
+    made = with_weak_outliers(made, common, found, Detector(stack.detector.sensitivity))
+    excess = np.abs(common - made.image)
     for place in places:
         # Wrong in nearly every frame, by as much: no impulses that fell on one place.
-        stray = np.abs(_sampled(stack, place.own) - common[place.own])
-        alike = (stray < excess[place.own] / 2).mean(axis=0) >= TUNING.alike
-        found[place.own] = made.mask[place.own] & alike
+        stray = np.abs(_sampled(stack, place.core) - common[place.core])
+        alike = (stray < excess[place.core] / 2).mean(axis=0) >= TUNING.alike
+        found[place.core] = made.mask[place.core] & alike
     return found
 
 

@@ -15,10 +15,19 @@ from scipy.ndimage import convolve
 from scipy.special import gamma
 
 from discrepant.core.linalg import Array
-from discrepant.image.restore.core.full_pass import TUNING as DETECTION
-from discrepant.image.restore.core.mixture import Judge
-from discrepant.image.restore.core.residual_scale import blur, density, local_mean
-from discrepant.image.restore.core.similar_patches import TUNING as PATCHES
+from discrepant.image.restore.core.mixture import CorruptionMixture
+from discrepant.image.restore.core.photograph import (
+    MIN_CLEAN_PROBABILITY,
+    PATCH_SCALE_FLOOR,
+)
+from discrepant.image.restore.core.residual_scale import (
+    GREY_LEVEL,
+    RESIDUAL_CLIP,
+    SCALE_RATIO,
+    blur,
+    local_weighted_mean,
+    student_density,
+)
 from discrepant.image.restore.detectors.weak_outliers import KERNEL
 from discrepant.image.restore.stack.motion import motion, moved
 
@@ -95,8 +104,8 @@ def refine_in_time(frames: list[Frame]) -> list[Frame]:
         np.stack([frame[k] for frame in frames]) for k in range(4)
     )
     flat = (-1, *y.shape[2:])  # frames one below the other
-    judge = Judge(y.reshape(flat), known.reshape(flat))
-    judge.belief = judge.learned(alone.reshape(flat))
+    mixture = CorruptionMixture(y.reshape(flat), known.reshape(flat))
+    mixture.model = mixture.fit_model(alone.reshape(flat))
     pairs = _pairs(y, known, guess)
     within = _within(y, guess, alone)
     weight, change = alone, np.full_like(y, 0.1)
@@ -107,8 +116,10 @@ def refine_in_time(frames: list[Frame]) -> list[Frame]:
         scale = _scales(y - across, weight, scale)
         spread = _scales(y - within, weight, spread)
         still = (1 - change) * _light_tails(y - across, scale)
-        changed = change * density(y - within, spread)
-        clean = judge.learn((still + changed).reshape(flat)).reshape(y.shape)
+        changed = change * student_density(y - within, spread)
+        clean = mixture.update_from_density((still + changed).reshape(flat)).reshape(
+            y.shape
+        )
         change = _changes(still, changed, clean)
         weight = clean + change * (alone - clean)
         if len(y) == 2:
@@ -117,7 +128,7 @@ def refine_in_time(frames: list[Frame]) -> list[Frame]:
     # The better of two predictions has the greater say.
     say = (1 - change) / scale**2
     best = (say * across + guess / spread**2) / (say + 1 / spread**2)
-    replace = ~known | (weight < PATCHES.trusted)
+    replace = ~known | (weight < MIN_CLEAN_PROBABILITY)
     return [
         Frame(*parts, False)
         for parts in zip(y, known, best, weight, replace, strict=True)
@@ -150,13 +161,15 @@ def _across(
     say, and what most of them agree on decides.
     """
     found = np.empty_like(y)
-    least, most = np.float32(DETECTION.floor**2), np.float32(TUNING.clip**2)
+    least, most = np.float32(GREY_LEVEL**2), np.float32(TUNING.clip**2)
     for t, others in enumerate(pairs):
         values, says = [], []
         for s, moves in others:
             there, trust = moved(y[s], weight[s], moves)
             both = trust * weight[t]
-            apart = local_mean(np.minimum((there - y[t]) ** 2, most), both) + least
+            apart = (
+                local_weighted_mean(np.minimum((there - y[t]) ** 2, most), both) + least
+            )
             if first:
                 trust = np.maximum(trust, np.float32(TUNING.heard))
             values.append(there)
@@ -190,7 +203,7 @@ def _within(y: Array, guess: Array, weight: Array) -> Array:
     """Return what a frame alone predicts for each of its values from the others."""
     if 1 - weight.mean() > TUNING.dense:
         return guess
-    cleaned = np.where(weight > PATCHES.trusted, y, guess)
+    cleaned = np.where(weight > MIN_CLEAN_PROBABILITY, y, guess)
     kernel = KERNEL.astype(np.float32)[None, :, :, None]
     found: Array = convolve(cleaned, kernel, mode="mirror")
     return found
@@ -201,10 +214,10 @@ def _scales(error: Array, weight: Array, before: Array | None) -> Array:
     square = error**2
     if before is None:
         usual = np.sqrt(np.median(square, axis=(1, 2, 3), keepdims=True)) / 0.6745
-        before = np.maximum(usual, DETECTION.floor)
-    square = np.minimum(square, (DETECTION.clip * before) ** 2)
-    ratio, floor = DETECTION.scale_ratio, np.float32(PATCHES.floor**2)
-    means = [local_mean(a, w) for a, w in zip(square, weight, strict=True)]
+        before = np.maximum(usual, GREY_LEVEL)
+    square = np.minimum(square, (RESIDUAL_CLIP * before) ** 2)
+    ratio, floor = SCALE_RATIO, np.float32(PATCH_SCALE_FLOOR**2)
+    means = [local_weighted_mean(a, w) for a, w in zip(square, weight, strict=True)]
     found: Array = np.float32(ratio) * np.sqrt(np.stack(means) + floor)
     return found
 
