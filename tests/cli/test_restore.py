@@ -1,4 +1,4 @@
-"""The command that restores files: whole or not at all, one or many."""
+"""Restoring one or many files, and the command `discrepant restore`."""
 
 import signal
 import sys
@@ -19,32 +19,32 @@ from discrepant.image.restore_files import (
     restore_file,
     restore_files,
 )
-from support.images import picture, spoiled
+from support.images import corrupted_image, ramp_image
 
 Image = pytest.importorskip("PIL.Image")
 tifffile = pytest.importorskip("tifffile")
 
 
 @pytest.mark.parametrize("module", ["PIL", "imagecodecs"])
-def test_what_is_not_installed_is_said_before_the_work(tmp_path, monkeypatch, module):
-    np.save(tmp_path / "a.npy", picture(dtype=np.uint16))
+def test_a_missing_package_is_reported_before_the_work(tmp_path, monkeypatch, module):
+    np.save(tmp_path / "a.npy", ramp_image(dtype=np.uint16))
     monkeypatch.setitem(sys.modules, module, None)
     job = plan([tmp_path / "a.npy"], tmp_path / "b.png")[0]
     with pytest.raises(InputError, match=r"pip install '.*\[restore\]'"):
         restore_file(job, Options("fast"))
 
 
-def test_nothing_is_overwritten_unasked(tmp_path):
+def test_files_are_overwritten_only_on_request(tmp_path):
     path = tmp_path / "a.npy"
-    np.save(path, spoiled())
+    np.save(path, corrupted_image())
     with pytest.raises(InputError, match="exists"):
         restore_file(plan([path], path)[0], Options("fast"))
-    assert np.array_equal(np.load(path), spoiled())
+    assert np.array_equal(np.load(path), corrupted_image())
     restore_file(plan([path], path)[0], Options("fast", overwrite=True))
-    assert not np.array_equal(np.load(path), spoiled())
+    assert not np.array_equal(np.load(path), corrupted_image())
 
 
-def test_plans_are_checked_first(tmp_path):
+def test_plans_are_checked_before_the_work(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no"):
         plan([tmp_path / "empty"], tmp_path / "out")
@@ -61,7 +61,7 @@ def test_plans_are_checked_first(tmp_path):
         plan([tmp_path / "a.png"], tmp_path / "b.gif")
     files, out = [tmp_path / "a.png", tmp_path / "a.tif"], tmp_path / "out"
     assert len(plan(files, out)) == 2
-    two = plan(files, out, Options(mask=True, beside=True))
+    two = plan(files, out, Options(mask=True, side_by_side=True))
     assert [job.mask(".png").name for job in two] == [
         "a-png-mask.png",
         "a-tif-mask.png",
@@ -92,39 +92,39 @@ def test_plans_are_checked_first(tmp_path):
     ],
 )
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8])
-def test_a_mask_is_paired_with_pages_and_channels(
+def test_a_known_bad_mask_is_matched_to_pages_and_channels(
     tmp_path, monkeypatch, shape, bad, expected, dtype
 ):
-    seen = []
+    masks = []
 
-    def noted(page, *, mask, **options):
-        seen.append(mask)
+    def record_mask(page, *, mask, **options):
+        masks.append(mask)
         raise InputError("enough")
 
-    monkeypatch.setattr("discrepant.image.restore_files.restore", noted)
-    marks = np.zeros(bad, dtype)
-    marks.flat[0] = 1
+    monkeypatch.setattr("discrepant.image.restore_files.restore", record_mask)
+    known_bad = np.zeros(bad, dtype)
+    known_bad.flat[0] = 1
     np.save(tmp_path / "a.npy", np.zeros(shape, np.uint8))
-    np.save(tmp_path / "bad.npy", marks)
+    np.save(tmp_path / "bad.npy", known_bad)
     job = Job(tmp_path / "a.npy", tmp_path / "b.npy")
     with pytest.raises(InputError, match="enough"):
-        restore_file(job, Options(bad=read(tmp_path / "bad.npy")))
-    assert seen[0].shape == expected
-    assert seen[0].sum() == 1
+        restore_file(job, Options(known_bad=read(tmp_path / "bad.npy")))
+    assert masks[0].shape == expected
+    assert masks[0].sum() == 1
 
 
-def test_a_mask_that_does_not_fit_is_refused(tmp_path):
-    np.save(tmp_path / "a.npy", picture((24, 30, 7)))
+def test_a_known_bad_mask_of_another_shape_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", ramp_image((24, 30, 7)))
     job = Job(tmp_path / "a.npy", tmp_path / "b.npy")
-    three = ImageFile(picture(), (), 2, "NPY")
+    three = ImageFile(ramp_image(), (), 2, "NPY")
     with pytest.raises(InputError, match="3 channels, this one 7"):
-        restore_file(job, Options("fast", bad=three))
+        restore_file(job, Options("fast", known_bad=three))
     pages = ImageFile(np.zeros((2, 24, 30)), (0,), None, "NPY")
     with pytest.raises(InputError, match="2 pages, this one 1"):
-        restore_file(job, Options("fast", bad=pages))
+        restore_file(job, Options("fast", known_bad=pages))
     large = ImageFile(np.zeros((40, 40)), (), None, "NPY")
     with pytest.raises(InputError, match="shape"):
-        restore_file(job, Options("fast", bad=large))
+        restore_file(job, Options("fast", known_bad=large))
     assert not (tmp_path / "b.npy").exists()
 
 
@@ -142,8 +142,8 @@ def test_a_mask_that_does_not_fit_is_refused(tmp_path):
         ),
     ],
 )
-def test_a_mask_can_be_handed_back(tmp_path, ending, shape, options):
-    # On flat ground a lone dot may be the picture; on a ramp it is none of it.
+def test_a_written_mask_can_be_used_as_known_bad(tmp_path, ending, shape, options):
+    # On a constant image an isolated dot may be content; on a ramp it is corrupted.
     truth = 60 + np.indices(shape).sum(0)
     values = truth.astype(np.uint8)
     rows = (..., 5, 7, slice(None)) if len(shape) == 4 else (5, 7)
@@ -154,27 +154,27 @@ def test_a_mask_can_be_handed_back(tmp_path, ending, shape, options):
     else:
         Image.fromarray(values).save(path)
     job = Job(path, tmp_path / f"b{ending}")
-    restore_file(job, Options("fast", mask=True, beside=True))
+    restore_file(job, Options("fast", mask=True, side_by_side=True))
     (mask,) = (p for p in tmp_path.iterdir() if p.stem == "b-mask")
-    held, image = read(mask), read(path)
-    assert not held.transparent
-    assert held.channels == image.channels - image.transparent
-    marks = [page.any() for _, page in held.pages()]
-    assert all(marks)
-    said = restore_file(job, Options("fast", bad=held, overwrite=True, mask=True))
-    assert "corrupted" in str(said)
-    again, found = read(mask).values, read(job.target).values
-    assert np.array_equal(again, held.values)
-    wrong = values == 255
-    assert np.array_equal(found[~wrong], values[~wrong])
-    error = np.abs(found - truth)
-    error = np.delete(error, -1, -1)[5, 7] if image.transparent else error[wrong]
+    written, image = read(mask), read(path)
+    assert not written.transparent
+    assert written.channels == image.channels - image.transparent
+    assert all(page.any() for _, page in written.pages())
+    options = Options("fast", known_bad=written, overwrite=True, mask=True)
+    report = restore_file(job, options)
+    assert "corrupted" in str(report)
+    rewritten, restored = read(mask).values, read(job.target).values
+    assert np.array_equal(rewritten, written.values)
+    corrupted = values == 255
+    assert np.array_equal(restored[~corrupted], values[~corrupted])
+    error = np.abs(restored - truth)
+    error = np.delete(error, -1, -1)[5, 7] if image.transparent else error[corrupted]
     assert (error <= 2).all()
 
 
-def test_one_file_does_not_cost_the_others(tmp_path, monkeypatch):
+def test_a_failing_file_does_not_stop_the_others(tmp_path, monkeypatch):
     for name in ("a.npy", "b.npy", "c.npy"):
-        np.save(tmp_path / name, spoiled((24, 30)))
+        np.save(tmp_path / name, corrupted_image((24, 30)))
     reasons = [ValueError("of a sudden\nand more"), MemoryError(), None]
 
     def failing(page, **options):
@@ -183,18 +183,18 @@ def test_one_file_does_not_cost_the_others(tmp_path, monkeypatch):
         return restore(page, **options)
 
     monkeypatch.setattr("discrepant.image.restore_files.restore", failing)
-    said = []
+    reports = []
     jobs = plan(sorted(tmp_path.iterdir()), tmp_path / "out")
-    failures = restore_files(jobs, Options("fast"), tell=said.append).failures
+    failures = restore_files(jobs, Options("fast"), on_restored=reports.append).failures
     assert [path.name for path in failures] == ["a.npy", "b.npy"]
     first, second = failures.values()
-    assert first == "an unforeseen ValueError ended it: of a sudden"
+    assert first == "an unexpected ValueError stopped it: of a sudden"
     assert "memory" in second
-    assert len(said) == 1
+    assert len(reports) == 1
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["c.npy"]
 
 
-def test_what_cannot_be_written_shows_before_the_work(tmp_path, monkeypatch):
+def test_a_failing_writer_is_reported_before_the_work(tmp_path, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError
 
@@ -203,14 +203,14 @@ def test_what_cannot_be_written_shows_before_the_work(tmp_path, monkeypatch):
 
     monkeypatch.setattr("discrepant.image.restore_files.restore", never)
     monkeypatch.setattr("discrepant.image.files.formats.write_tiff", failing)
-    np.save(tmp_path / "a.npy", picture())
+    np.save(tmp_path / "a.npy", ramp_image())
     with pytest.raises(InputError, match="cannot be written as TIFF: no such thing"):
         restore_file(Job(tmp_path / "a.npy", tmp_path / "b.tif"), Options())
     assert not (tmp_path / "b.tif").exists()
 
 
-def test_a_run_that_was_stopped_says_so(tmp_path):
-    np.save(tmp_path / "a.npy", spoiled((24, 30)))
+def test_the_report_of_a_stopped_run_says_so(tmp_path):
+    np.save(tmp_path / "a.npy", corrupted_image((24, 30)))
     job = Job(tmp_path / "a.npy", tmp_path / "b.npy")
     assert "stopped early" not in str(restore_file(job, Options("fast")))
     job = Job(tmp_path / "a.npy", tmp_path / "c.npy")
@@ -218,47 +218,47 @@ def test_a_run_that_was_stopped_says_so(tmp_path):
 
 
 def test_warnings_name_the_file(tmp_path, monkeypatch):
-    def guessing(page, **options):
+    def warning_restore(page, **options):
         warnings.warn("the result is a guess", stacklevel=2)
         return restore(page, **options)
 
-    monkeypatch.setattr("discrepant.image.restore_files.restore", guessing)
-    np.save(tmp_path / "a.npy", spoiled((24, 30)))
+    monkeypatch.setattr("discrepant.image.restore_files.restore", warning_restore)
+    np.save(tmp_path / "a.npy", corrupted_image((24, 30)))
     with pytest.warns(UserWarning, match=r"^a\.npy: the result is a guess"):
         restore_file(Job(tmp_path / "a.npy", tmp_path / "b.npy"), Options("fast"))
 
 
-def test_interrupted_once_it_writes_the_best_so_far(tmp_path, monkeypatch, capsys):
+def test_an_interruption_writes_the_best_so_far(tmp_path, monkeypatch, capsys):
     for name in ("a.npy", "b.npy"):
-        np.save(tmp_path / name, spoiled())
+        np.save(tmp_path / name, corrupted_image())
 
     def interrupted(page, *, progress, **options):
-        def tell(done, note):
+        def interrupt(done, note):
             if done < 0.1:
                 signal.raise_signal(signal.SIGINT)
             return progress(done, note)
 
-        return restore(page, progress=tell, **options)
+        return restore(page, progress=interrupt, **options)
 
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr("discrepant.image.restore_files.restore", interrupted)
     jobs = plan([tmp_path / "a.npy", tmp_path / "b.npy"], tmp_path / "out")
-    said = []
+    reports = []
     with interruptible(False, "Restoring", print) as progress:
         failures = restore_files(
-            jobs, Options("best"), progress=progress, tell=said.append
+            jobs, Options("best"), progress=progress, on_restored=reports.append
         ).failures
     assert failures == {tmp_path / "b.npy": "not started."}
-    assert len(said) == 1
-    assert read(tmp_path / "out" / "a.npy").values.shape == picture().shape
+    assert len(reports) == 1
+    assert read(tmp_path / "out" / "a.npy").values.shape == ramp_image().shape
     assert "best result so far" in capsys.readouterr().out
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_the_kind_of_values_is_told():
+def test_corrupted_values_are_described():
     values = np.array([0, 0, 255, 255, 7, 9])
-    wrong = np.array([True, True, True, True, False, False])
-    assert describe_values(values, wrong).endswith("0 or 255")
+    mask = np.array([True, True, True, True, False, False])
+    assert describe_values(values, mask).endswith("0 or 255")
     assert describe_values(np.arange(99), np.arange(99) > 7) == ", of many sizes"
     assert describe_values(values, values < 0) == ""
 
@@ -266,8 +266,8 @@ def test_the_kind_of_values_is_told():
 def test_the_command_reports_failures_at_the_end(discrepant, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
-    Image.fromarray(spoiled()).save(folder / "a.png")
-    Image.fromarray(spoiled((24, 30))).save(folder / "c.png")
+    Image.fromarray(corrupted_image()).save(folder / "a.png")
+    Image.fromarray(corrupted_image((24, 30))).save(folder / "c.png")
     (folder / "b.png").write_bytes(b"broken")
     (folder / "notes.txt").write_text("no image")
     Image.fromarray(np.eye(24, 30, dtype=bool)).save(tmp_path / "bad.png")
@@ -279,8 +279,8 @@ def test_the_command_reports_failures_at_the_end(discrepant, tmp_path):
     assert "b.png" in run.stderr
     assert "corrupted" in run.stdout
     assert "Traceback" not in run.stderr
-    marked = read(tmp_path / "out" / "a-mask.png").values
-    assert (marked[np.eye(24, 30, dtype=bool)] == 255).all()
+    mask = read(tmp_path / "out" / "a-mask.png").values
+    assert (mask[np.eye(24, 30, dtype=bool)] == 255).all()
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
         "a.png",
@@ -293,26 +293,26 @@ def test_the_command_reports_failures_at_the_end(discrepant, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--time-limit", "0"), "--time-limit must be positive"),
         (("--time-limit", "-5"), "--time-limit must be positive"),
         (("--known-bad", "nowhere.png"), "nowhere.png is not a file"),
     ],
 )
-def test_mistakes_are_one_sentence_before_the_work(
-    discrepant, tmp_path, arguments, said
+def test_invalid_options_are_one_sentence_before_the_work(
+    discrepant, tmp_path, arguments, message
 ):
-    Image.fromarray(spoiled()).save(tmp_path / "a.png")
+    Image.fromarray(corrupted_image()).save(tmp_path / "a.png")
     done = discrepant("restore", "a.png", "-o", "out.png", *arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "out.png").exists()
 
 
-def test_a_guess_is_told_with_its_file(discrepant, tmp_path):
-    Image.fromarray(picture()).save(tmp_path / "a.png")
+def test_warnings_of_the_command_name_the_file(discrepant, tmp_path):
+    Image.fromarray(ramp_image()).save(tmp_path / "a.png")
     bad = np.ones((24, 30), bool)
     bad[::5, ::5] = False
     np.save(tmp_path / "bad.npy", bad)

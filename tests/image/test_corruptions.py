@@ -1,18 +1,11 @@
-"""Noise hits the share it should, and filters repair what they are made for."""
+"""Synthetic corruption hits the given fraction; baseline filters remove impulses."""
 
 import numpy as np
 import pytest
 from skimage import data
 
 from discrepant.core.errors import InputError
-from discrepant.image import (
-    adaptive_median,
-    inpaint_extremes,
-    median,
-)
-from discrepant.image import (
-    corruptions as noise,
-)
+from discrepant.image import adaptive_median, corruptions, inpaint_extremes, median
 from discrepant.image.arrays import psnr
 
 IMAGE = data.astronaut()[100:196:2, 180:280:2] / 255  # (48, 50, 3)
@@ -20,61 +13,63 @@ IMAGE = data.astronaut()[100:196:2, 180:280:2] / 255  # (48, 50, 3)
 
 @pytest.mark.parametrize("image", [IMAGE, IMAGE[..., 0]])
 @pytest.mark.parametrize("pixels", [False, True])
-@pytest.mark.parametrize("model", [noise.salt_and_pepper, noise.random_impulses])
-def test_impulses(model, pixels, image):
+@pytest.mark.parametrize(
+    "model", [corruptions.salt_and_pepper, corruptions.random_impulses]
+)
+def test_impulses_hit_the_given_fraction(model, pixels, image):
     noisy, mask = model(image, 0.3, pixels=pixels, random_state=0)
     assert abs(mask.mean() - 0.3) < 0.05
     assert np.array_equal(noisy[~mask], image[~mask])
-    if model is noise.salt_and_pepper:
+    if model is corruptions.salt_and_pepper:
         assert set(np.unique(noisy[mask])) == {0, 1}
         assert abs(noisy[mask].mean() - 0.5) < 0.1
     if image.ndim == 3:
-        whole = (mask.all(axis=2) == mask.any(axis=2)).all()
-        assert whole == pixels
+        all_channels_alike = (mask.all(axis=2) == mask.any(axis=2)).all()
+        assert all_channels_alike == pixels
     again, _ = model(image, 0.3, pixels=pixels, random_state=0)
     assert np.array_equal(noisy, again)
 
 
-def test_dead_lines_and_hot_pixels():
+def test_dead_lines_and_hot_pixels_change_only_the_mask():
     for axis in (0, 1):
-        noisy, mask = noise.dead_lines(IMAGE, 0.25, axis=axis, random_state=0)
-        lines = mask.all(axis=(1 - axis, 2))
-        assert lines.sum() == round(0.25 * IMAGE.shape[axis])
+        noisy, mask = corruptions.dead_lines(IMAGE, 0.25, axis=axis, random_state=0)
+        dead = mask.all(axis=(1 - axis, 2))
+        assert dead.sum() == round(0.25 * IMAGE.shape[axis])
         assert not noisy[mask].any()
         assert np.array_equal(noisy[~mask], IMAGE[~mask])
-    noisy, mask = noise.hot_pixels(IMAGE, 0.1, random_state=0)
+    noisy, mask = corruptions.hot_pixels(IMAGE, 0.1, random_state=0)
     assert (noisy >= IMAGE).all()
     assert noisy.max() <= 1
     assert np.array_equal(noisy[~mask], IMAGE[~mask])
 
 
-def test_wrong_noise_is_refused():
-    with pytest.raises(InputError, match="share"):
-        noise.salt_and_pepper(IMAGE, 1.5)
+def test_invalid_corruption_options_are_refused():
+    with pytest.raises(InputError, match="fraction"):
+        corruptions.salt_and_pepper(IMAGE, 1.5)
     with pytest.raises(InputError, match="floats"):
-        noise.salt_and_pepper(data.astronaut(), 0.5)
+        corruptions.salt_and_pepper(data.astronaut(), 0.5)
     with pytest.raises(InputError, match="axis"):
-        noise.dead_lines(IMAGE, 0.5, axis=2)
+        corruptions.dead_lines(IMAGE, 0.5, axis=2)
 
 
-def test_filters_repair_what_they_are_made_for():
-    noisy, _ = noise.salt_and_pepper(IMAGE, 0.3, random_state=0)
+def test_filters_remove_salt_and_pepper():
+    noisy, _ = corruptions.salt_and_pepper(IMAGE, 0.3, random_state=0)
     before = psnr(noisy, IMAGE)
     scores = {
         "median": psnr(median(noisy, 5), IMAGE),
         "adaptive": psnr(adaptive_median(noisy), IMAGE),
-        "told": psnr(inpaint_extremes(noisy), IMAGE),
+        "inpainting": psnr(inpaint_extremes(noisy), IMAGE),
     }
-    assert before + 5 < scores["median"] < scores["adaptive"] < scores["told"]
+    assert before + 5 < scores["median"] < scores["adaptive"] < scores["inpainting"]
     grey = inpaint_extremes(noisy[..., 0])
     assert grey.shape == IMAGE.shape[:2]
     assert np.array_equal(inpaint_extremes(np.ones((5, 5))), np.ones((5, 5)))
-    for wrong in (2, 1, 4):
+    for size in (2, 1, 4):
         with pytest.raises(InputError, match="odd"):
-            median(noisy, wrong)
+            median(noisy, size)
 
 
-def test_psnr():
+def test_psnr_of_known_errors():
     assert psnr(IMAGE, IMAGE) == np.inf
     assert psnr(np.full((4, 4), 0.6), np.full((4, 4), 0.5)) == pytest.approx(20)
     edge = np.full((40, 40), 0.5)

@@ -1,11 +1,11 @@
-"""Small pictures that tests of image files write, spoil and read again."""
+"""Small synthetic images for tests of image files."""
 
 import numpy as np
 
 from discrepant.image.files.formats import read, write
 
 
-def picture(shape=(24, 30, 3), dtype=np.uint8):
+def ramp_image(shape=(24, 30, 3), dtype=np.uint8):
     i, j = np.mgrid[: shape[0], : shape[1]]
     values = 40 + 3 * i + 2 * j
     if len(shape) == 3:
@@ -13,24 +13,24 @@ def picture(shape=(24, 30, 3), dtype=np.uint8):
     return values.astype(dtype)
 
 
-def spoiled(shape=(24, 30, 3), dtype=np.uint8):
-    values = picture(shape, dtype)
+def corrupted_image(shape=(24, 30, 3), dtype=np.uint8):
+    values = ramp_image(shape, dtype)
     values[5, 7] = values[15, 22] = 255
     return values
 
 
-def written_again(path, ending=None):
-    """Read a file, write what was read, and return the new file."""
-    found = read(path)
+def read_and_rewrite(path, ending=None):
+    """Read an image file, write it again, and return the path of the copy."""
+    image = read(path)
     out = path.with_name(f"again{ending or path.suffix}")
-    write(out, found, found.values)
+    write(out, image, image.values)
     return out
 
 
-def exif(orientation):
+def exif_bytes(orientation):
     from PIL import Image
 
-    held = Image.Exif()
-    held[274] = orientation
-    held[271] = "maker"
-    return held.tobytes()
+    exif = Image.Exif()
+    exif[274] = orientation
+    exif[271] = "maker"
+    return exif.tobytes()

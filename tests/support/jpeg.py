@@ -9,23 +9,23 @@ from scipy.ndimage import gaussian_filter
 from discrepant.image.corruptions import salt_and_pepper
 
 
-def picture(channels):
+def smooth_image(channels):
     """Return smooth shapes with edges and stripes, 96×96, of 8 bits."""
     rng = np.random.default_rng(5)
-    ground = gaussian_filter(rng.normal(size=(96, 96, channels)), (9, 9, 0))
-    ground = 128 + 60 * ground / np.abs(ground).max()
-    ground[30:60, 20:70] += 45
-    ground[:, 48:] += 12 * np.sin(np.arange(48))[:, None]
-    return np.rint(np.clip(ground, 0, 255)).astype(np.uint8)
+    values = gaussian_filter(rng.normal(size=(96, 96, channels)), (9, 9, 0))
+    values = 128 + 60 * values / np.abs(values).max()
+    values[30:60, 20:70] += 45
+    values[:, 48:] += 12 * np.sin(np.arange(48))[:, None]
+    return np.rint(np.clip(values, 0, 255)).astype(np.uint8)
 
 
-def spoiled(image, share):
-    return np.rint(255 * salt_and_pepper(image / 255, share, random_state=1)[0]).astype(
-        np.uint8
-    )
+def with_salt_and_pepper(image, fraction):
+    corrupted, _ = salt_and_pepper(image / 255, fraction, random_state=1)
+    return np.rint(255 * corrupted).astype(np.uint8)
 
 
-def saved(image, quality):
+def saved_as_jpeg(image, quality):
+    """Return an image after saving it as JPEG and reading it again."""
     file = io.BytesIO()
     Image.fromarray(image.squeeze()).save(file, "JPEG", quality=quality)
     return np.asarray(Image.open(file)).reshape(image.shape)

@@ -1,4 +1,4 @@
-"""A small network's settings and picture, and a fixture that leaves it alone."""
+"""Settings, a truth and a corrupted image for fits of a small network; a fixture."""
 
 import pytest
 import torch
@@ -13,8 +13,8 @@ NOISY = salt_and_pepper(TRUTH, 0.3, random_state=0)[0]
 
 
 @pytest.fixture(autouse=True)
-def alone():
-    """One thread and one seed for each test, whatever ran before it."""
+def one_thread_and_seed():
+    """Run each test with one thread and the same seed."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with torch.random.fork_rng(devices=[]):

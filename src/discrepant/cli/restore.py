@@ -109,10 +109,12 @@ def restore(
     )
     jobs = plan(files, output, options)
     with interruptible(on_terminal(), "Restoring", print_warning) as progress:
-        report = restore_files(jobs, options, progress=progress, tell=print_result)
+        report = restore_files(
+            jobs, options, progress=progress, on_restored=print_result
+        )
     if len(jobs) == 1 and report.failures:
         raise InputError(next(iter(report.failures.values())))
     if report.failures:
         typer.echo(str(report), err=True)
-    if report.failures or any(done.lost for done in report.done):
+    if report.failures or any(done.pages_lost for done in report.done):
         raise typer.Exit(1)

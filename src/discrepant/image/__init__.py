@@ -1,7 +1,8 @@
-"""Images: the paper's network φ(θ) + g∘g − h∘h, rivals, and the quick `restore`.
+"""The paper's image method φ(θ) + g∘g − h∘h, and filters to compare it with.
 
-`discrepant.restore` is the front door. The names below load PyTorch or scikit-image
-when they are first used, both part of ``pip install 'discrepant[image]'``.
+To restore an image, call `discrepant.restore`. The names below load PyTorch or
+scikit-image when they are first used; ``pip install 'discrepant[image]'`` installs
+both.
 """
 
 import os
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
         median,
     )
     from discrepant.image.deep_image_prior.architecture import Network
-    from discrepant.image.deep_image_prior.baselines import dip, dip_l1
     from discrepant.image.deep_image_prior.corruption import Corruption
-    from discrepant.image.deep_image_prior.fit import ImageRecovery, recover_image
+    from discrepant.image.deep_image_prior.fit import (
+        ImageRecovery,
+        dip,
+        dip_l1,
+        recover_image,
+    )
     from discrepant.image.deep_image_prior.prior import NetworkPrior, Settings
     from discrepant.image.restore.result import Restoration
 
@@ -38,11 +43,11 @@ __all__ = [
     "recover_image",
 ]
 
-# A step allocates gigabytes and gives them back. In pages of 2 MB instead of 4 kB the
-# system has far less to do; PyTorch reads this once, when it first allocates.
+# Let PyTorch allocate memory in pages of 2 MB instead of 4 kB: each step of the network
+# allocates and frees gigabytes. PyTorch reads this once, at its first allocation.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
-_MODULES = {  # the same names as above, each with the module that holds it
+_MODULES = {  # each public name with the module that defines it
     "Corruption": "deep_image_prior.corruption",
     "ImageRecovery": "deep_image_prior.fit",
     "Network": "deep_image_prior.architecture",
@@ -50,8 +55,8 @@ _MODULES = {  # the same names as above, each with the module that holds it
     "Restoration": "restore.result",
     "Settings": "deep_image_prior.prior",
     "adaptive_median": "baseline_filters",
-    "dip": "deep_image_prior.baselines",
-    "dip_l1": "deep_image_prior.baselines",
+    "dip": "deep_image_prior.fit",
+    "dip_l1": "deep_image_prior.fit",
     "inpaint_extremes": "baseline_filters",
     "median": "baseline_filters",
     "recover_image": "deep_image_prior.fit",

@@ -1,4 +1,7 @@
-"""Image files in, clean image files out: one or many, whole or not at all."""
+"""Restore image files: plan the jobs, restore each page, write all files of a result.
+
+The files of one result are written together or not at all.
+"""
 
 import time
 import warnings
@@ -15,60 +18,78 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.output_files import atomic_output_folder
 from discrepant.core.progress import Progress, Report, reporting, subrange
-from discrepant.image.display import describe_values, write_beside
+from discrepant.image.display import describe_values, write_side_by_side
 from discrepant.image.files.formats import FORMATS, check_fits, is_image, read, write
 from discrepant.image.files.image_file import ImageFile, declares_frames
 from discrepant.image.restore.detector import Detector
 from discrepant.image.restore.restore import restore
 from discrepant.image.restore.stack.axes import allocate_like
 
-BLANK = ImageFile(np.zeros((1, 1), np.uint8), (), None, "NPY")
+# A single grey pixel: tests whether masks and panels can be written at all.
+ONE_PIXEL = ImageFile(np.zeros((1, 1), np.uint8), (), None, "NPY")
 
 
 @dataclass(frozen=True)
 class Job:
-    """One file to restore, and where the result goes."""
+    """A file to restore, and the path of the result.
+
+    ``shares_stem`` says that another result has the same name up to its ending.
+    """
 
     source: Path
     target: Path
-    alike: bool = False  # another result has the same name up to its ending
+    shares_stem: bool = False
 
     @property
     def stem(self) -> str:
-        """What the names of all that belongs to the result begin with."""
-        ending = self.target.suffix.replace(".", "-") if self.alike else ""
+        """The beginning of the names of all files of the result."""
+        ending = self.target.suffix.replace(".", "-") if self.shares_stem else ""
         return f"{self.target.stem}{ending}"
 
     def mask(self, ending: str) -> Path:
-        """Return where the mask goes; its ending depends on the picture."""
+        """Return the path of the mask with the given ending (see `mask_ending`)."""
         return self.target.with_name(f"{self.stem}-mask{ending}")
 
     def suggestions(self, ending: str) -> Path:
-        """Return where the suggestions go; their ending is that of the mask."""
+        """Return the path of the suggestions, which have the ending of the mask."""
         return self.target.with_name(f"{self.stem}-suggestions{ending}")
 
     @property
-    def beside(self) -> Path:
-        """Where before beside after goes."""
+    def side_by_side(self) -> Path:
+        """The path of the image before and after, side by side."""
         return self.target.with_name(f"{self.stem}-side-by-side.png")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a batch is asked for.
+    """Options for all files of a batch.
 
-    ``bad`` is a picture whose nonzero values mark known-bad ones; ``mask``, ``beside``
-    and ``suggestions`` ask for more files: what was judged corrupted, before beside
-    after, and what looks foreign but may be the picture. ``time_limit`` is in seconds,
-    for each file. ``axes`` names the axes of stacks; without it, a file that names its
-    own (OME, ImageJ) is believed. ``denoise`` takes off noise too; ``detector`` is what
-    is known of it.
+    Attributes
+    ----------
+    quality : {"best", "fast"}
+        See `discrepant.restore`.
+    known_bad : ImageFile or None
+        An image whose nonzero values mark values known to be corrupted.
+    mask, side_by_side, suggestions : bool
+        Whether to write more files: the mask of the values classified as corrupted,
+        the image before and after, and the mask of possible surface defects.
+    overwrite : bool
+        Whether existing files may be replaced.
+    time_limit : float or None
+        Seconds for each file.
+    axes : str or None
+        Letters of the axes of stacks; by default those in a file's OME or ImageJ
+        metadata.
+    denoise : bool
+        Whether to remove noise too.
+    detector : Detector
+        Gain, read noise and saturation, where known.
     """
 
     quality: str = "best"
-    bad: ImageFile | None = None
+    known_bad: ImageFile | None = None
     mask: bool = False
-    beside: bool = False
+    side_by_side: bool = False
     overwrite: bool = False
     time_limit: float | None = None
     axes: str | None = None
@@ -84,15 +105,15 @@ class Options:
 def plan(
     files: Sequence[Path], output: Path, options: Options | None = None
 ) -> list[Job]:
-    """Return what is to be done; folders stand for the images in them."""
+    """Return one job for each file, and for each image in each folder."""
     options = options or Options()
     sources: list[Path] = []
     for path in files:
         if path.is_dir():
-            found = sorted(p for p in path.iterdir() if p.is_file() and is_image(p))
-            if not found:
+            images = sorted(p for p in path.iterdir() if p.is_file() and is_image(p))
+            if not images:
                 raise InputError(f"{path} holds no {', '.join(FORMATS)} files.")
-            sources += found
+            sources += images
         elif not path.exists():
             raise InputError(f"{path} does not exist.")
         else:
@@ -114,9 +135,24 @@ def plan(
 
 @dataclass(frozen=True)
 class FileReport:
-    """What was found in one file: shares of its values, and of which kind.
+    """Summary of one restored file.
 
-    ``lost`` says that some of its pages could not be read.
+    Attributes
+    ----------
+    source, target : Path
+        The file, and its result.
+    corrupted : float
+        Fraction of the values classified as corrupted.
+    kind : str
+        Description of these values, appended to the sentence about their number.
+    complete : bool
+        Whether the restoration was neither stopped nor out of time.
+    seconds : float
+        Time that the file took.
+    suggested : float
+        Fraction of the values under possible surface defects.
+    pages_lost : bool
+        Whether some pages could not be read.
     """
 
     source: Path
@@ -126,20 +162,20 @@ class FileReport:
     complete: bool
     seconds: float
     suggested: float = 0.0
-    lost: bool = False
+    pages_lost: bool = False
 
     def __str__(self) -> str:
-        more = f", {self.suggested:.2%} suggested" if self.suggested else ""
+        suggested = f", {self.suggested:.2%} suggested" if self.suggested else ""
         return (
             f"{self.source.name}: {'' if self.complete else 'stopped early; '}"
-            f"{self.corrupted:.2%} of the values corrupted{self.kind}{more}, "
+            f"{self.corrupted:.2%} of the values corrupted{self.kind}{suggested}, "
             f"{self.seconds:.1f} s → {self.target}"
         )
 
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """A batch: what was done, and which files failed, each with its reason."""
+    """Summaries of the restored files of a batch, and the reason of each failure."""
 
     done: tuple[FileReport, ...]
     failures: dict[Path, str]
@@ -150,8 +186,8 @@ class RestoreReport:
             return "\n".join(map(str, self.done))
         lines = [f"{failed} of {files} files failed:"]
         for path, reason in self.failures.items():
-            named = reason.startswith(str(path))
-            lines.append(f"  {reason if named else f'{path}: {reason}'}")
+            has_path = reason.startswith(str(path))
+            lines.append(f"  {reason if has_path else f'{path}: {reason}'}")
         return "\n".join(lines)
 
 
@@ -160,100 +196,102 @@ def restore_files(
     options: Options,
     *,
     progress: bool | Progress | None = None,
-    tell: Callable[[FileReport], object] = lambda report: None,
+    on_restored: Callable[[FileReport], object] = lambda report: None,
 ) -> RestoreReport:
-    """Restore all files; no error of one ends the others.
+    """Restore all files; an error in one does not stop the others.
 
     Parameters
     ----------
     jobs : sequence of Job
-        What `plan` returns.
+        The files, as returned by `plan`.
     options : Options
-        What is asked for.
+        Options for all files.
     progress : bool or callable, optional
-        See `core.progress.reporting`. Told to stop, the file at hand is written
-        as far as it is, and the others are not begun.
-    tell : callable, optional
-        Told of each file as it is done.
+        See `core.progress.reporting`. If it returns False, the best result so far of
+        the current file is written, and the others are not started.
+    on_restored : callable, optional
+        Called with the report of each file when it has been written.
     """
     done: list[FileReport] = []
     failures: dict[Path, str] = {}
-    with reporting(progress, "Restoring") as watch:
+    with reporting(progress, "Restoring") as report_progress:
         for number, job in enumerate(jobs):
-            if not watch(number / len(jobs), job.source.name):
+            if not report_progress(number / len(jobs), job.source.name):
                 failures[job.source] = "not started."
                 continue
-            told = _counted(watch, number, len(jobs))
-            share = subrange(told, number / len(jobs), (number + 1) / len(jobs))
+            with_number = _with_file_number(report_progress, number, len(jobs))
+            file_progress = subrange(
+                with_number, number / len(jobs), (number + 1) / len(jobs)
+            )
             try:
-                report = restore_file(job, options, share)
+                report = restore_file(job, options, file_progress)
             except InputError as error:
                 failures[job.source] = str(error)
             except MemoryError:
                 failures[job.source] = "there is not enough memory for it."
             except Exception as error:  # one file must not cost the others
                 name, first = type(error).__name__, str(error).split("\n")[0]
-                failures[job.source] = f"an unforeseen {name} ended it: {first}"
+                failures[job.source] = f"an unexpected {name} stopped it: {first}"
             else:
                 done.append(report)
-                tell(report)
+                on_restored(report)
     return RestoreReport(tuple(done), failures)
 
 
-def _counted(watch: Report, number: int, count: int) -> Report:
-    """Return a report that also says which of several files is at hand."""
+def _with_file_number(report: Report, number: int, count: int) -> Report:
+    """Return a progress callable whose notes name the current one of several files."""
     if count == 1:
-        return watch
-    return lambda share, note: watch(share, f"file {number + 1} of {count}, {note}")
+        return report
+    return lambda done, note: report(done, f"file {number + 1} of {count}, {note}")
 
 
 def restore_file(
     job: Job, options: Options, progress: Progress | None = None
 ) -> FileReport:
-    """Restore one file; says what was found."""
+    """Restore one file, write its results, and return a summary."""
     started = time.perf_counter()
-    picture = read(job.source, mapped=options.axes is not None)
-    check_fits(job.target, picture)
-    ending = mask_ending(picture)
+    image = read(job.source, mapped=options.axes is not None)
+    check_fits(job.target, image)
+    ending = mask_ending(image)
     mask, suggestions = job.mask(ending), job.suggestions(ending)
-    extras = [mask] * options.mask + [job.beside] * options.beside
+    extras = [mask] * options.mask + [job.side_by_side] * options.side_by_side
     extras += [suggestions] * options.suggestions
     for path in extras:
-        check_fits(path, BLANK)
+        check_fits(path, ONE_PIXEL)
     names = [path.name for path in (job.target, *extras)]
     with atomic_output_folder(
         job.target.parent, names, overwrite=options.overwrite
     ) as scratch:
-        # What cannot be written shows before the work, not after it.
-        write(scratch / job.target.name, picture, picture.values)
+        # Write the input first: a file that cannot be written fails before the work.
+        write(scratch / job.target.name, image, image.values)
         with (
-            _named_warnings(job.source.name),
-            reporting(progress, job.source.name) as watch,
+            _warnings_with_name(job.source.name),
+            reporting(progress, job.source.name) as report_progress,
         ):
-            found = restore_picture(picture, options, watch, started)
-        write(scratch / job.target.name, picture, found.values)
+            result = restore_pages(image, options, report_progress, started)
+        write(scratch / job.target.name, image, result.values)
         if options.mask:
-            write_mask(scratch / mask.name, picture, found.mask)
+            write_mask(scratch / mask.name, image, result.mask)
         if options.suggestions:
-            write_mask(scratch / suggestions.name, picture, found.suggestions)
-        if options.beside:
-            parts = (found.values, found.suggestions)
-            write_beside(scratch / job.beside.name, picture, *parts)
+            write_mask(scratch / suggestions.name, image, result.suggestions)
+        if options.side_by_side:
+            path = scratch / job.side_by_side.name
+            write_side_by_side(path, image, result.values, result.suggestions)
     return FileReport(
         source=job.source,
         target=job.target,
-        corrupted=float(found.mask[picture.colours].mean()),
-        kind=describe_values(picture.values, found.mask),
-        complete=found.complete,
+        corrupted=float(result.mask[image.without_transparency].mean()),
+        kind=describe_values(image.values, result.mask),
+        complete=result.complete,
         seconds=time.perf_counter() - started,
-        suggested=float(found.suggestions[picture.colours].mean()),
-        lost=picture.incomplete,
+        suggested=float(result.suggestions[image.without_transparency].mean()),
+        pages_lost=image.incomplete,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Restored:
-    """What was made of a picture: its values, what was replaced, what suggested."""
+class RestoredPages:
+    """The restored values of all pages of a file, and their masks."""
 
     values: Array
     mask: Array
@@ -261,135 +299,143 @@ class Restored:
     complete: bool
 
 
-def restore_picture(
-    picture: ImageFile, options: Options, report: Report, started: float
-) -> Restored:
-    """Restore page by page, each with an even share of the time that is left.
+def restore_pages(
+    image: ImageFile, options: Options, report: Report, started: float
+) -> RestoredPages:
+    """Restore all pages of a file: as one stack if they are frames, else one by one.
 
-    Pages that are said to be frames of one scene inform each other.
+    Single pages get equal parts of the time that is left.
 
     Parameters
     ----------
-    picture : Picture
-        What a file holds.
+    image : ImageFile
+        The pixels of the file, with their axes.
     options : Options
-        Of which all but ``mask``, ``beside`` and ``overwrite`` are heeded.
+        Options; those about files to write are ignored.
     report : callable
-        Told of the progress; False ends the work with the best so far.
+        Called with the progress; if it returns False, the best result so far is
+        returned.
     started : float
-        When the clock of ``time_limit`` began, by `time.perf_counter`.
+        The time by `time.perf_counter` from which ``time_limit`` counts.
     """
-    words: dict[str, Any] = {"denoise": options.denoise, **asdict(options.detector)}
-    axes = options.axes or _said_axes(picture)
+    keywords: dict[str, Any] = {"denoise": options.denoise, **asdict(options.detector)}
+    axes = options.axes or _declared_axes(image)
     if axes is not None:
         stack = restore(
-            picture.values,
+            image.values,
             axes=axes,
             quality=options.quality,
-            mask=None if options.bad is None else options.bad.values != 0,
+            mask=None if options.known_bad is None else options.known_bad.values != 0,
             time_limit=options.time_limit,
             progress=report,
-            **words,
+            **keywords,
         )
-        parts = (stack.image, stack.mask, stack.suggestions)
-        return Restored(*parts, stack.complete)
-    out = picture.values.copy()
-    mask, suggestions = np.zeros((2, *picture.values.shape), bool)
-    pages, complete = picture.n_pages, True
-    marks = _marks(options.bad, picture)
-    for number, (place, page) in enumerate(picture.pages()):
-        left = None
+        return RestoredPages(stack.image, stack.mask, stack.suggestions, stack.complete)
+    out = image.values.copy()
+    mask, suggestions = np.zeros((2, *image.values.shape), bool)
+    n_pages, complete = image.n_pages, True
+    known_bad = _known_bad_pages(options.known_bad, image)
+    for number, (index, page) in enumerate(image.pages()):
+        seconds_left = None
         if options.time_limit is not None:
             spent = time.perf_counter() - started
-            left = max(options.time_limit - spent, 1e-3) / (pages - number)
+            seconds_left = max(options.time_limit - spent, 1e-3) / (n_pages - number)
         result = restore(
             page,
             channel_axis=0,
             quality=options.quality,
-            mask=marks[number],
-            time_limit=left,
-            progress=subrange(report, number / pages, (number + 1) / pages),
-            **words,
+            mask=known_bad[number],
+            time_limit=seconds_left,
+            progress=subrange(report, number / n_pages, (number + 1) / n_pages),
+            **keywords,
         )
-        picture.put(out, place, result.image)
-        picture.put(mask, place, result.mask)
-        picture.put(suggestions, place, result.suggestions)
+        image.put(out, index, result.image)
+        image.put(mask, index, result.mask)
+        image.put(suggestions, index, result.suggestions)
         complete = complete and result.complete
-    return Restored(out, mask, suggestions, complete)
+    return RestoredPages(out, mask, suggestions, complete)
 
 
 def _check_names(jobs: Sequence[Job], options: Options) -> None:
-    """Raise if two results would be written to one file."""
+    """Raise an InputError if two results would be written to one file."""
     names: Counter[Path] = Counter()
     for job in jobs:
         names[job.target] += 1
         kinds = [job.mask] * options.mask + [job.suggestions] * options.suggestions
         names.update(kind(ending) for kind in kinds for ending in (".png", ".tif"))
-        if options.beside:
-            names[job.beside] += 1
-    twice = next((path.name for path, count in names.items() if count > 1), None)
-    if twice is not None:
+        if options.side_by_side:
+            names[job.side_by_side] += 1
+    duplicate = next((path.name for path, count in names.items() if count > 1), None)
+    if duplicate is not None:
         raise InputError(
-            f"Two results would be called {twice}; restore these to two folders."
+            f"Two results would be called {duplicate}; restore these to two folders."
         )
 
 
-def _said_axes(picture: ImageFile) -> str | None:
-    """Return the axes that a file gives, if they say what its pages are."""
-    axes: str = picture.extra.get("axes", "")
-    kind = picture.extra.get("kind", "")
-    return axes if declares_frames(kind, axes, picture.page_axes) else None
+def _declared_axes(image: ImageFile) -> str | None:
+    """Return the axis letters of a file whose metadata declare frames, else None."""
+    axes: str = image.extra.get("axes", "")
+    kind = image.extra.get("kind", "")
+    return axes if declares_frames(kind, axes, image.page_axes) else None
 
 
-def _marks(bad: ImageFile | None, picture: ImageFile) -> list[Array | None]:
-    """Return what is known to be bad of each page: one page or channel serves all."""
-    pages, all_channels = picture.n_pages, picture.channels
-    channels = all_channels - picture.transparent
-    if bad is None:
-        return [None] * pages
-    if bad.n_pages not in (1, pages):
+def _known_bad_pages(
+    known_bad: ImageFile | None, image: ImageFile
+) -> list[Array | None]:
+    """Return the known-bad mask of each page; one page or channel applies to all."""
+    n_pages, all_channels = image.n_pages, image.channels
+    channels = all_channels - image.transparent
+    if known_bad is None:
+        return [None] * n_pages
+    if known_bad.n_pages not in (1, n_pages):
         raise InputError(
-            f"The known-bad image has {bad.n_pages} pages, this one {pages}."
+            f"The known-bad image has {known_bad.n_pages} pages, this one {n_pages}."
         )
 
-    def paired(marks: Array) -> Array:
-        marks = marks != 0
-        if marks.ndim == 2 or len(marks) == channels:
-            return marks if picture.channel_axis is not None else _flat(marks)
-        if len(marks) == all_channels:
-            return marks[:channels]
-        if 1 in (len(marks), channels):
-            return _flat(marks)
+    def match_channels(mask: Array) -> Array:
+        mask = mask != 0
+        if mask.ndim == 2 or len(mask) == channels:
+            return mask if image.channel_axis is not None else _any_channel(mask)
+        if len(mask) == all_channels:
+            return mask[:channels]
+        if 1 in (len(mask), channels):
+            return _any_channel(mask)
         raise InputError(
-            f"The known-bad image has {len(marks)} channels, this one {channels}."
+            f"The known-bad image has {len(mask)} channels, this one {channels}."
         )
 
-    found: list[Array | None] = [paired(page) for _, page in bad.pages()]
-    return found * (pages // len(found))
+    masks: list[Array | None] = [match_channels(page) for _, page in known_bad.pages()]
+    return masks * (n_pages // len(masks))
 
 
-def _flat(marks: Array) -> Array:
-    return marks if marks.ndim == 2 else np.asarray(marks.any(axis=0))
+def _any_channel(mask: Array) -> Array:
+    return mask if mask.ndim == 2 else np.asarray(mask.any(axis=0))
 
 
-def mask_ending(picture: ImageFile) -> str:
-    """Return the ending of a file that holds a mask of this picture."""
-    simple = not picture.page_axes and picture.channels - picture.transparent in (1, 3)
-    return ".png" if simple else ".tif"
+def mask_ending(image: ImageFile) -> str:
+    """Return the ending of a file that can hold a mask of this image."""
+    fits_png = not image.page_axes and image.channels - image.transparent in (1, 3)
+    return ".png" if fits_png else ".tif"
 
 
-def write_mask(path: Path, picture: ImageFile, mask: Array) -> None:
-    """Write what is marked in white, of the picture's pages and channels."""
-    shown = mask[picture.colours]
-    marks = allocate_like(shown.shape, np.uint8, isinstance(picture.values, np.memmap))
-    np.multiply(shown, 255, out=marks, casting="unsafe")
-    axes, turned = (picture.page_axes, picture.channel_axis), picture.orientation
-    write(path, ImageFile(marks, *axes, "NPY", orientation=turned), marks)
+def write_mask(path: Path, image: ImageFile, mask: Array) -> None:
+    """Write a mask as black and white, with the image's pages and channels."""
+    opaque = mask[image.without_transparency]
+    values = allocate_like(opaque.shape, np.uint8, isinstance(image.values, np.memmap))
+    np.multiply(opaque, 255, out=values, casting="unsafe")
+    file = ImageFile(
+        values,
+        image.page_axes,
+        image.channel_axis,
+        "NPY",
+        orientation=image.orientation,
+    )
+    write(path, file, values)
 
 
 @contextmanager
-def _named_warnings(name: str) -> Iterator[None]:
-    """Put the name of the file before what is warned of."""
+def _warnings_with_name(name: str) -> Iterator[None]:
+    """Prefix warnings by the name of the file."""
     with warnings.catch_warnings(record=True) as caught:
         yield
     for message in dict.fromkeys((str(w.message), w.category) for w in caught):

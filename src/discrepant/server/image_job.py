@@ -21,7 +21,7 @@ from discrepant.image.restore.restore import restore
 from discrepant.image.restore_files import (
     Options,
     mask_ending,
-    restore_picture,
+    restore_pages,
     write_mask,
 )
 from discrepant.server.job_result import Outcome, Show, Upload
@@ -69,7 +69,7 @@ def heal_picture(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         options = Options("fast" if fast else "best", bad)
-        found = restore_picture(picture, options, subrange(report, GLANCE, 1), started)
+        found = restore_pages(picture, options, subrange(report, GLANCE, 1), started)
     _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
     layers = {"mask.png": (found.mask, RED)}
     if found.suggestions.any():
@@ -91,7 +91,7 @@ def heal_picture(
         downloads["known.png"] = f"{upload.stem}-marks.png"
         write(folder / "known.png", bad, bad.values)
     files |= {name: folder / name for name in downloads}
-    corrupted = float(found.mask[picture.colours].mean())
+    corrupted = float(found.mask[picture.without_transparency].mean())
     return Outcome(
         facts={
             "headline": _headline(corrupted, picture, found.mask),

@@ -1,4 +1,4 @@
-"""Fits of the network that are interrupted go on where they were."""
+"""An interrupted fit of the network continues from its checkpoint."""
 
 import subprocess
 import sys
@@ -10,8 +10,8 @@ import pytest
 from discrepant.core.errors import InputError
 from discrepant.image import Settings, dip_l1, recover_image
 from discrepant.image.deep_image_prior import checkpoints
-from discrepant.image.deep_image_prior import fit as running
-from support.networks import NOISY, SMALL, TRUTH, alone  # noqa: F401 (a fixture)
+from discrepant.image.deep_image_prior import fit as fit_module
+from support.networks import NOISY, SMALL, TRUTH, one_thread_and_seed  # noqa: F401 (a fixture)
 
 
 class Killed(BaseException):
@@ -20,36 +20,36 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 @pytest.mark.parametrize("fit", [recover_image, dip_l1])
-def test_a_killed_run_goes_on_to_the_same_result(tmp_path, monkeypatch, optimiser, fit):
+def test_a_killed_run_resumes_to_the_same_result(tmp_path, monkeypatch, optimiser, fit):
     settings = Settings(
         width=4, optimiser=optimiser, rate=0.01, corruption_rate=0.1, steps=13
     )
     options = {"truth": TRUTH, "every": 2}
-    whole = fit(NOISY, settings, **options)
+    uninterrupted = fit(NOISY, settings, **options)
 
     saved, save = [], checkpoints.save
 
-    def kill_after_third(path, mark, arrays):
-        saved.append(save(path, mark, arrays))
+    def kill_after_third(path, fingerprint, arrays):
+        saved.append(save(path, fingerprint, arrays))
         if len(saved) == 3:
             raise Killed
 
     monkeypatch.setattr(checkpoints, "save", kill_after_third)
-    monkeypatch.setattr(running, "SECONDS_BETWEEN", 0)
+    monkeypatch.setattr(fit_module, "SECONDS_BETWEEN_CHECKPOINTS", 0)
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Killed):
         fit(NOISY, settings, checkpoint=path, **options)
     resumed = fit(NOISY, settings, checkpoint=path, **options)
-    assert np.array_equal(whole.image, resumed.image)
-    assert np.array_equal(whole.corruption, resumed.corruption)
-    assert np.array_equal(whole.best, resumed.best)
-    assert set(whole.history) == set(resumed.history)
-    for name in set(whole.history) - {"seconds"}:
-        assert np.array_equal(whole.history[name], resumed.history[name]), name
+    assert np.array_equal(uninterrupted.image, resumed.image)
+    assert np.array_equal(uninterrupted.corruption, resumed.corruption)
+    assert np.array_equal(uninterrupted.best, resumed.best)
+    assert set(uninterrupted.history) == set(resumed.history)
+    for name in set(uninterrupted.history) - {"seconds"}:
+        assert np.array_equal(uninterrupted.history[name], resumed.history[name]), name
 
 
-def test_a_checkpoint_holds_no_pickles_and_is_not_mixed(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "SECONDS_BETWEEN", 0)
+def test_a_checkpoint_has_no_pickles_and_serves_only_its_own_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(fit_module, "SECONDS_BETWEEN_CHECKPOINTS", 0)
     path = tmp_path / "run.checkpoint"
     recover_image(NOISY, SMALL, every=4, checkpoint=path)
     with np.load(path, allow_pickle=False) as file:
@@ -66,12 +66,12 @@ def test_a_checkpoint_holds_no_pickles_and_is_not_mixed(tmp_path, monkeypatch):
         recover_image(NOISY, SMALL, every=4, checkpoint=path)
 
 
-def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "SECONDS_BETWEEN", 0)
-    whole = recover_image(NOISY, SMALL, every=4)
+def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(fit_module, "SECONDS_BETWEEN_CHECKPOINTS", 0)
+    uninterrupted = recover_image(NOISY, SMALL, every=4)
     path, savez, calls = tmp_path / "run.checkpoint", np.savez, []
 
-    def full(file, **arrays):
+    def save_to_full_disk(file, **arrays):
         calls.append(path.exists())
         if len(calls) == 1:
             savez(file, **arrays)
@@ -79,33 +79,33 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
         file.write(b"half a checkpoint")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(np, "savez", save_to_full_disk)
     with pytest.warns(RuntimeWarning, match="No space left"):
         recover_image(NOISY, SMALL, every=4, checkpoint=path)
     assert calls[:2] == [False, True]
     assert [p.name for p in tmp_path.iterdir()] == ["run.checkpoint"]
     monkeypatch.setattr(np, "savez", savez)
     again = recover_image(NOISY, SMALL, every=4, checkpoint=path)
-    assert np.array_equal(again.image, whole.image)
+    assert np.array_equal(again.image, uninterrupted.image)
 
 
 @pytest.mark.slow
-def test_a_process_killed_outright_goes_on(tmp_path):
+def test_a_killed_process_resumes_to_the_same_result(tmp_path):
     code = f"""
 import numpy as np, torch
 torch.set_num_threads(1)
 from discrepant.image import Settings, recover_image
 from discrepant.image.deep_image_prior import fit
-fit.SECONDS_BETWEEN = 0.2
+fit.SECONDS_BETWEEN_CHECKPOINTS = 0.2
 image = np.random.default_rng(0).random((64, 64, 3))
-found = recover_image(
+result = recover_image(
     image, Settings(width=8, steps=400, rate=0.1), every=10,
     checkpoint={str(tmp_path / "run")!r}, truth=image,
 )
-np.save({str(tmp_path / "image.npy")!r}, found.image)
+np.save({str(tmp_path / "image.npy")!r}, result.image)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-    whole = np.load(tmp_path / "image.npy")
+    uninterrupted = np.load(tmp_path / "image.npy")
     (tmp_path / "image.npy").unlink()
     (tmp_path / "run").unlink()
     for _ in range(3):
@@ -114,4 +114,4 @@ np.save({str(tmp_path / "image.npy")!r}, found.image)
         process.kill()
         process.wait()
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert np.array_equal(whole, np.load(tmp_path / "image.npy"))
+    assert np.array_equal(uninterrupted, np.load(tmp_path / "image.npy"))

@@ -1,4 +1,4 @@
-"""The network descends in the one loop, goes on after a kill, and refuses nonsense."""
+"""The network prior: gradients, reproducible fits, and invalid input."""
 
 import subprocess
 import sys
@@ -19,22 +19,22 @@ from discrepant.image import (
     recover_image,
 )
 from discrepant.image.deep_image_prior.architecture import multiplications
-from discrepant.image.deep_image_prior.device import (
+from discrepant.image.deep_image_prior.fused_batch_norm import batch_norm_leaky_relu
+from discrepant.image.deep_image_prior.prior import (
+    PAPER,
     check_memory,
-    chosen_device,
+    choose_device,
     memory_needed,
 )
-from discrepant.image.deep_image_prior.fused_batch_norm import norm_leak
-from discrepant.image.deep_image_prior.prior import PAPER
-from support.networks import NOISY, SMALL, TRUTH, alone  # noqa: F401 (a fixture)
+from support.networks import NOISY, SMALL, TRUTH, one_thread_and_seed  # noqa: F401 (a fixture)
 
 
 def test_network_has_the_parameters_of_deep_image_prior():
     assert sum(p.numel() for p in Network().parameters()) == 2_217_831
 
 
-def test_work_is_counted_per_convolution():
-    # 3×3 of 132 → 128 channels and 1×1 of 128 → 128 at full size are the most of it.
+def test_multiplications_are_counted_per_convolution():
+    # 3×3 of 132 → 128 channels and 1×1 of 128 → 128 at full size take the most.
     work = multiplications(Network(), 256, 256)
     at_full_size = 3 * 256**2 * (9 * 132 * 128 + 128 * 128)
     assert at_full_size < work < 2 * at_full_size
@@ -43,16 +43,16 @@ def test_work_is_counted_per_convolution():
 @pytest.mark.parametrize(
     "shape", [(1, 1), (1, 9, 3), (33, 65), (64, 64, 1), (40, 30, 2), (20, 20, 32)]
 )
-def test_any_size_and_number_of_channels(shape):
+def test_any_size_and_number_of_channels_is_accepted(shape):
     image = np.random.default_rng(0).random(shape)
-    found = recover_image(image, Settings(width=2, steps=2), every=1, device="cpu")
-    assert found.image.shape == found.corruption.shape == shape
-    assert np.isfinite(found.image).all()
+    result = recover_image(image, Settings(width=2, steps=2), every=1, device="cpu")
+    assert result.image.shape == result.corruption.shape == shape
+    assert np.isfinite(result.image).all()
 
 
 @pytest.mark.parametrize("margin", [0, 1])
 @pytest.mark.parametrize("slope", [0.2, 1])
-def test_fused_norm_is_what_it_stands_for(margin, slope):
+def test_fused_norm_equals_the_separate_operations(margin, slope):
     norm = torch.nn.BatchNorm2d(5, track_running_stats=False).double()
     with torch.no_grad():
         norm.weight.normal_()
@@ -61,7 +61,7 @@ def test_fused_norm_is_what_it_stands_for(margin, slope):
     plain = functional.leaky_relu(norm(z), slope)
     if margin:
         plain = functional.pad(plain, (1, 1, 1, 1), mode="reflect")
-    fused = norm_leak(z, norm, slope, margin)
+    fused = batch_norm_leaky_relu(z, norm, slope, margin)
     torch.testing.assert_close(fused, plain)
     weights = torch.randn_like(plain)
     inputs = (z, norm.weight, norm.bias)
@@ -71,20 +71,20 @@ def test_fused_norm_is_what_it_stands_for(margin, slope):
         strict=True,
     ):
         torch.testing.assert_close(one, other)
-    pair = norm_leak(torch.cat([z, z]), norm, slope, margin)  # the plain way
+    pair = batch_norm_leaky_relu(torch.cat([z, z]), norm, slope, margin)  # not fused
     torch.testing.assert_close(pair[:1], plain)
 
 
-def test_fused_norm_is_the_same_on_threads():
+def test_fused_norm_does_not_depend_on_the_number_of_threads():
     norm = torch.nn.BatchNorm2d(7, track_running_stats=False)
     z = torch.randn(1, 7, 200, 200)
-    one = norm_leak(z, norm, 0.2, 1)
+    one = batch_norm_leaky_relu(z, norm, 0.2, 1)
     torch.set_num_threads(3)
-    assert torch.equal(one, norm_leak(z, norm, 0.2, 1))
+    assert torch.equal(one, batch_norm_leaky_relu(z, norm, 0.2, 1))
 
 
 def test_gradient_of_the_network():
-    """One SGD step moves θ against the gradient of the mean square."""
+    """One SGD step decreases the mean square by the rate times ‖∇‖²."""
     settings = Settings(width=3, rate=1e-3)
     signal = NetworkPrior((30, 40, 3), settings, seed=1)
     signal.network.double()
@@ -125,7 +125,7 @@ def test_gradient_of_the_corruption():
     assert torch.autograd.gradcheck(value, (corruption.g, corruption.h))
 
 
-def test_corruption_descends_in_closed_form_as_by_back_propagation():
+def test_closed_form_descent_equals_back_propagation():
     y = torch.randn(5, 6)
     by_hand, by_module = Corruption((5, 6), start=0.1), Corruption((5, 6), start=0.1)
     by_module.rate = 0.2
@@ -136,15 +136,15 @@ def test_corruption_descends_in_closed_form_as_by_back_propagation():
     torch.testing.assert_close(by_hand.value(), by_module.value())
 
 
-def test_corruption_takes_part_in_batches():
+def test_a_batch_changes_only_its_own_corruption():
     corruption = Corruption((4, 2), rate=1.0, start=0.5)
     (corruption(torch.tensor([1, 3])) - 1).square().sum().backward()
     corruption.step()
-    moved = corruption.value().abs().sum(dim=1) > 0
-    assert moved.tolist() == [False, True, False, True]
+    changed = corruption.value().abs().sum(dim=1) > 0
+    assert changed.tolist() == [False, True, False, True]
 
 
-def test_the_rate_of_the_corruption_does_not_depend_on_the_size():
+def test_corruption_rate_does_not_depend_on_the_size():
     """Tiled images of the same values give the same g, whatever their number."""
     small, large = (Corruption((n,)) for n in (10, 1000))
     for corruption in (small, large):
@@ -161,7 +161,7 @@ def test_the_rate_of_the_corruption_does_not_depend_on_the_size():
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 @pytest.mark.parametrize("fit", [recover_image, dip, dip_l1])
-def test_the_loss_falls_and_the_seed_decides(optimiser, fit):
+def test_the_loss_falls_and_the_seed_determines_the_result(optimiser, fit):
     settings = Settings(width=8, optimiser=optimiser, steps=20, rate=0.01)
     if optimiser == "sgd":
         settings = Settings(width=8, steps=20)
@@ -177,7 +177,7 @@ def test_the_loss_falls_and_the_seed_decides(optimiser, fit):
 
 
 @pytest.mark.parametrize(
-    ("image", "sentence"),
+    ("image", "message"),
     [
         (np.zeros(5), "shape"),
         (np.zeros((0, 4)), "empty"),
@@ -190,61 +190,64 @@ def test_the_loss_falls_and_the_seed_decides(optimiser, fit):
         ([[1.0], [1.0, 2.0]], "rows of different lengths"),
     ],
 )
-def test_what_is_no_image_is_refused(image, sentence):
-    with pytest.raises(InputError, match=sentence):
+def test_invalid_images_are_refused(image, message):
+    with pytest.raises(InputError, match=message):
         recover_image(image, SMALL)
 
 
 @pytest.mark.parametrize("level", [0.0, 3e-4])
-def test_dark_images_are_no_divergence(level):
-    found = recover_image(np.full((20, 20), level), SMALL, every=4)
-    assert 0 < found.history["loss"][-1] < found.history["loss"][0]
+def test_dark_images_do_not_count_as_divergence(level):
+    result = recover_image(np.full((20, 20), level), SMALL, every=4)
+    assert 0 < result.history["loss"][-1] < result.history["loss"][0]
 
 
-def test_transparency_is_set_aside():
+def test_transparency_is_unchanged():
     image = np.random.default_rng(0).integers(0, 256, (16, 20, 4), np.uint8)
-    found = recover_image(image, SMALL, truth=image)
+    result = recover_image(image, SMALL, truth=image)
     assert (
-        found.image.shape == found.best.shape == found.corruption.shape == (16, 20, 4)
+        result.image.shape
+        == result.best.shape
+        == result.corruption.shape
+        == (16, 20, 4)
     )
-    assert np.array_equal(found.image[..., 3], image[..., 3] / 255)
-    assert not found.corruption[..., 3].any()
+    assert np.array_equal(result.image[..., 3], image[..., 3] / 255)
+    assert not result.corruption[..., 3].any()
 
 
 @pytest.mark.parametrize(
     ("option", "value"),
     [("every", 0), ("every", 2.5), ("random_state", None), ("device", None)],
 )
-def test_wrong_options_are_refused(option, value):
+def test_invalid_options_are_refused(option, value):
     with pytest.raises(InputError, match=f"{option} must be"):
         recover_image(NOISY, SMALL, **{option: value})
 
 
-def test_progress_is_told_of_every_point():
-    told = []
-    found = recover_image(
-        NOISY, SMALL, every=4, progress=lambda *report: told.append(report)
+def test_progress_is_called_for_every_history_entry():
+    reports = []
+    result = recover_image(
+        NOISY, SMALL, every=4, progress=lambda *report: reports.append(report)
     )
-    assert [share for share, _ in told] == [0, 4 / 12, 8 / 12, 1]
-    assert all("loss" in note for _, note in told)
-    assert len(found.history["step"]) == len(told)
+    assert [fraction for fraction, _ in reports] == [0, 4 / 12, 8 / 12, 1]
+    assert all("loss" in note for _, note in reports)
+    assert len(result.history["step"]) == len(reports)
 
 
 def test_progress_may_stop_a_fit():
-    found = recover_image(
-        NOISY, SMALL, every=4, progress=lambda share, note: share < 0.3
+    result = recover_image(
+        NOISY, SMALL, every=4, progress=lambda fraction, note: fraction < 0.3
     )
-    assert found.history["step"].tolist() == [0, 4]
-    assert "on request" in str(found.status)
-    assert found.image.shape == NOISY.shape
+    assert result.history["step"].tolist() == [0, 4]
+    assert "on request" in str(result.status)
+    assert result.image.shape == NOISY.shape
 
 
-def test_what_is_fitted_is_not_an_option():
+def test_the_loss_is_not_an_option():
     with pytest.raises(TypeError, match="unexpected keyword"):
         dip(NOISY, SMALL, loss="absolute")
 
 
-def test_wrong_settings_are_refused():
+def test_invalid_settings_are_refused():
     for name, value in (
         ("optimiser", "magic"),
         ("rate", 0),
@@ -264,23 +267,23 @@ def test_wrong_settings_are_refused():
         recover_image(NOISY, Settings(width=4, corruption_rate=1e6, steps=30), every=1)
 
 
-def test_devices(monkeypatch):
-    assert chosen_device("cpu").type == "cpu"
+def test_unavailable_devices_are_refused(monkeypatch):
+    assert choose_device("cpu").type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="finds none"):
-        chosen_device("cuda")
+    with pytest.raises(InputError, match="not available"):
+        choose_device("cuda")
     with pytest.raises(InputError, match="device must be"):
-        chosen_device("abacus")
+        choose_device("abacus")
 
 
-def test_a_huge_image_is_refused_with_the_memory_it_needs():
+def test_an_image_too_large_for_memory_is_refused():
     with pytest.raises(InputError, match="GiB of memory"):
         recover_image(np.broadcast_to(np.float32(0.5), (9_000, 9_000)))
     check_memory(512, 512, 128, torch.device("cpu"))
     assert memory_needed(512, 512, 128) < 4 * 2**30
 
 
-def test_without_torch_there_is_one_sentence():
+def test_without_torch_the_error_names_the_extra():
     code = """
 import sys
 class NoTorch:

@@ -1,4 +1,4 @@
-"""PNG, JPEG and WebP files: metadata, depth and transparency survive."""
+"""PNG, JPEG and WebP files: metadata, depth and transparency are kept."""
 
 import struct
 import warnings
@@ -10,16 +10,16 @@ import pytest
 from discrepant.image.files.formats import read, write
 from discrepant.image.files.image_file import ImageFile
 from discrepant.image.restore_files import Options, plan, restore_file
-from support.images import exif, picture, spoiled, written_again
+from support.images import corrupted_image, exif_bytes, ramp_image, read_and_rewrite
 
 Image = pytest.importorskip("PIL.Image")
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_metadata_survive(tmp_path, dtype):
+def test_png_metadata_are_kept(tmp_path, dtype):
     path, out = tmp_path / "a.png", tmp_path / "b.png"
     extra = {"text": {"Author": "somebody"}, "dpi": (300, 300)}
-    values = spoiled(dtype=dtype)
+    values = corrupted_image(dtype=dtype)
     write(path, ImageFile(values, (), 2, "PNG", extra=extra), values)
     restore_file(plan([path], out)[0], Options("fast"))
     with Image.open(out) as file:
@@ -28,37 +28,43 @@ def test_metadata_survive(tmp_path, dtype):
 
 
 @pytest.mark.parametrize("orientation", [0, 9, 6])
-def test_odd_exif_does_no_harm(tmp_path, orientation):
-    held = exif(orientation)
+def test_invalid_exif_does_not_prevent_reading(tmp_path, orientation):
+    exif = exif_bytes(orientation)
     if orientation == 6:
-        held = held[:-9]
-    Image.fromarray(picture()).save(tmp_path / "a.jpg", exif=held)
+        exif = exif[:-9]
+    Image.fromarray(ramp_image()).save(tmp_path / "a.jpg", exif=exif)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow on EXIF that was cut short
+        warnings.simplefilter("ignore")  # Pillow warns of truncated EXIF
         assert read(tmp_path / "a.jpg").values.shape == (24, 30, 3)
-        assert read(written_again(tmp_path / "a.jpg", ".tif")).orientation in (1, 6)
+        assert read(read_and_rewrite(tmp_path / "a.jpg", ".tif")).orientation in (1, 6)
 
 
 @pytest.mark.parametrize("ending", [".jpg", ".webp"])
-def test_metadata_of_photographs_survive(tmp_path, ending):
+def test_jpeg_and_webp_metadata_are_kept(tmp_path, ending):
     path = tmp_path / f"a{ending}"
-    options = {"exif": exif(1), "icc_profile": b"a profile", "xmp": b"<x:xmpmeta/>"}
-    Image.fromarray(picture()).save(path, **options)
-    with Image.open(written_again(path)) as file:
+    options = {
+        "exif": exif_bytes(1),
+        "icc_profile": b"a profile",
+        "xmp": b"<x:xmpmeta/>",
+    }
+    Image.fromarray(ramp_image()).save(path, **options)
+    with Image.open(read_and_rewrite(path)) as file:
         assert file.getexif()[271] == "maker"
         assert file.info["icc_profile"] == b"a profile"
         assert file.info["xmp"] == b"<x:xmpmeta/>"
 
 
-def test_colours_under_full_transparency_stay(tmp_path):
-    values = picture((24, 30, 4))
+def test_colours_of_transparent_pixels_are_kept(tmp_path):
+    values = ramp_image((24, 30, 4))
     values[..., 3] = 0
     np.save(tmp_path / "a.npy", values)
-    out = written_again(tmp_path / "a.npy", ".webp")
+    out = read_and_rewrite(tmp_path / "a.npy", ".webp")
     assert np.array_equal(read(out).values, values)
 
 
-def png_of_greys(depth, rows, transparent):
+def grey_png(depth, rows, transparent):
+    """Return a grey PNG in which one grey value is declared transparent."""
+
     def chunk(name, content):
         check = struct.pack(">I", zlib.crc32(name + content))
         return struct.pack(">I", len(content)) + name + content + check
@@ -74,23 +80,23 @@ def png_of_greys(depth, rows, transparent):
     ("depth", "row", "transparent"), [(2, b"\x1b", 2), (8, b"\1\2\3\4", 3)]
 )
 def test_a_transparent_grey_becomes_a_channel(tmp_path, depth, row, transparent):
-    (tmp_path / "a.png").write_bytes(png_of_greys(depth, [row, row], transparent))
-    found = read(tmp_path / "a.png")
-    assert found.transparent
-    assert found.values[0, :, 1].tolist() == [255, 255, 0, 255]
+    (tmp_path / "a.png").write_bytes(grey_png(depth, [row, row], transparent))
+    image = read(tmp_path / "a.png")
+    assert image.transparent
+    assert image.values[0, :, 1].tolist() == [255, 255, 0, 255]
 
 
 def test_a_transparent_colour_becomes_a_channel(tmp_path):
-    key = tuple(picture()[3, 4].tolist())
-    Image.fromarray(picture()).save(tmp_path / "a.png", transparency=key)
-    found = read(written_again(tmp_path / "a.png"))
-    clear = (picture() == key).all(axis=2)
-    assert np.array_equal(found.values[..., :3], picture())
-    assert np.array_equal(found.values[..., 3] == 0, clear)
+    key = tuple(ramp_image()[3, 4].tolist())
+    Image.fromarray(ramp_image()).save(tmp_path / "a.png", transparency=key)
+    image = read(read_and_rewrite(tmp_path / "a.png"))
+    clear = (ramp_image() == key).all(axis=2)
+    assert np.array_equal(image.values[..., :3], ramp_image())
+    assert np.array_equal(image.values[..., 3] == 0, clear)
 
 
-def test_large_photographs_are_no_threat(tmp_path, monkeypatch):
-    Image.fromarray(picture()).save(tmp_path / "a.png")
+def test_large_images_are_read_despite_the_limit_of_pillow(tmp_path, monkeypatch):
+    Image.fromarray(ramp_image()).save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     assert read(tmp_path / "a.png").values.shape == (24, 30, 3)
     assert Image.MAX_IMAGE_PIXELS == 100

@@ -11,7 +11,7 @@ from discrepant import restore
 from discrepant.core.errors import InputError
 from discrepant.image.restore.jpeg.detection import impulsive, rounding
 from discrepant.image.restore.jpeg.scale_mixture import Spread
-from support.jpeg import picture, saved, spoiled
+from support.jpeg import saved_as_jpeg, smooth_image, with_salt_and_pepper
 
 
 def error(image, truth):
@@ -21,27 +21,29 @@ def error(image, truth):
 @pytest.mark.parametrize("quality", [90, 75])
 @pytest.mark.parametrize(("channels", "share"), [(1, 0.05), (3, 0.05), (3, 0.3)])
 def test_no_median_is_as_good_after_jpeg(channels, share, quality):
-    truth = picture(channels)
-    given = saved(spoiled(truth, share), quality)
+    truth = smooth_image(channels)
+    given = saved_as_jpeg(with_salt_and_pepper(truth, share), quality)
     medians = [error(median_filter(given, (k, k, 1)), truth) for k in (3, 5, 7)]
     assert error(restore(given, quality="fast").image, truth) < 0.9 * min(medians)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_an_image_that_was_only_saved_comes_back_as_it_was(channels):
-    given = saved(picture(channels), 75)
+    given = saved_as_jpeg(smooth_image(channels), 75)
     assert impulsive(given) is None
     np.testing.assert_array_equal(restore(given, quality="fast").image, given)
 
 
 def test_the_comb_is_in_the_spoiled_blocks_only_if_they_were_saved():
-    truth = picture(1)
+    truth = smooth_image(1)
     everywhere = np.ones(truth.shape, bool)
-    deviation = rounding(saved(spoiled(truth, 0.1), 75), everywhere)
+    deviation = rounding(
+        saved_as_jpeg(with_salt_and_pepper(truth, 0.1), 75), everywhere
+    )
     # The standard's steps at quality 75, half of those at 50: rms of q / √12.
     assert deviation == pytest.approx(9.7, rel=0.1)
-    before = saved(truth, 75)
-    after = spoiled(before, 0.1)
+    before = saved_as_jpeg(truth, 75)
+    after = with_salt_and_pepper(before, 0.1)
     assert rounding(after, after != before) is None
 
 
@@ -49,7 +51,9 @@ def test_hot_pixels_of_one_height_are_no_comb():
     """On a smooth ground they make the same few coefficients over and over."""
     rng = np.random.default_rng(2)
     ramp = np.add.outer(np.arange(256), np.arange(256))[..., None] / 16 + 20
-    before = saved(np.rint(ramp + rng.normal(size=ramp.shape)).astype(np.uint8), 85)
+    before = saved_as_jpeg(
+        np.rint(ramp + rng.normal(size=ramp.shape)).astype(np.uint8), 85
+    )
     hot = before.copy()
     hot[rng.random(hot.shape) < 0.005] = 255
     assert rounding(hot, hot != before) is None
@@ -114,6 +118,6 @@ def test_bright_colours_do_not_fade():
     orange = np.array([215, 120, 35]) + 25 * (relief / relief.std())[..., None]
     truth = np.rint(np.clip(orange, 0, 255)).astype(np.uint8)
     file = io.BytesIO()
-    Image.fromarray(spoiled(truth, 0.3)).save(file, "JPEG", quality=75)
+    Image.fromarray(with_salt_and_pepper(truth, 0.3)).save(file, "JPEG", quality=75)
     found = restore(np.asarray(Image.open(file)), quality="fast").image.astype(float)
     assert np.mean(found[..., 0] - found[..., 2]) > 0.9 * 180

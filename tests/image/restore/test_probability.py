@@ -10,7 +10,7 @@ from discrepant.image.restore.core import calibration
 from discrepant.image.restore.core.calibration import calibrate
 from discrepant.image.restore.core.mixture import CorruptionMixture, CorruptionModel
 from discrepant.image.restore.graphics.numbering import numbered
-from support.jpeg import picture, saved, spoiled
+from support.jpeg import saved_as_jpeg, smooth_image, with_salt_and_pepper
 
 
 def mixture(share, seed=0):
@@ -59,16 +59,18 @@ def test_keys_are_numbered_as_by_sorting(distinct):
 
 
 def test_after_jpeg_impulses_are_flagged_and_not_their_blocks():
-    truth = picture(1)
-    before = spoiled(truth, 0.05)
-    found = restore(saved(before, 90), quality="fast")
+    truth = smooth_image(1)
+    before = with_salt_and_pepper(truth, 0.05)
+    found = restore(saved_as_jpeg(before, 90), quality="fast")
     hit = before != truth
     assert found.mask[hit].mean() > 0.8
     assert found.mask[~hit].mean() < 0.01
 
 
 def test_jpeg_keeps_to_the_time_limit():
-    given = np.tile(saved(spoiled(picture(1), 0.3), 75), (6, 6, 1))
+    given = np.tile(
+        saved_as_jpeg(with_salt_and_pepper(smooth_image(1), 0.3), 75), (6, 6, 1)
+    )
     started = time.perf_counter()
     found = restore(given, time_limit=0.5)
     assert time.perf_counter() - started < 30  # whole, it takes minutes

@@ -206,7 +206,7 @@ def test_suggestions_are_written_drawn_and_accepted(tmp_path):
     given, covered = scanned(sky(160))
     Image.fromarray(given).save(tmp_path / "scan.png")
     job = Job(tmp_path / "scan.png", tmp_path / "clean.png")
-    report = restore_file(job, Options("fast", beside=True, suggestions=True))
+    report = restore_file(job, Options("fast", side_by_side=True, suggestions=True))
     assert report.suggested > 0
     assert "suggested" in str(report)
     suggested = read(tmp_path / "clean-suggestions.png").values > 0

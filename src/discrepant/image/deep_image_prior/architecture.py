@@ -17,17 +17,20 @@ from torch.nn import functional
 
 from discrepant.core.errors import InputError
 from discrepant.image.arrays import MAX_CHANNELS
-from discrepant.image.deep_image_prior.fused_batch_norm import norm_leak
+from discrepant.image.deep_image_prior.fused_batch_norm import batch_norm_leaky_relu
 
-# Those of Deep Image Prior, which the paper takes over.
+# Number of scales, each half as fine as the one before (Deep Image Prior).
 SCALES = 5
+# Channels of each skip connection (Deep Image Prior).
 SKIP_CHANNELS = 4
+# Channels of the noise that is the network's input (Deep Image Prior).
 INPUT_CHANNELS = 32
-SLOPE = 0.2  # of LeakyReLU below zero
+# Slope of LeakyReLU below zero (Deep Image Prior).
+SLOPE = 0.2
 
 
 class Network(nn.Module):
-    """The encoder–decoder: from noise of `padded` size to an image of any size.
+    """Encoder–decoder that maps noise of `padded` size to an image of any size.
 
     Parameters
     ----------
@@ -36,7 +39,7 @@ class Network(nn.Module):
     width : int
         Channels of every hidden layer.
     input_channels : int
-        Channels of the noise that goes in.
+        Channels of the input noise.
     """
 
     def __init__(
@@ -52,15 +55,15 @@ class Network(nn.Module):
             )
         if width < 1:
             raise InputError(f"width must be a positive number, got {width}.")
-        entering = [input_channels] + [width] * (SCALES - 1)
-        self.scales = nn.ModuleList(Scale(c, width) for c in entering)
+        in_channels = [input_channels] + [width] * (SCALES - 1)
+        self.scales = nn.ModuleList(Scale(c, width) for c in in_channels)
         self.last = nn.Conv2d(width, channels, 1)
 
     @staticmethod
     def padded(height: int, width: int) -> tuple[int, int]:
-        """Return the size of the noise: multiples of 32, and 64 at least.
+        """Return the size of the input noise: multiples of 32, and at least 64.
 
-        Halved five times, that leaves two rows and columns, which can be reflected.
+        Halved five times, 64 leaves two rows, the fewest that reflection can pad.
         """
         unit = 2**SCALES
         rows, columns = (unit * max(2, -(-size // unit)) for size in (height, width))
@@ -75,70 +78,72 @@ class Network(nn.Module):
         skips = []
         for scale in self.levels():
             skips.append(scale.skip(z))
-            z = scale.way_down(z)
+            z = scale.downsample(z)
         for scale, skip in zip(self.levels()[::-1], skips[::-1], strict=True):
-            z = scale.way_up(skip, z)
+            z = scale.upsample(skip, z)
         image = torch.sigmoid(self.last(z))
         return image if size is None else image[..., : size[0], : size[1]]
 
 
 class Scale(nn.Module):
-    """One scale: a way down, a skip past what is deeper, and a way up."""
+    """One scale: downsampling, a skip past the coarser scales, and upsampling."""
 
-    def __init__(self, entering: int, width: int) -> None:
+    def __init__(self, in_channels: int, width: int) -> None:
         super().__init__()
-        self.skip = Layer(entering, SKIP_CHANNELS, 1)
-        self.first = Layer(entering, width, 3, stride=2)
+        self.skip = Layer(in_channels, SKIP_CHANNELS, 1)
+        self.first = Layer(in_channels, width, 3, stride=2)
         self.second = Layer(width, width, 3)
         self.norm = norm(SKIP_CHANNELS + width)
         self.merge = Layer(SKIP_CHANNELS + width, width, 3)
         self.mix = Layer(width, width, 1)
 
-    def way_down(self, z: Tensor) -> Tensor:
-        """Halve what comes from above."""
+    def downsample(self, z: Tensor) -> Tensor:
+        """Halve the resolution of the finer scale's features."""
         z = functional.pad(z, (1, 1, 1, 1), mode="reflect")
         halved: Tensor = self.second(self.first(z, margin=1))
         return halved
 
-    def way_up(self, skip: Tensor, deeper: Tensor) -> Tensor:
-        """Double what comes from below and join it with the skip."""
-        doubled = functional.interpolate(deeper, scale_factor=2, mode="bilinear")
+    def upsample(self, skip: Tensor, coarser: Tensor) -> Tensor:
+        """Double the coarser scale's features and join them with the skip."""
+        doubled = functional.interpolate(coarser, scale_factor=2, mode="bilinear")
         joined = torch.cat([skip, doubled], dim=1)
-        normed = norm_leak(joined, self.norm, slope=1, margin=1)
+        normed = batch_norm_leaky_relu(joined, self.norm, slope=1, margin=1)
         mixed: Tensor = self.mix(self.merge(normed))
         return mixed
 
 
 class Layer(nn.Module):
-    """Convolution, batch norm, LeakyReLU; what goes in has been padded already."""
+    """Convolution of a padded input, batch norm, and LeakyReLU."""
 
-    def __init__(self, entering: int, leaving: int, kernel: int, stride: int = 1):
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel: int, stride: int = 1
+    ):
         super().__init__()
-        self.convolution = nn.Conv2d(entering, leaving, kernel, stride)
-        self.norm = norm(leaving)
+        self.convolution = nn.Conv2d(in_channels, out_channels, kernel, stride)
+        self.norm = norm(out_channels)
 
     def forward(self, z: Tensor, margin: int = 0) -> Tensor:
-        """Apply the three, and reflect the margin that the next convolution needs."""
-        return norm_leak(self.convolution(z), self.norm, SLOPE, margin)
+        """Return the output, padded by reflection for the next convolution."""
+        return batch_norm_leaky_relu(self.convolution(z), self.norm, SLOPE, margin)
 
 
 def norm(channels: int) -> nn.BatchNorm2d:
-    """Batch norm over the one image, which keeps no averages between steps."""
+    """Return a batch norm over one image, without averages between steps."""
     return nn.BatchNorm2d(channels, track_running_stats=False)
 
 
 def multiplications(network: Network, height: int, width: int) -> int:
-    """Return the multiply–adds of one step: forward, and backward twice that."""
+    """Return the multiply–adds of a step: forward once, backward twice as many."""
     height, width = network.padded(height, width)
     total = network.last.weight.numel() * height * width
     for depth, scale in enumerate(network.levels()):
-        here = (height >> depth) * (width >> depth)
+        size = (height >> depth) * (width >> depth)
         for layer, pixels in (
-            (scale.skip, here),
-            (scale.first, here // 4),
-            (scale.second, here // 4),
-            (scale.merge, here),
-            (scale.mix, here),
+            (scale.skip, size),
+            (scale.first, size // 4),
+            (scale.second, size // 4),
+            (scale.merge, size),
+            (scale.mix, size),
         ):
             total += layer.convolution.weight.numel() * pixels
     return 3 * total

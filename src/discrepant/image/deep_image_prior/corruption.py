@@ -9,18 +9,20 @@ from torch import Tensor, nn
 from discrepant.core.errors import InputError
 from discrepant.image.deep_image_prior.checkpoints import Arrays
 
-# The paper descends on the mean square over 512×512×3 values at a rate of 500. Its
-# gradient in g is 4 r∘g / N, so that is a rate of 4·500/N on r∘g, value by value.
+# Number of values of the paper's images.
 PAPER_VALUES = 512 * 512 * 3
+# The paper descends on the mean square over N values at a rate of 500. Its gradient in
+# g is 4 r∘g / N, so the rate on r∘g is 4·500/N per value.
 PAPER_RATE = 4 * 500 / PAPER_VALUES
-START = 1e-5  # the paper's
+# Initial value of all entries of g and h, the paper's.
+START = 1e-5
 
 
 class Corruption(nn.Module):
-    """``s = g∘g − h∘h``, with a learning rate of its own.
+    """Sparse corruption ``s = g∘g − h∘h`` with its own learning rate.
 
-    Add it to what a model predicts, and take its step beside the model's: what the
-    model cannot explain, and only that, ends up in s. ::
+    Add it to the prediction of a model, and call `step` after the model's optimiser:
+    s converges to what the model cannot explain. ::
 
         corruption = Corruption(targets.shape, rate=10)
         loss = criterion(model(x) + corruption(index), targets[index])
@@ -30,12 +32,12 @@ class Corruption(nn.Module):
     Parameters
     ----------
     shape : tuple of int
-        Shape of the targets, all of the data set.
+        Shape of all targets of the data set.
     rate : float
-        Learning rate of g and h. In `recover_image` it is per value: g moves by
+        Learning rate of g and h. In `recover_image` it is per value: g changes by
         ``−rate·r∘g`` whatever the number of values.
     start : float
-        g and h start from it, so that s starts at zero.
+        Initial value of all entries of g and h, so that s starts at zero.
     """
 
     def __init__(
@@ -53,14 +55,14 @@ class Corruption(nn.Module):
         self.h = nn.Parameter(torch.full(tuple(shape), float(start)))
 
     def forward(self, index: Any = ...) -> Tensor:
-        """Return s, or the part of it that belongs to a batch."""
+        """Return s, or the entries of s at the index of a batch."""
         return self.g[index].square() - self.h[index].square()
 
     @torch.no_grad()
     def step(self) -> None:
-        """Descend at ``rate`` on the gradients that ``backward`` left, and clear them.
+        """Descend at ``rate`` along the gradients of ``backward``, and clear them.
 
-        A value that has no gradient yet stays where it is.
+        Parameters without a gradient are unchanged.
         """
         for parameter in (self.g, self.h):
             if parameter.grad is not None:
@@ -69,17 +71,17 @@ class Corruption(nn.Module):
 
     @torch.no_grad()
     def value(self) -> Tensor:
-        """Return s, for reading."""
+        """Return s without gradient tracking."""
         return self.g.square() - self.h.square()
 
     @torch.no_grad()
     def descend(self, grad: Tensor, rate: float) -> None:
-        """Take ``g ← g − rate·r∘g`` and ``h ← h + rate·r∘h``, the paper's (8)."""
+        """Update ``g ← g − rate·r∘g`` and ``h ← h + rate·r∘h``, equation (8)."""
         self.g.addcmul_(grad, self.g, value=-rate)
         self.h.addcmul_(grad, self.h, value=rate)
 
     def state(self) -> Arrays:
-        """Return g and h, for a checkpoint."""
+        """Return g and h as arrays, for a checkpoint."""
         return {
             name: parameter.detach().cpu().numpy()
             for name, parameter in (("g", self.g), ("h", self.h))
@@ -87,6 +89,6 @@ class Corruption(nn.Module):
 
     @torch.no_grad()
     def restore(self, arrays: Arrays) -> None:
-        """Go back to what `state` returned."""
+        """Set g and h to the arrays that `state` returned."""
         self.g.copy_(torch.from_numpy(arrays["g"]))
         self.h.copy_(torch.from_numpy(arrays["h"]))

@@ -1,12 +1,12 @@
-"""The running of a fit: X = φ(θ) and s = g∘g − h∘h, from the first step to the last.
+"""Fit X = φ(θ) and s = g∘g − h∘h to an image: `recover_image`, `dip` and `dip_l1`.
 
     r = φ(θ) + g∘g − h∘h − y
     θ ← θ − τ·∂/∂θ mean(r²)     g ← g − ρ·r∘g     h ← h + ρ·r∘h
 
-The loop is `discrepant.paper.descent.descend`, the same as for matrices. The mean makes
-θ's gradient independent of the number N of values, while it makes that of g shrink as
-1/N; so the corruption's rate ρ is given per value, and one setting holds at every size.
-The paper's rate of 500 at 512×512×3 is ρ = 4·500/N = 2.5·10⁻³.
+The loop is `discrepant.paper.descent.descend`, the same as for matrices. Because of the
+mean, θ's gradient does not depend on the number N of values, while that of g shrinks as
+1/N. The corruption's rate ρ is therefore given per value, so that one setting suits
+every size. The paper's rate of 500 at 512×512×3 is ρ = 4·500/N = 2.5·10⁻³.
 """
 
 import math
@@ -27,11 +27,12 @@ from discrepant.core.results import History, Status
 from discrepant.image.arrays import has_transparency, psnr, unit_image
 from discrepant.image.deep_image_prior import checkpoints
 from discrepant.image.deep_image_prior.corruption import Corruption
-from discrepant.image.deep_image_prior.device import check_memory, chosen_device
 from discrepant.image.deep_image_prior.prior import (
     PAPER,
     NetworkPrior,
     Settings,
+    check_memory,
+    choose_device,
     to_array,
     to_tensor,
 )
@@ -40,27 +41,27 @@ from discrepant.paper.descent import FIRST_ITERATION, DivergenceError, descend
 from discrepant.paper.stopping import Iteration, Steps
 from discrepant.structures.factorisations import NoCorruption, Parameterisation
 
-# Between checkpoints: a kill costs a minute at most, where a run takes hours.
-SECONDS_BETWEEN = 60.0
+# Seconds between checkpoints: an interruption loses at most a minute of a run of hours.
+SECONDS_BETWEEN_CHECKPOINTS = 60.0
 
 
 @dataclass(frozen=True, eq=False)
 class ImageRecovery:
-    """An image and a corruption that together explain the observation.
+    """Result of a fit: an image and a sparse corruption that sum to the observation.
 
     Attributes
     ----------
     image : ndarray
-        φ(θ) at the end, in [0, 1] and of the shape of the input.
+        φ(θ) after the last step, in [0, 1] and of the shape of the input.
     corruption : ndarray
         The sparse part s.
     status : Status
-        How the run ended.
+        Reason why the run ended.
     history : History
-        ``step``, ``residual``, ``seconds``, ``loss`` (the mean square, whatever was
-        descended on) and, where the truth is known, ``psnr``.
+        ``step``, ``residual``, ``seconds``, ``loss`` (the mean square, whichever loss
+        was minimised) and, if the truth was given, ``psnr``.
     best : ndarray or None
-        The image of the best PSNR on the way, which only the truth can tell.
+        The image of the step with the best PSNR; None without the truth.
     """
 
     image: Array
@@ -71,38 +72,37 @@ class ImageRecovery:
 
     @property
     def last_psnr(self) -> float:
-        """PSNR at the end; the truth must have been given."""
+        """PSNR after the last step; requires the truth."""
         return float(self.history["psnr"][-1])
 
     @property
     def best_psnr(self) -> float:
-        """Best PSNR on the way: what a stop by an oracle would have given."""
+        """Best PSNR of all steps, as if stopped by an oracle; requires the truth."""
         return float(self.history["psnr"].max())
 
     @property
     def best_step(self) -> int:
-        """Where that was."""
+        """The step with the best PSNR; requires the truth."""
         return int(self.history["step"][self.history["psnr"].argmax()])
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A way to fit the network to an image: call it as a function.
+    """A method to fit the network to an image; an instance is called as a function.
 
-    `recover_image` is the one with a corruption beside the network; the others are
-    `discrepant.image.dip` and `dip_l1`.
+    `recover_image` also fits a corruption; `dip` and `dip_l1` fit the network alone.
 
     Attributes
     ----------
     name : str
-        Tells checkpoints of one kind from those of another.
+        Distinguishes checkpoints of different methods.
     robust : bool
         Whether a corruption g∘g − h∘h is fitted beside the network.
     gradient : callable, optional
-        The derivative of N/2 times the mean loss, given the residual; by default that
-        of squares, the residual itself.
+        Derivative of N/2 times the mean loss, as a function of the residual; by default
+        that of the mean square, which is the residual itself.
     about : str
-        What it is, in a sentence: its own docstring.
+        Docstring of the instance.
     """
 
     name: str
@@ -125,62 +125,66 @@ class Fit:
         checkpoint: str | Path | None = None,
         progress: bool | Progress | None = None,
     ) -> ImageRecovery:
-        """Fit the network, and the corruption if there is one.
+        """Fit the network, and the corruption if the method has one.
 
         Parameters
         ----------
         image : array-like of shape (H, W) or (H, W, C)
             Values in [0, 1], or unsigned integers; 1 to 32 channels. The fourth channel
-            of an integer image is transparency, and is kept.
+            of an integer image is transparency and is unchanged.
         settings : Settings
-            Width, rates and steps; by default the paper's.
+            Width, rates and number of steps; by default the paper's.
         truth : array-like, optional
-            The clean image, if known, to record the PSNR. It guides nothing.
+            The clean image, to record the PSNR; it does not influence the fit.
         every : int, default 100
-            The history has a point every so many steps.
+            Number of steps between two entries of the history.
         device : str, default "auto"
-            "cuda", "mps", "cpu", or "auto" for the first of them that is there.
+            "cuda", "mps", "cpu", or "auto" for the first of these that is available.
         random_state : int, default 0
             Seed; on the CPU the same seed gives the same result.
         checkpoint : path, optional
-            A file in which the run notes where it stands, once a minute at most, when
-            the history has a point. If the file is there, the run goes on from it, to
-            the result that it would have had.
+            A file to which the state of the run is saved, at most once a minute. If the
+            file exists, the run continues from it, with the same result as a run that
+            was not interrupted.
         progress : bool or callable, optional
-            True shows a bar with loss, time and PSNR; a callable is told
-            ``(share done, note)``, and ends the run by returning False.
+            True shows a bar with loss, time and PSNR; a callable is called with
+            ``(fraction done, note)`` and ends the run by returning False.
 
         Returns
         -------
         ImageRecovery
         """
         observed, transparency = _without_transparency(image)
-        known = None if truth is None else _checked_truth(truth, observed)
+        clean = None if truth is None else _checked_truth(truth, observed)
         _check_integers(every=(every, 1), random_state=(random_state, 0))
-        place = chosen_device(device)
+        torch_device = choose_device(device)
         height, width = observed.shape[:2]
-        check_memory(height, width, settings.width, place)
-        y = to_tensor(observed, place)  # (1, C, H, W)
+        check_memory(height, width, settings.width, torch_device)
+        y = to_tensor(observed, torch_device)  # (1, C, H, W)
         shape = (height, width, y.shape[1])
-        signal = NetworkPrior(shape, settings, place, random_state)
+        signal = NetworkPrior(shape, settings, torch_device, random_state)
         corruption: Parameterisation = NoCorruption()
         if self.robust:
-            corruption = Corruption(tuple(y.shape), start=settings.start).to(place)
-        watch = Watch(
+            corruption = Corruption(tuple(y.shape), start=settings.start).to(
+                torch_device
+            )
+        recorder = FitRecorder(
             power=float(y.square().mean()) or 1 / y.numel(),  # as `descend` takes it
-            truth=None if known is None else known.reshape(shape),
+            truth=None if clean is None else clean.reshape(shape),
         )
         if checkpoint is not None:
-            about = {
+            run = {
                 **asdict(settings),
                 "kind": self.name,
                 "every": int(every),
                 "seed": int(random_state),
-                "device": place.type,
+                "device": torch_device.type,
             }
-            images = [observed] if known is None else [observed, known]
-            watch.keep(Path(checkpoint), checkpoints.fingerprint(about, *images))
-            watch.resume(signal, corruption)
+            images = [observed] if clean is None else [observed, clean]
+            recorder.use_checkpoint(
+                Path(checkpoint), checkpoints.fingerprint(run, *images)
+            )
+            recorder.resume(signal, corruption)
         try:
             status, history = descend(
                 y,
@@ -192,9 +196,9 @@ class Fit:
                 stop=(Steps(settings.steps),),
                 gradient=self.gradient,
                 check_every=every,
-                callback=watch,
+                callback=recorder,
                 progress=progress,
-                start=watch.start,
+                start=recorder.start,
             )
         except DivergenceError as error:
             raise InputError(
@@ -204,14 +208,15 @@ class Fit:
         sparse = np.zeros(shape, np.float32)
         if isinstance(corruption, Corruption):
             sparse = to_array(corruption.value())
-        opaque = None if transparency is None else np.zeros_like(transparency)
-        parts = (observed.shape, transparency)
+        best = recorder.best
+        no_corruption = None if transparency is None else np.zeros_like(transparency)
+        layout = (observed.shape, transparency)
         return ImageRecovery(
-            _with_transparency(signal.image(), *parts),
-            _with_transparency(sparse, observed.shape, opaque),
+            _with_transparency(signal.image(), *layout),
+            _with_transparency(sparse, observed.shape, no_corruption),
             status,
-            watch.joined(history),
-            None if watch.best is None else _with_transparency(watch.best, *parts),
+            recorder.full_history(history),
+            None if best is None else _with_transparency(best, *layout),
         )
 
 
@@ -219,12 +224,25 @@ recover_image = Fit(
     "double",
     robust=True,
     about="Split an image into φ(θ) and a sparse corruption by the paper's descent.\n\n"
-    "Neither how much is corrupted nor when to stop has to be known.",
+    "Neither the corrupted fraction nor a stopping time has to be chosen.",
+)
+
+# The methods that the paper compares with. They fit φ(θ) to the corrupted image alone
+# and overfit unless stopped in time. The paper grants them the step of the best PSNR,
+# which only the truth reveals: ``best`` of the result is that image.
+dip = Fit(
+    "squares",
+    about="Fit φ(θ) alone under the mean-squared error (Deep Image Prior).",
+)
+dip_l1 = Fit(
+    "absolute",
+    gradient=lambda residual: residual.sign() / 2,
+    about="Fit φ(θ) alone under the mean absolute error (DIP-ℓ1).",
 )
 
 
 def _without_transparency(image: ArrayLike) -> tuple[Array, Array | None]:
-    """Return an image on [0, 1], and apart from it its transparency, if it has some."""
+    """Return the colours of an image in [0, 1], and its transparency if any."""
     values = unit_image(image)
     if values.ndim == 3 and has_transparency(np.asarray(image), 2):
         return values[..., :3], values[..., 3]
@@ -234,30 +252,32 @@ def _without_transparency(image: ArrayLike) -> tuple[Array, Array | None]:
 def _with_transparency(
     values: Array, shape: tuple[int, ...], transparency: Array | None
 ) -> Array:
-    """Return values in the shape of the image, with its transparency again."""
+    """Return values in the shape of the image, with its transparency appended."""
     values = values.reshape(shape)
     return values if transparency is None else np.dstack([values, transparency])
 
 
 def _checked_truth(truth: ArrayLike, observed: Array) -> Array:
-    known, _ = _without_transparency(truth)
-    if known.shape != observed.shape:
+    clean, _ = _without_transparency(truth)
+    if clean.shape != observed.shape:
         raise InputError(
-            f"The truth has shape {known.shape}, but the image {observed.shape}."
+            f"The truth has shape {clean.shape}, but the image {observed.shape}."
         )
-    return known
+    return clean
 
 
 def _check_integers(**options: tuple[object, int]) -> None:
-    """Refuse options that are not integers, or below the least each may be."""
-    for name, (value, least) in options.items():
-        if not (isinstance(value, (int, np.integer)) and value >= least):
-            raise InputError(f"{name} must be an integer from {least}, got {value!r}.")
+    """Raise an InputError for options that are not integers from their minimum."""
+    for name, (value, minimum) in options.items():
+        if not (isinstance(value, (int, np.integer)) and value >= minimum):
+            raise InputError(
+                f"{name} must be an integer from {minimum}, got {value!r}."
+            )
 
 
 @dataclass
-class Watch:
-    """The callback: records loss and PSNR, keeps the best image, notes checkpoints.
+class FitRecorder:
+    """Callback of a fit: records loss and PSNR, the best image, and checkpoints.
 
     Attributes
     ----------
@@ -265,12 +285,12 @@ class Watch:
         Mean square of the observation, which turns a relative residual into a loss.
     truth : ndarray of shape (H, W, C) or None
         The clean image, if known.
-    start : Moment
-        Where the run began, or was resumed.
+    start : Iteration
+        The iteration at which the run started or was resumed.
     best, best_psnr : ndarray or None, float
-        The image nearest to the truth so far, and how near.
+        The image with the best PSNR so far, and that PSNR.
     rows : list of dict
-        The history so far, that of an interrupted run before this one included.
+        The history so far, including that of the interrupted run before this one.
     """
 
     power: float
@@ -280,65 +300,70 @@ class Watch:
     best_psnr: float = -math.inf
     rows: list[dict[str, float]] = field(default_factory=list)
     _path: Path | None = None
-    _mark: str = ""
-    _saved: float = field(default_factory=time.monotonic)
+    _fingerprint: str = ""
+    _last_save: float = field(default_factory=time.monotonic)
 
     def __call__(
-        self, moment: Iteration, signal: Parameterisation, corruption: Parameterisation
+        self,
+        iteration: Iteration,
+        signal: Parameterisation,
+        corruption: Parameterisation,
     ) -> dict[str, float]:
-        """Record how the run stands; save a checkpoint if it is time."""
+        """Record an iteration; save a checkpoint if the last one is old enough."""
         assert isinstance(signal, NetworkPrior)
         if (
             self._path is not None
-            and moment.step > self.start.step
-            and time.monotonic() - self._saved >= SECONDS_BETWEEN
+            and iteration.step > self.start.step
+            and time.monotonic() - self._last_save >= SECONDS_BETWEEN_CHECKPOINTS
         ):
-            self.save(moment, signal, corruption)
+            self.save(iteration, signal, corruption)
         image = signal.image()
-        extra = {"loss": self.power * moment.residual**2}
+        extra = {"loss": self.power * iteration.residual**2}
         if self.truth is not None:
             extra["psnr"] = psnr(image, self.truth)
             if extra["psnr"] > self.best_psnr:
                 self.best, self.best_psnr = image, extra["psnr"]
         row = {
-            "step": moment.step,
-            "residual": moment.residual,
-            "seconds": moment.seconds,
+            "step": iteration.step,
+            "residual": iteration.residual,
+            "seconds": iteration.seconds,
         }
         self.rows.append({**row, **extra})
         return extra
 
-    def keep(self, path: Path, mark: str) -> None:
-        """Keep checkpoints in a file; ``mark`` is the fingerprint of this run."""
-        self._path, self._mark = path, mark
+    def use_checkpoint(self, path: Path, fingerprint: str) -> None:
+        """Set the file for checkpoints, and the fingerprint of this run."""
+        self._path, self._fingerprint = path, fingerprint
 
     def save(
-        self, moment: Iteration, signal: NetworkPrior, corruption: Parameterisation
+        self, iteration: Iteration, signal: NetworkPrior, corruption: Parameterisation
     ) -> None:
-        """Save where the run stood before the network's last value was drawn."""
+        """Save the state of the run from before the network's last value was drawn."""
         assert self._path is not None
         arrays = signal.state()
-        arrays["moment"] = np.array([moment.step, moment.residual, moment.seconds])
+        arrays["moment"] = np.array(
+            [iteration.step, iteration.residual, iteration.seconds]
+        )
         if isinstance(corruption, Corruption):
             arrays |= corruption.state()
         for name in self.rows[0] if self.rows else ():
             arrays[f"history.{name}"] = np.array([row[name] for row in self.rows])
         if self.best is not None:
             arrays["best"] = self.best
-        failed = checkpoints.save(self._path, self._mark, arrays)
-        if failed:
+        failure = checkpoints.save(self._path, self._fingerprint, arrays)
+        if failure:
             warnings.warn(
-                f"No checkpoint could be written to {self._path}: {failed}; the last "
-                "good one stays.",
+                f"No checkpoint could be written to {self._path}: {failure}; the last "
+                "good one is kept.",
                 RuntimeWarning,
                 stacklevel=2,
             )
-        self._saved = time.monotonic()
+        self._last_save = time.monotonic()
 
     def resume(self, signal: NetworkPrior, corruption: Parameterisation) -> None:
-        """Go back to the last checkpoint, if there is one."""
+        """Restore the last checkpoint, if there is one."""
         assert self._path is not None
-        arrays = checkpoints.load(self._path, self._mark)
+        arrays = checkpoints.load(self._path, self._fingerprint)
         if arrays is None:
             return
         signal.restore(arrays)
@@ -359,8 +384,8 @@ class Watch:
         if self.best is not None:
             self.best_psnr = max(row["psnr"] for row in self.rows)
 
-    def joined(self, history: History) -> History:
-        """Return the history of the whole run, interrupted or not."""
+    def full_history(self, history: History) -> History:
+        """Return the history of the whole run, including interrupted parts."""
         return History(
             {name: np.array([row[name] for row in self.rows]) for name in history}
         )

@@ -1,8 +1,8 @@
-"""Batch norm, LeakyReLU and reflected margin in one pass, on the CPU.
+"""Batch norm, LeakyReLU and reflection padding fused into one operation on the CPU.
 
-Between two convolutions stand three operations that each read and write the whole
-layer. Channel by channel, while it is in cache, they are one; the mathematics is that
-of `torch.nn.BatchNorm2d`, `leaky_relu` and ``pad(mode="reflect")``.
+Between two convolutions, each of these three operations would read and write the whole
+layer. Fused, they run channel by channel while the channel is in cache. The result is
+that of `torch.nn.BatchNorm2d`, `leaky_relu` and ``pad(mode="reflect")``.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,23 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-# As many as PyTorch may use on any machine; threads are started when first needed.
+# Threads for parts of a layer: the most that PyTorch may use on any machine. They are
+# started when first needed.
 POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="discrepant")
-# Values of a layer from which on handing out parts costs less than it saves; chosen by
-# the times of `python benchmarks/image.py`.
-WORTH_SHARING = 200_000
+# Values of a layer from which several threads are faster than one, by the times of
+# `python benchmarks/images/network_step.py`.
+MIN_SIZE_FOR_THREADS = 200_000
 
 
-def norm_leak(z: Tensor, norm: nn.BatchNorm2d, slope: float, margin: int = 0) -> Tensor:
-    """Normalise, apply LeakyReLU (slope 1 is none), and reflect a margin of 0 or 1."""
+def batch_norm_leaky_relu(
+    z: Tensor, norm: nn.BatchNorm2d, slope: float, margin: int = 0
+) -> Tensor:
+    """Apply batch norm and LeakyReLU, and pad by reflection.
+
+    A ``slope`` of 1 omits LeakyReLU; the ``margin`` of the padding is 0 or 1 pixels.
+    """
     if z.device.type == "cpu" and len(z) == 1:
-        fused: Callable[..., Tensor] = _NormLeak.apply
+        fused: Callable[..., Tensor] = _FusedBatchNorm.apply
         return fused(z, norm.weight, norm.bias, norm.eps, float(slope), margin)
     z = norm(z)
     if slope != 1:
@@ -34,8 +40,8 @@ def norm_leak(z: Tensor, norm: nn.BatchNorm2d, slope: float, margin: int = 0) ->
     return functional.pad(z, (margin,) * 4, mode="reflect") if margin else z
 
 
-class _NormLeak(torch.autograd.Function):
-    """The fused operation and its gradient."""
+class _FusedBatchNorm(torch.autograd.Function):
+    """The fused operation and its gradient, for autograd."""
 
     @staticmethod
     def forward(
@@ -47,7 +53,9 @@ class _NormLeak(torch.autograd.Function):
         slope: float,
         margin: int,
     ) -> Tensor:
-        from discrepant.image.deep_image_prior.fused_kernels import norm_leak as kernel
+        from discrepant.image.deep_image_prior.fused_kernels import (
+            batch_norm_leaky_relu as kernel,
+        )
 
         z = z.contiguous()
         _, channels, height, width = z.shape
@@ -55,11 +63,11 @@ class _NormLeak(torch.autograd.Function):
         mean, scale = torch.empty_like(weight), torch.empty_like(weight)
         arrays = [_array(t) for t in (z[0], weight, bias, out[0], mean, scale)]
 
-        def part(some: slice) -> None:
-            x, w, b, o, m, s = (array[some] for array in arrays)
+        def run_channels(part: slice) -> None:
+            x, w, b, o, m, s = (array[part] for array in arrays)
             kernel(x, w, b, eps, slope, margin, o, m, s)
 
-        _share(part, channels, z.numel())
+        _run_in_threads(run_channels, channels, z.numel())
         ctx.save_for_backward(z, weight, bias, mean, scale)
         ctx.slope, ctx.margin = slope, margin
         return out
@@ -68,7 +76,7 @@ class _NormLeak(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         from discrepant.image.deep_image_prior.fused_kernels import (
-            norm_leak_backward as kernel,
+            batch_norm_leaky_relu_backward as kernel,
         )
 
         z, weight, bias, mean, scale = ctx.saved_tensors
@@ -82,27 +90,27 @@ class _NormLeak(torch.autograd.Function):
             )
         ]
 
-        def part(some: slice) -> None:
-            g, x, w, b, m, s, dx, dw, db = (array[some] for array in arrays)
+        def run_channels(part: slice) -> None:
+            g, x, w, b, m, s, dx, dw, db = (array[part] for array in arrays)
             kernel(g, x, w, b, m, s, ctx.slope, ctx.margin, dx, dw, db)
 
-        _share(part, z.shape[1], z.numel())
+        _run_in_threads(run_channels, z.shape[1], z.numel())
         return dz, dweight, dbias, None, None, None
 
 
 def _array(tensor: Tensor) -> np.ndarray:
-    """View a tensor as an array."""
+    """Return an array that shares the memory of a tensor."""
     return tensor.detach().numpy()
 
 
-def _share(part: Callable[[slice], None], channels: int, values: int) -> None:
-    """Work on the channels with as many threads as PyTorch uses."""
+def _run_in_threads(run: Callable[[slice], None], channels: int, n_values: int) -> None:
+    """Run a function on parts of the channels, in as many threads as PyTorch uses."""
     threads = min(torch.get_num_threads(), channels)
-    if threads == 1 or values < WORTH_SHARING:
-        part(slice(0, channels))
+    if threads == 1 or n_values < MIN_SIZE_FOR_THREADS:
+        run(slice(0, channels))
         return
     edges = np.linspace(0, channels, threads + 1).astype(int).tolist()
-    others = [POOL.submit(part, slice(low, high)) for low, high in pairwise(edges[1:])]
-    part(slice(edges[0], edges[1]))
+    others = [POOL.submit(run, slice(low, high)) for low, high in pairwise(edges[1:])]
+    run(slice(edges[0], edges[1]))
     for other in others:
         other.result()

@@ -1,15 +1,15 @@
-"""Compiled inner loops of the network, imported when its first layer runs."""
+"""Compiled kernels of the fused batch norm, imported when the first layer runs."""
 
 import numpy as np
 
 from discrepant.core.jit import njit
 
-# Sums may be taken in any order, so that they can be vectorised; NaN stays NaN.
+# Sums may be reordered, so that they can be vectorised; NaN remains NaN.
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def norm_leak(
+def batch_norm_leaky_relu(
     x: np.ndarray,
     weight: np.ndarray,
     bias: np.ndarray,
@@ -20,10 +20,10 @@ def norm_leak(
     mean: np.ndarray,
     scale: np.ndarray,
 ) -> None:
-    """Batch norm, LeakyReLU and reflected margin of each channel, while it is in cache.
+    """Apply batch norm, LeakyReLU and reflection padding, channel by channel.
 
-    x is (C, H, W); out is larger by the margin (0 or 1) on each side; mean and scale
-    (the inverse standard deviation) are kept for the way back.
+    x has shape (C, H, W); out is larger by the margin (0 or 1) on each side; mean and
+    scale (the inverse standard deviation) are stored for the gradient.
     """
     channels, height, width = x.shape
     zero = x.dtype.type(0)
@@ -40,8 +40,8 @@ def norm_leak(
         for i in range(height):
             row = zero
             for j in range(width):
-                away = x[c, i, j] - centre
-                row += away * away
+                deviation = x[c, i, j] - centre
+                row += deviation * deviation
             total += row
         inverse = x.dtype.type(1 / np.sqrt(total / (height * width) + eps))
         mean[c], scale[c] = centre, inverse
@@ -61,7 +61,7 @@ def norm_leak(
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def norm_leak_backward(
+def batch_norm_leaky_relu_backward(
     grad: np.ndarray,
     x: np.ndarray,
     weight: np.ndarray,
@@ -74,7 +74,7 @@ def norm_leak_backward(
     dweight: np.ndarray,
     dbias: np.ndarray,
 ) -> None:
-    """Take the gradient of `norm_leak` back through margin, LeakyReLU and norm."""
+    """Compute the gradient of `batch_norm_leaky_relu`."""
     channels, height, width = x.shape
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
@@ -83,7 +83,7 @@ def norm_leak_backward(
         for i in range(height):
             for j in range(width):
                 dx[c, i, j] = grad[c, i + margin, j + margin]
-        if margin:  # what was reflected out comes back in
+        if margin:  # add the gradient of the reflected pixels
             for j in range(width):
                 dx[c, 1, j] += grad[c, 0, j + 1]
                 dx[c, height - 2, j] += grad[c, height + 1, j + 1]
@@ -94,22 +94,22 @@ def norm_leak_backward(
         centre = mean[c]
         a = weight[c] * scale[c]
         b = bias[c] - centre * a
-        plain, along = 0.0, 0.0
+        grad_sum, weighted_sum = 0.0, 0.0
         for i in range(height):
-            row, row_along = zero, zero
+            row, row_weighted = zero, zero
             for j in range(width):
                 gate = one if a * x[c, i, j] + b > 0 else leak
                 d = gate * dx[c, i, j]
                 dx[c, i, j] = d
                 row += d
-                row_along += d * (x[c, i, j] - centre)
-            plain += row
-            along += row_along
-        dbias[c] = plain
-        dweight[c] = along * scale[c]
+                row_weighted += d * (x[c, i, j] - centre)
+            grad_sum += row
+            weighted_sum += row_weighted
+        dbias[c] = grad_sum
+        dweight[c] = weighted_sum * scale[c]
         pixels = height * width
-        shift = x.dtype.type(plain / pixels)
-        tilt = x.dtype.type(along / pixels) * scale[c] * scale[c]
+        shift = x.dtype.type(grad_sum / pixels)
+        tilt = x.dtype.type(weighted_sum / pixels) * scale[c] * scale[c]
         for i in range(height):
             for j in range(width):
                 d = dx[c, i, j] - shift - tilt * (x[c, i, j] - centre)

@@ -1,8 +1,7 @@
-"""The network as one more parameterisation of the descent: X = φ(θ).
+"""The network as a parameterisation X = φ(θ) of the descent, and its device.
 
-`Settings` says how it is descended on, `NetworkPrior` is the network with its weights,
-its input and its optimiser. What runs a descent from its first step to its last is
-`discrepant.image.deep_image_prior.fit`.
+`Settings` holds the options of a descent; `NetworkPrior` is the network with its
+weights, input and optimiser. `discrepant.image.deep_image_prior.fit` runs a descent.
 """
 
 import math
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
+from discrepant.core.memory import available_memory
 from discrepant.image.deep_image_prior import checkpoints
 from discrepant.image.deep_image_prior.architecture import INPUT_CHANNELS, Network
 from discrepant.image.deep_image_prior.corruption import PAPER_RATE, START
@@ -23,31 +23,37 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
     "adam": torch.optim.Adam,
 }
-INPUT_SIZE = 0.1  # the noise that goes in is drawn evenly from 0 to this, as in DIP
+# The input noise is uniform on [0, INPUT_AMPLITUDE], as in Deep Image Prior.
+INPUT_AMPLITUDE = 0.1
+# Floats held at once for each pixel and hidden channel: an upper bound of what
+# `python benchmarks/images/network_step.py --memory` measures from 256×256 pixels.
+FLOATS_PER_PIXEL_AND_WIDTH = 14
+# Floats held at once for each pixel beside those of the hidden channels.
+FLOATS_PER_PIXEL = 400
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How an image is descended on; the defaults are the paper's.
+    """Options of the descent on an image; the defaults are the paper's.
 
     Attributes
     ----------
     width : int
         Channels of every hidden layer.
     optimiser : {"sgd", "adam"}
-        What moves θ.
+        The optimiser of θ.
     rate : float
         The learning rate τ of θ.
     corruption_rate : float
         The learning rate ρ of g and h, per value.
     start : float
-        The value from which all of g and h start.
+        Initial value of all entries of g and h.
     steps : int
-        How many steps are taken.
+        Number of steps.
     settling : int
-        Over so many steps at the end both rates fall to zero; none by default.
+        Number of steps at the end over which both rates fall to zero; none by default.
     perturbation : float
-        Standard deviation of what is added to the network's input at each step.
+        Standard deviation of the noise added to the network's input at each step.
     """
 
     width: int = 128
@@ -71,11 +77,11 @@ class Settings:
                 isinstance(value, (int, float, np.number)) and 0 < value < math.inf
             ):
                 raise InputError(f"{name} must be a positive number, got {value!r}.")
-        for name, least in (("width", 1), ("steps", 1), ("settling", 0)):
+        for name, minimum in (("width", 1), ("steps", 1), ("settling", 0)):
             value = getattr(self, name)
-            if not (isinstance(value, (int, np.integer)) and value >= least):
+            if not (isinstance(value, (int, np.integer)) and value >= minimum):
                 raise InputError(
-                    f"{name} must be an integer from {least}, got {value!r}."
+                    f"{name} must be an integer from {minimum}, got {value!r}."
                 )
         if not (
             isinstance(self.perturbation, (int, float)) and 0 <= self.perturbation < 1
@@ -85,7 +91,7 @@ class Settings:
             )
 
     def rate_at(self, step: int) -> float:
-        """Return the learning rate τ of a step, which falls to zero while settling."""
+        """Return the learning rate τ of a step; it falls to zero while settling."""
         left = self.steps - step
         return self.rate * min(1, left / max(self.settling, 1))
 
@@ -94,9 +100,9 @@ PAPER = Settings()
 
 
 class NetworkPrior:
-    """``X = φ(θ)``: an image is what the network makes of fixed noise.
+    """Parameterisation ``X = φ(θ)`` of an image: the network's output on fixed noise.
 
-    ``descend`` moves θ against ``∂/∂θ mean(r²)`` by back-propagation.
+    ``descend`` takes a step along ``−∂/∂θ mean(r²)`` by back-propagation.
 
     Parameters
     ----------
@@ -105,7 +111,7 @@ class NetworkPrior:
     settings : Settings
         Width, optimiser and perturbation.
     device : torch.device
-        Where to run.
+        The device to run on.
     seed : int
         Seed of the weights, the noise and its perturbation.
     """
@@ -124,7 +130,7 @@ class NetworkPrior:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = Network(channels, settings.width)
-            noise = INPUT_SIZE * torch.rand(
+            noise = INPUT_AMPLITUDE * torch.rand(
                 1, INPUT_CHANNELS, *network.padded(*self.size)
             )
         self.network, self.noise = network.to(device), noise.to(device)
@@ -132,20 +138,20 @@ class NetworkPrior:
         self.optimiser = OPTIMISERS[settings.optimiser](
             self.network.parameters(), lr=settings.rate
         )
-        self._before = self.generator.get_state()  # as it was before the last value
+        self._state_before_value = self.generator.get_state()
         self._output: Tensor | None = None
 
     def value(self) -> Tensor:
-        """Return φ(θ) at a freshly perturbed input, (1, C, H, W)."""
-        self._before = self.generator.get_state()
+        """Return φ(θ) at a newly perturbed input, of shape (1, C, H, W)."""
+        self._state_before_value = self.generator.get_state()
         z = torch.empty_like(self.noise).normal_(generator=self.generator)
         z = z.mul_(self.perturbation).add_(self.noise)
         self._output = self.network(z, self.size)
         return self._output.detach()
 
     def descend(self, grad: Tensor, rate: float) -> None:
-        """Move θ against the gradient of the mean square at the last value."""
-        assert self._output is not None, "value() comes first"
+        """Take a step on θ along the negative gradient of the mean square."""
+        assert self._output is not None, "call value() first"
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.zero_grad()
@@ -153,13 +159,13 @@ class NetworkPrior:
         self.optimiser.step()
 
     def image(self) -> Array:
-        """Return the last value as an array, (H, W, C)."""
-        assert self._output is not None, "value() comes first"
+        """Return the last value as an array of shape (H, W, C)."""
+        assert self._output is not None, "call value() first"
         return to_array(self._output.detach())
 
     def state(self) -> checkpoints.Arrays:
-        """Return all that the next value and every later one depend on."""
-        arrays = {"generator": self._before.numpy()}
+        """Return all arrays that the next value and every later one depend on."""
+        arrays = {"generator": self._state_before_value.numpy()}
         for name, tensor in self.network.state_dict().items():
             arrays[f"network.{name}"] = tensor.cpu().numpy()
         for i, moments in self.optimiser.state_dict()["state"].items():
@@ -169,7 +175,7 @@ class NetworkPrior:
         return arrays
 
     def restore(self, arrays: checkpoints.Arrays) -> None:
-        """Go back to what `state` returned."""
+        """Set the state to the arrays that `state` returned."""
         self.generator.set_state(torch.from_numpy(arrays["generator"]))
         self.network.load_state_dict(
             {
@@ -188,12 +194,61 @@ class NetworkPrior:
 
 
 def to_tensor(image: Array, device: torch.device) -> Tensor:
-    """Turn (H, W) or (H, W, C) into (1, C, H, W) in single precision."""
+    """Convert an array (H, W) or (H, W, C) to a float32 tensor (1, C, H, W)."""
     stacked = image[..., None] if image.ndim == 2 else image
     moved = np.ascontiguousarray(np.moveaxis(stacked, 2, 0)[None], dtype=np.float32)
     return torch.from_numpy(moved).to(device)
 
 
 def to_array(tensor: Tensor) -> Array:
-    """Turn (1, C, H, W) into (H, W, C)."""
+    """Convert a tensor (1, C, H, W) to an array (H, W, C)."""
     return np.moveaxis(tensor[0].cpu().numpy(), 0, 2).copy()
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """Return the device of a name; "auto" is CUDA, else MPS, else the CPU."""
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        return torch.device(next(kind for kind in available if available[kind]))
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        raise InputError(
+            f'device must be "auto", "cuda", "mps" or "cpu", got {name!r}.'
+        ) from None
+    if not available.get(device.type, False):
+        raise InputError(
+            f"device={name!r} is not available to PyTorch here; leave it out to use "
+            "the best device that is."
+        )
+    return device
+
+
+def check_memory(height: int, width: int, hidden: int, device: torch.device) -> None:
+    """Raise an InputError if the network for an image does not fit into memory."""
+    needed = memory_needed(height, width, hidden)
+    available = _device_memory(device)
+    if available is not None and needed > available:
+        raise InputError(
+            f"A {height}×{width} image at width {hidden} needs some "
+            f"{needed / 2**30:.0f} GiB of memory, and this device has "
+            f"{available / 2**30:.0f} GiB; pass a smaller width, or the image in tiles."
+        )
+
+
+def memory_needed(height: int, width: int, hidden: int) -> int:
+    """Return roughly how many bytes one step takes at most."""
+    height, width = Network.padded(height, width)
+    floats = FLOATS_PER_PIXEL_AND_WIDTH * hidden + FLOATS_PER_PIXEL
+    return 4 * floats * height * width
+
+
+def _device_memory(device: torch.device) -> int | None:
+    """Return the bytes of memory of a device, or None if unknown."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    return available_memory()

@@ -1,4 +1,4 @@
-"""What an image file holds, whatever its format."""
+"""ImageFile: the pixels, axes and metadata of an image file of any format."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,26 +11,26 @@ from discrepant.core.linalg import Array
 
 @dataclass(frozen=True, eq=False)
 class ImageFile:
-    """What a file holds: pages of one shape, and whatever came with them.
+    """Pixels, axes and metadata of an image file with pages of one shape.
 
     Attributes
     ----------
     values : ndarray
-        As stored in the file, but black is always the lowest value.
+        The pixels as stored in the file, except that black is always the lowest value.
     page_axes : tuple of int
-        The axes along which pages are counted; empty for a single image.
+        The axes that count pages; empty for a single image.
     channel_axis : int or None
-        Where the channels are.
+        The axis of the channels; None if there is none.
     format : str
-        One of the values of ``FORMATS``.
+        One of the values of `formats.FORMATS`.
     transparent : bool
         Whether the last channel is transparency, which is never restored.
     orientation : int
-        How the picture is to be turned to be seen upright, 1 to 8 as in EXIF and TIFF.
+        Code of the rotation or reflection for upright display, 1 to 8 as in EXIF.
     extra : dict
-        Metadata that the reader of this format found, for its writer.
+        Metadata that the reader of this format passes to its writer.
     incomplete : bool
-        Whether pages of the file are lost.
+        Whether pages of the file could not be read.
     """
 
     values: Array
@@ -43,21 +43,21 @@ class ImageFile:
     incomplete: bool = False
 
     def pages(self) -> Iterator[tuple[tuple[Any, ...], Array]]:
-        """Yield each page with its index into ``values``.
+        """Yield the index into ``values`` and the values of each page.
 
-        Its channels come first, and transparency is left out.
+        Channels come first, and transparency is left out.
         """
         counts = [self.values.shape[axis] for axis in self.page_axes]
         for numbers in np.ndindex(*counts):
-            index = list(self.colours)
+            index: list[Any] = list(self.without_transparency)
             for axis, k in zip(self.page_axes, numbers, strict=True):
                 index[axis] = k
-            place = tuple(index)
-            yield place, self._channels_first(self.values[place])
+            page = tuple(index)
+            yield page, self._channels_first(self.values[page])
 
-    def put(self, out: Array, place: tuple[Any, ...], page: Array) -> None:
-        """Write a page to the index in ``out`` with which `pages` yielded it."""
-        self._channels_first(out[place])[...] = page
+    def put(self, out: Array, index: tuple[Any, ...], page: Array) -> None:
+        """Write a page to ``out`` at the index that `pages` yielded for it."""
+        self._channels_first(out[index])[...] = page
 
     def _channels_first(self, page: Array) -> Array:
         if self.channel_axis is None:
@@ -66,7 +66,7 @@ class ImageFile:
         return np.moveaxis(page, self.channel_axis - before, 0)
 
     @property
-    def colours(self) -> tuple[slice, ...]:
+    def without_transparency(self) -> tuple[slice, ...]:
         """The index of all channels but transparency."""
         index = [slice(None)] * self.values.ndim
         if self.channel_axis is not None:
@@ -75,13 +75,13 @@ class ImageFile:
 
     @property
     def channels(self) -> int:
-        """How many channels a page has."""
+        """The number of channels of a page, transparency included."""
         axis = self.channel_axis
         return 1 if axis is None else self.values.shape[axis]
 
     @property
     def n_pages(self) -> int:
-        """How many pages there are."""
+        """The number of pages."""
         return int(np.prod([self.values.shape[axis] for axis in self.page_axes]))
 
     @property
@@ -93,12 +93,12 @@ class ImageFile:
 
 
 def declares_frames(kind: str, axes: str, page_axes: tuple[int, ...]) -> bool:
-    """Return whether a file of this kind says that its pages are frames or slices."""
+    """Return whether OME or ImageJ metadata declare the pages as frames or slices."""
     return kind in ("ome", "imagej") and any(axes[k] in "TZ" for k in page_axes)
 
 
 def upright(values: Array, orientation: int, plane: tuple[int, int]) -> Array:
-    """Return values turned to be seen upright; ``plane`` is rows and columns."""
+    """Return values rotated for upright display; ``plane`` is (rows, columns)."""
     rows, columns = plane
     if orientation in (3, 4, 6, 7):
         values = np.flip(values, rows)
