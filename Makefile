@@ -1,8 +1,8 @@
-# `make demo` and `make test` are all the set-up there is.
+# `make demo` and `make test` do all the set-up.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
-# pip would do this on one core. Some packages hold files for other versions of Python.
+# Compile on all cores; pip would use one. Files for other Python versions may fail.
 COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 
 .PHONY: demo test check test-slow fuzz docs lint format clean
@@ -26,7 +26,7 @@ fuzz: .venv/dev.stamp
 
 docs: .venv/docs.stamp
 	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
-	$(BIN)/python docs/links.py docs/_build/html
+	$(BIN)/python docs/_ext/links.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 lint: .venv/dev.stamp
@@ -54,7 +54,7 @@ format: .venv/dev.stamp
 	@touch $@ .venv/demo.stamp
 
 .venv/docs.stamp: .venv/dev.stamp
-	@echo "Installing what the documentation is built with into .venv ..."
+	@echo "Installing the documentation tools into .venv ..."
 	$(INSTALL) --editable ".[dev,docs]"
 	$(COMPILE)
 	@touch $@

@@ -1,4 +1,4 @@
-"""How the documentation is built: `make docs`."""
+"""Configuration of the documentation, built by `make docs`."""
 
 import re
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import discrepant
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 import recorded
 
 recorded.write()
@@ -31,10 +31,10 @@ exclude_patterns = ["_build", "gallery/README.rst", "recorded.md"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
-autodoc_typehints = "none"  # numpydoc has them in words
+autodoc_typehints = "none"  # numpydoc describes the types
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-suppress_warnings = ["config.cache"]  # the function below cannot be kept
+suppress_warnings = ["config.cache"]  # functions in the configuration cannot be cached
 linkcheck_anchors = False
 
 html_theme = "pydata_sphinx_theme"
@@ -46,37 +46,37 @@ html_show_sphinx = False
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "navbar_center": [],  # the contents stand at the side, all of them
+    "navbar_center": [],  # the sidebar shows the whole table of contents
     "footer_end": [],
 }
 html_sidebars = {"**": ["contents.html"]}
 
 
 def written_pictures(block, variables, configuration):
-    """Show what an example wrote: the examples save pictures, as a person would."""
+    """Include the PNG files that an example wrote in its gallery page."""
     from sphinx_gallery.scrapers import figure_rst
 
-    shown = []
+    images = []
     for path in sorted(Path.cwd().glob("*.png")):
         target = Path(next(variables["image_path_iterator"]))
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, target)
-        shown.append(str(target))
-    return figure_rst(shown, configuration["src_dir"]) if shown else ""
+        images.append(str(target))
+    return figure_rst(images, configuration["src_dir"]) if images else ""
 
 
-def skip_foreign(app, kind, name, member, skip, options):
-    """Leave out what scikit-learn and Python themselves bring along."""
+def skip_inherited(app, kind, name, member, skip, options):
+    """Skip members that are inherited from other packages."""
     source = getattr(member, "fget", None) or getattr(member, "func", None) or member
     return skip or not (getattr(source, "__module__", None) or "").startswith(project)
 
 
-def whole_numbers(app, page, source):
-    """Keep a number like 9e-14 in one piece in the cells of a table."""
+def keep_exponents_together(app, page, source):
+    """Prevent line breaks within numbers such as 9e-14 in table cells."""
     lines = source[0].split("\n")
     for k, line in enumerate(lines):
         if line.startswith("|"):
-            parts = line.split("`")  # every other one is code
+            parts = line.split("`")  # every second part is code
             for j in range(0, len(parts), 2):
                 parts[j] = re.sub(
                     r"(?<=\d)e-(?=\d)", "e\N{NON-BREAKING HYPHEN}", parts[j]
@@ -86,8 +86,8 @@ def whole_numbers(app, page, source):
 
 
 def setup(app):
-    app.connect("source-read", whole_numbers)
-    app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("source-read", keep_exponents_together)
+    app.connect("autodoc-skip-member", skip_inherited)
 
 
 sphinx_gallery_conf = {

@@ -1,7 +1,7 @@
-"""Check that whatever the built pages link to on this site is there.
+"""Check that every internal link of the built pages has a target.
 
-Sphinx checks references while it builds; this looks at what came out: pages, anchors,
-pictures, downloads. Addresses elsewhere are for ``sphinx -b linkcheck``.
+Sphinx checks references while it builds; this checks the output: pages, anchors,
+images and downloads. External addresses are for ``sphinx -b linkcheck``.
 """
 
 import sys
@@ -22,16 +22,16 @@ class _Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
-        self.links |= {given[name] for name in ATTRIBUTES if given.get(name)}
+        values = dict(attrs)
+        self.anchors |= {values[name] for name in ("id", "name") if values.get(name)}
+        self.links |= {values[name] for name in ATTRIBUTES if values.get(name)}
 
 
 parsed = cache(_Page)
 
 
 def broken(root):
-    """Yield each page with a link that leads nowhere."""
+    """Yield each page together with a broken link on it."""
     for path in sorted(root.rglob("*.html")):
         if "_static" in path.parts:
             continue
@@ -48,12 +48,12 @@ def broken(root):
 
 
 def main(folder):
-    """Say what is broken; the exit code is how a build learns of it."""
+    """Print the broken links; return 1 if there are any."""
     root = Path(folder)
-    found = list(broken(root))
-    for path, link in found:
-        print(f"{path.relative_to(root)}: {link} leads nowhere", file=sys.stderr)
-    return 1 if found else 0
+    broken_links = list(broken(root))
+    for path, link in broken_links:
+        print(f"{path.relative_to(root)}: {link} has no target", file=sys.stderr)
+    return 1 if broken_links else 0
 
 
 if __name__ == "__main__":

@@ -1,25 +1,25 @@
-"""Draw what the benchmarks recorded: their last tables, and how their times went.
+"""Write the recorded benchmark runs as a page: their last tables and their times.
 
 `benchmarks/record.py` appends to ``benchmarks.jsonl``; `conf.py` calls `write` before
-each build, which leaves ``recorded.md`` and ``recorded.png`` for `benchmarks.md`.
+each build, which writes ``recorded.md`` and ``recorded.png`` for `accuracy.md`.
 """
 
 import json
 from itertools import groupby
 from pathlib import Path
 
-HERE = Path(__file__).parent
-FIGURE = HERE / "recorded.png"
+DOCS = Path(__file__).parents[1]
+FIGURE = DOCS / "recorded.png"
 
 
 def write():
-    """Write the page, and the figure where there is something to draw."""
-    lines = (HERE / "benchmarks.jsonl").read_text(encoding="utf-8").splitlines()
+    """Write the page, and the figure if any command was recorded more than once."""
+    lines = (DOCS / "benchmarks.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
-    text = "\n".join(_shown(record) for record in _last(records).values())
+    text = "\n".join(_as_markdown(record) for record in _last(records).values())
     if _draw(records):
         text += "\n![Processor time of each command, by record](recorded.png)\n"
-    (HERE / "recorded.md").write_text(text, encoding="utf-8")
+    (DOCS / "recorded.md").write_text(text, encoding="utf-8")
 
 
 def _last(records):
@@ -27,12 +27,12 @@ def _last(records):
     return {record["command"]: record for record in records}
 
 
-def _shown(record):
-    """Return a record in Markdown."""
+def _as_markdown(record):
+    """Return a record as Markdown."""
     parts = [
         f"```\n{record['command']}\n```\n",
         f"Commit {record['commit']}, {record['date']}, {record['machine']}; "
-        f"{record['seconds']} s in all{_beside(record)}.\n",
+        f"{record['seconds']} s in all{_machine_load(record)}.\n",
     ]
     for heads, rows in groupby(record["rows"], key=lambda row: tuple(row)):
         if heads == ("",):
@@ -44,12 +44,12 @@ def _shown(record):
     return "\n".join(parts)
 
 
-def _beside(record):
-    """Say how busy the machine was with other things."""
+def _machine_load(record):
+    """Describe the load of the machine during the run."""
     if record.get("load") is None:
         return ""
     work, load = record["work"], record["load"]
-    return f", {work} s of processors, at a load of {load} when it began"
+    return f", {work} s of processor time, at a load of {load} when it began"
 
 
 def _draw(records):
@@ -63,13 +63,13 @@ def _draw(records):
         place = (record["command"], record["machine"])
         if "work" in record:
             times.setdefault(place, []).append(record["work"])
-    times = {place: found for place, found in times.items() if len(found) > 1}
+    times = {place: seconds for place, seconds in times.items() if len(seconds) > 1}
     if not times:
         return False
     with matplotlib.rc_context(STYLE):
         figure, axes = new_figure(size=(8, 3))
-        for (command, _), found in times.items():
-            axes.plot(found, marker="o", label=command.removeprefix("python "))
+        for (command, _), seconds in times.items():
+            axes.plot(seconds, marker="o", label=command.removeprefix("python "))
         axes.set(xlabel="record", ylabel="seconds", title="Processor time of each")
         axes.set_ylim(bottom=0)
         axes.xaxis.get_major_locator().set_params(integer=True)
