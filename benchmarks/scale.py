@@ -3,7 +3,7 @@
     pip install 'discrepant[dask,bench]'
     python benchmarks/scale.py                      a file, and Dask on the same file
     python benchmarks/scale.py --flown              a million rows made on the fly
-    python benchmarks/scale.py --figure scale.png   the model of `docs/scale.md`
+    python benchmarks/scale.py --figure scale.png   the model of `docs/scaling.md`
 
 What is solved in memory is in `benchmarks/matrix.py`, from which the problem comes. A
 read is one look at every row of the file. Network is all that leaves or reaches the
@@ -290,7 +290,7 @@ def table(path, seed):
 
 
 def predicted(entries, workers, *, speed, product, latency, passes=5):
-    """Return seconds of a fit by the model of `docs/scale.md`."""
+    """Return seconds of a fit by the model of `docs/scaling.md`."""
     each, size = entries / workers, 8 * entries
     blocks = size / np.clip(size / 4096, 2**25, 2**28)  # as `sweep.lazy` cuts them
     return passes * (8 * each / speed + 2 * each * product + latency * blocks)

@@ -26,7 +26,7 @@ CLOSE = 1e-6  # relative: far above rounding, far below any other answer
 def incoherent(X, rank):
     """Return whether |UVᵀ| ≤ λ: UVᵀ is then a dual that proves X optimal.
 
-    A row or column that owns a direction ends in the sparse part (docs/limits.md).
+    A row or column that owns a direction ends in the sparse part (docs/limitations.md).
     """
     U, _, Vt = np.linalg.svd(X, full_matrices=False)
     return np.abs(U[:, :rank] @ Vt[:rank]).max() <= 1 / np.sqrt(max(X.shape))

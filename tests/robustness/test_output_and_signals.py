@@ -1,6 +1,6 @@
 """Faults of the world around a run: what was written is whole, and a sentence is said.
 
-Each row of the table in docs/trust.md names its test here.
+Each row of the table in docs/robustness.md names its test here.
 """
 
 import json

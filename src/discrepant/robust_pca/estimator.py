@@ -210,7 +210,7 @@ class RobustPCA(
         ----------
         X : array-like of shape (n_samples, n_features)
             The corrupted table; NaN marks missing entries. It is not changed. Where it
-            is a Dask array, so are the parts, in the same chunks (`docs/scale.md`).
+            is a Dask array, so are the parts, in the same chunks (`docs/scaling.md`).
         y : None
             Ignored.
         """

@@ -46,7 +46,7 @@ def clean(
         identifiers and constants are carried through untouched. Text that holds numbers
         ("12,5", "n/a") is read. NaN, None and NA are missing. The variables of a
         Dataset are columns, and the points of the grid that they share rows. A table of
-        Dask comes back lazy, learnt from some of its rows (`docs/scale.md`).
+        Dask comes back lazy, learnt from some of its rows (`docs/scaling.md`).
     fdr : float
         Share of the flags that may be false, by the model's own odds. Real rows are
         never quite what a model takes them for: at 0.01, some 5 flags in 100 fell on
