@@ -28,7 +28,7 @@ from discrepant import RobustPCA, clean, recover, restore, separate
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix
 from discrepant.server.access import AccessGuard
-from discrepant.server.app import build
+from discrepant.server.app import build_app
 from discrepant.video.example_data import street
 
 # Rounds before memory is first looked at. What is in use levels off within a dozen;
@@ -44,13 +44,13 @@ def visited(page, name, content):
     """Send a file to the page and return the result that it offers."""
     job = page.post(f"/jobs?name={name}", content=content).json()["key"]
     while True:
-        told = next(k for k in page.get("/jobs").json() if k["key"] == job)
-        if told["state"] in ("done", "failed", "cancelled"):
+        state = next(k for k in page.get("/jobs").json() if k["key"] == job)
+        if state["state"] in ("done", "failed", "cancelled"):
             break
         time.sleep(0.05)
-    assert told["state"] == "done", told["reason"]
+    assert state["state"] == "done", state["error"]
     page.get("/static/main.js")
-    file = told["facts"]["downloads"][0]["file"]
+    file = state["result"]["downloads"][0]["file"]
     result = page.get(f"/jobs/{job}/files/{file}").content
     page.delete(f"/jobs/{job}")
     return result
@@ -134,7 +134,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=60.0)
     end = time.monotonic() + 60 * parser.parse_args().minutes
     warnings.simplefilter("ignore")
-    site = AccessGuard(build(), {HERE.removeprefix("http://")}, TOKEN)
+    site = AccessGuard(build_app(), {HERE.removeprefix("http://")}, TOKEN)
     with TestClient(site, base_url=HERE, headers={"origin": HERE}) as page:
         page.get("/", params={"token": TOKEN})
         sys.exit(soaked(jobs(page), end))

@@ -1,4 +1,4 @@
-"""The page in a real browser: each thing that a person does there."""
+"""The page in a real browser: every action that a user can take."""
 
 import os
 import re
@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.messages import without_notice
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="No Chromium was found: the page was not tried in one."
-)
-PATIENCE = 120_000  # ms: the first fit of a machine compiles
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed.")
+TIMEOUT = 120_000  # milliseconds; the first fit on a machine compiles
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +24,9 @@ def address(tmp_path_factory):
     environment = {**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "discrepant", "serve", "--no-open", "--limit", "2"]
     with (
-        (folder / "said").open("w") as said,
+        (folder / "stderr").open("w") as stderr,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=said, text=True, env=environment
+            command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment
         ) as server,
     ):
         try:
@@ -34,8 +34,8 @@ def address(tmp_path_factory):
         finally:
             server.terminate()
             server.wait(30)
-    assert not (folder / "said").read_text()
-    assert not list(folder.glob("discrepant-page-*"))  # nothing is left behind
+    assert not without_notice((folder / "stderr").read_text())
+    assert not list(folder.glob("discrepant-page-*"))  # all uploads are deleted
 
 
 @pytest.fixture(scope="module")
@@ -54,20 +54,20 @@ def browser():
 def page(browser, address):
     context = browser.new_context(viewport={"width": 1000, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    wrong = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.set_default_timeout(TIMEOUT)
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(address)
     yield page
     for left in range(page.locator(".remove:visible").count(), 0, -1):
         page.locator(".remove:visible").first.click()
         page.locator(".job").nth(left - 1).wait_for(state="detached")
     context.close()
-    assert not wrong
+    assert not errors
 
 
 @pytest.fixture(scope="module")
-def picture(tmp_path_factory):
+def image(tmp_path_factory):
     from PIL import Image
 
     rng = np.random.default_rng(0)
@@ -91,11 +91,11 @@ def table(tmp_path_factory):
     return path
 
 
-def street(path, times):
-    from discrepant.video import example_data as example
+def write_street_video(path, times):
+    from discrepant.video import example_data
     from discrepant.video.io.video_file import VideoWriter
 
-    frames, _ = example.street(100, size=(48, 64))
+    frames, _ = example_data.street(100, size=(48, 64))
     with VideoWriter(path, 25, frames.shape[1:3]) as writer:
         for _ in range(times):
             for frame in frames:
@@ -103,35 +103,36 @@ def street(path, times):
     return path
 
 
-def send(page, *files):
+def upload(page, *files):
     page.set_input_files("#files", [str(file) for file in files])
 
 
-def done(page, number=1):
+def wait_for_results(page, number=1):
     page.locator(".downloads").nth(number - 1).wait_for()
 
 
-def saved(page, link):
-    with page.expect_download() as download:
+def download(page, link):
+    """Click a download and return the path of the file."""
+    with page.expect_download() as event:
         page.locator(".downloads a", has_text=link).first.click()
-    return Path(download.value.path())
+    return Path(event.value.path())
 
 
-def until(page, true):
-    """Wait in steps: the page forbids what Playwright's own waiting is made of."""
-    for _ in range(PATIENCE // 100):
-        if page.evaluate(true):
+def wait_until(page, expression):
+    """Wait until an expression is true; the page's policy forbids Playwright's way."""
+    for _ in range(TIMEOUT // 100):
+        if page.evaluate(expression):
             return
         page.wait_for_timeout(100)
-    raise AssertionError(f"never: {true}")
+    raise AssertionError(f"never true: {expression}")
 
 
-def test_a_picture_is_healed_compared_and_marked_again(page, picture):
+def test_an_image_is_restored_compared_and_painted_on(page, image):
     from PIL import Image
 
-    send(page, picture)
-    done(page)
-    assert "values were judged wrong" in page.locator(".state").inner_text()
+    upload(page, image)
+    wait_for_results(page)
+    assert "values were corrupted" in page.locator(".state").inner_text()
     assert "token" not in page.url
     cut = (
         "getComputedStyle(document.querySelector('.layers')).getPropertyValue('--cut')"
@@ -150,8 +151,8 @@ def test_a_picture_is_healed_compared_and_marked_again(page, picture):
     assert page.locator(".mask").is_visible()
     page.locator(".same summary").click()
     assert "discrepant restore salty.png" in page.locator(".command").inner_text()
-    with Image.open(saved(page, "salty-restored.png")) as image:
-        assert image.size == (80, 64)
+    with Image.open(download(page, "salty-restored.png")) as restored:
+        assert restored.size == (80, 64)
 
     page.locator(".start-paint").click()
     box = page.locator(".paint").bounding_box()
@@ -165,27 +166,29 @@ def test_a_picture_is_healed_compared_and_marked_again(page, picture):
     page.keyboard.up("Space")
     before = page.locator(".state").inner_text()
     page.locator(".again").click()
-    done(page, 2)
+    wait_for_results(page, 2)
     again = page.locator(".state").first.inner_text()
-    share = [float(re.match(r"([\d.]+)%", text)[1]) for text in (before, again)]
-    assert share[1] > share[0] + 1  # what was painted was taken for bad
-    told = "document.querySelector('.command').textContent"
-    assert page.evaluate(told).endswith("--known-bad salty-marks.png")
-    with Image.open(saved(page, "salty-marks.png")) as marks:
-        marked = np.asarray(marks) > 0
-    assert 0.01 < marked.mean() < 0.5
-    page.locator(".start-paint").first.click()  # one goes on where one was
-    painted = page.evaluate(
+    percent = [float(re.match(r"([\d.]+)%", text)[1]) for text in (before, again)]
+    assert percent[1] > percent[0] + 1  # painted pixels are replaced too
+    command = "document.querySelector('.command').textContent"
+    assert page.evaluate(command).endswith("--known-bad salty-marks.png")
+    with Image.open(download(page, "salty-marks.png")) as marks:
+        painted = np.asarray(marks) > 0
+    assert 0.01 < painted.mean() < 0.5
+    page.locator(
+        ".start-paint"
+    ).first.click()  # painting continues on the earlier paint
+    opaque = page.evaluate(
         "(() => { const c = document.querySelector('.paint'); return [...c.getContext("
         "'2d').getImageData(0, 0, 80, 64).data].filter((v, k) => k % 4 == 3 && v > 127)"
         ".length; })()"
     )
-    assert painted == marked.sum()
+    assert opaque == painted.sum()
 
 
 def test_flags_of_a_table_are_sorted_and_rejected(page, address, table):
-    send(page, table)
-    done(page)
+    upload(page, table)
+    wait_for_results(page)
     assert "2 cells are flagged" in page.locator(".state").inner_text()
     assert page.locator(".map svg").is_visible()
     rows = page.locator("tbody tr")
@@ -193,108 +196,111 @@ def test_flags_of_a_table_are_sorted_and_rejected(page, address, table):
     page.locator("thead button[data-by=row]").click()
     assert rows.nth(0).locator("td").nth(1).inner_text() == "51"
     rows.nth(0).locator("input").uncheck()
-    page.locator(".chosen", has_text="1 rejected").wait_for()
+    page.locator(".saved", has_text="1 rejected").wait_for()
     old = table.read_text().splitlines()
-    new = saved(page, "sensors-cleaned.csv").read_text().splitlines()
+    new = download(page, "sensors-cleaned.csv").read_text().splitlines()
     changed = [k for k in range(len(old)) if old[k] != new[k]]
     assert (len(new), changed) == (len(old), [6])
-    assert len(saved(page, "sensors-flagged.csv").read_text().splitlines()) == 2
-    report = saved(page, "sensors-report.html").read_text()
+    assert len(download(page, "sensors-flagged.csv").read_text().splitlines()) == 2
+    report = download(page, "sensors-report.html").read_text()
     assert "sensors.csv" in report
     assert "1 of 2 flags were rejected by hand" in report
-    other = page.context.new_page()  # another tab knows of it, and may undo it
+    other = page.context.new_page()  # another tab shows it and can undo it
     other.goto(address)
-    other.locator(".chosen", has_text="1 rejected").wait_for()
+    other.locator(".saved", has_text="1 rejected").wait_for()
     assert other.locator("tr.rejected").count() == 1
-    other.locator(".all").click()
-    page.locator(".chosen", has_text="0 rejected").wait_for()
+    other.locator(".accept-all").click()
+    page.locator(".saved", has_text="0 rejected").wait_for()
     assert page.locator("tr.rejected").count() == 0
     other.close()
 
 
-def test_a_video_is_watched_and_played(page, tmp_path):
-    shown = []  # it may be over before one looks
-    page.on("response", lambda r: shown.append((r.url, r.status)))
-    send(page, street(tmp_path / "street.mp4", 1))
-    done(page)
-    for name in ("frame", "ground", "front"):
-        assert any(f"{name}." in url and status == 200 for url, status in shown), shown
-    assert "Something is in front" in page.locator(".state").inner_text()
-    assert page.locator(".now").is_hidden()
+def test_a_video_is_previewed_and_played(page, tmp_path):
+    responses = []  # the previews may be replaced before they can be located
+    page.on("response", lambda r: responses.append((r.url, r.status)))
+    upload(page, write_street_video(tmp_path / "street.mp4", 1))
+    wait_for_results(page)
+    for name in ("frame", "background", "foreground"):
+        ok = (f"{name}.png" in url and status == 200 for url, status in responses)
+        assert any(ok), responses
+    assert "Movement found in" in page.locator(".state").inner_text()
+    assert page.locator(".live").is_hidden()
     size = "[...document.querySelectorAll('video')].map((v) => v.videoWidth)"
-    until(page, "document.querySelector('.masks').readyState >= 2")
-    until(page, "document.querySelector('.beside').readyState >= 2")
+    wait_until(page, "document.querySelector('.masks').readyState >= 2")
+    wait_until(page, "document.querySelector('.side-by-side').readyState >= 2")
     assert page.evaluate(size) == [192, 64]
-    until(page, "document.querySelector('.behind').naturalWidth === 64")
+    wait_until(page, "document.querySelector('.last-background').naturalWidth === 64")
     page.locator(".activity svg").click()  # in the middle of four seconds
-    until(page, "document.querySelector('.masks').currentTime > 1.5")
+    wait_until(page, "document.querySelector('.masks').currentTime > 1.5")
     assert page.locator(".unplayed").is_hidden()
     page.locator(".same summary").click()
     assert "discrepant video street.mp4" in page.locator(".command").inner_text()
-    assert saved(page, "street-mask.mp4").stat().st_size > 1000
-    assert len(saved(page, "street-activity.csv").read_text().splitlines()) == 101
+    assert download(page, "street-mask.mp4").stat().st_size > 1000
+    assert len(download(page, "street-activity.csv").read_text().splitlines()) == 101
 
 
-def test_a_browser_without_h264_plays_a_webm(page, address, tmp_path):
+def test_a_browser_without_h264_plays_webm(page, address, tmp_path):
     page.add_init_script(
         "HTMLMediaElement.prototype.canPlayType = (kind) => kind.includes('mp4') ? '' "
         ": 'probably'"
     )
     page.goto(address)
-    send(page, street(tmp_path / "street.mp4", 1))
-    done(page)
-    for name, width in (("beside", 192), ("masks", 64)):
-        until(page, f"document.querySelector('.{name}').readyState >= 2")
-        found = f"document.querySelector('.{name}')"
-        assert page.evaluate(f"{found}.currentSrc").endswith(".webm")
-        assert page.evaluate(f"{found}.videoWidth") == width
-    until(page, "document.querySelector('.unplayed').hidden")
+    upload(page, write_street_video(tmp_path / "street.mp4", 1))
+    wait_for_results(page)
+    for name, width in (("side-by-side", 192), ("masks", 64)):
+        wait_until(page, f"document.querySelector('.{name}').readyState >= 2")
+        player = f"document.querySelector('.{name}')"
+        assert page.evaluate(f"{player}.currentSrc").endswith(".webm")
+        assert page.evaluate(f"{player}.videoWidth") == width
+    wait_until(page, "document.querySelector('.unplayed').hidden")
     assert page.locator(".downloads").inner_text().count(".mp4") == 2
 
 
 def test_a_video_is_cancelled(page, tmp_path):
-    send(page, street(tmp_path / "long.mp4", 40))
+    upload(page, write_street_video(tmp_path / "long.mp4", 40))
     page.locator(".cancel").click()
     page.locator(".state", has_text="Cancelled.").wait_for()
-    assert page.locator(".now").count() == 0
+    assert page.locator(".live").count() == 0
 
 
-def test_wrong_files_get_a_sentence(page, tmp_path):
+def test_unusable_files_get_a_message(page, tmp_path):
     broken = tmp_path / "broken.png"
-    broken.write_bytes(b"\x89PNG\r\n\x1a\nno picture at all")
-    send(page, broken)
+    broken.write_bytes(b"\x89PNG\r\n\x1a\nnot an image")
+    upload(page, broken)
     page.locator(".failed .state", has_text="broken.png cannot be read").wait_for()
     assert "upload" not in page.locator(".state").inner_text()
     large = tmp_path / "large.csv"
     large.write_bytes(b"1,2\n" * 600_000)
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear reader,")
-    send(page, large, letter)
-    page.locator("#alert", has_text="letter.txt: Files with this ending").wait_for()
-    assert "this page takes 2 MB at most" in page.locator("#alert").inner_text()
+    upload(page, large, letter)
+    page.locator(
+        "#alert", has_text="letter.txt: This file type is not supported"
+    ).wait_for()
+    assert "the limit of this page is 2 MB" in page.locator("#alert").inner_text()
 
 
-def test_jobs_queue_and_are_cancelled_in_two_tabs(page, address, tmp_path, table):
+def test_queued_jobs_are_cancelled_in_two_tabs(page, address, tmp_path, table):
     from PIL import Image
 
     rng = np.random.default_rng(0)
     slow = tmp_path / "slow.png"
     Image.fromarray(rng.integers(0, 256, (400, 400, 3), dtype=np.uint8)).save(slow)
-    send(page, slow, table)
-    page.locator(".state", has_text="Waiting: 1 before").wait_for()
+    upload(page, slow, table)
+    page.locator(".state", has_text="Waiting for 1 other file.").wait_for()
     other = page.context.new_page()
-    other.set_default_timeout(PATIENCE)
+    other.set_default_timeout(TIMEOUT)
     other.goto(address)
     other.locator("h2", has_text="slow.png").wait_for()
     page.locator(".job", has_text="slow.png").locator(".cancel").click()
     for tab in (page, other):
         tab.locator(".state", has_text="Cancelled.").wait_for()
-    done(page)
-    done(other)
+    wait_for_results(page)
+    wait_for_results(other)
     other.close()
 
 
-def test_many_jobs_leave_a_connection_to_cancel_them_with(page, tmp_path):
+def test_many_jobs_can_all_be_cancelled(page, tmp_path):
     from PIL import Image
 
     rng = np.random.default_rng(0)
@@ -303,9 +309,9 @@ def test_many_jobs_leave_a_connection_to_cancel_them_with(page, tmp_path):
         Image.fromarray(rng.integers(0, 256, (400, 400), dtype=np.uint8)).save(name)
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear reader,")
-    send(page, letter, *names)
-    page.locator(".state", has_text="Waiting: 7 before").wait_for()
-    # What was refused is still said, whatever happens to the others.
+    upload(page, letter, *names)
+    page.locator(".state", has_text="Waiting for 7 other files.").wait_for()
+    # The message about the refused file stays while other files are uploaded.
     assert "letter.txt" in page.locator("#alert").inner_text()
     for number in range(8):
         page.locator(".job", has_text=f"slow{7 - number}").locator(".cancel").click()
@@ -313,7 +319,7 @@ def test_many_jobs_leave_a_connection_to_cancel_them_with(page, tmp_path):
     assert page.locator(".state", has_text="Cancelled.").count() >= 7
 
 
-def test_a_lost_server_is_said(browser, tmp_path):
+def test_a_lost_server_is_reported(browser, tmp_path):
     command = [sys.executable, "-m", "discrepant", "serve", "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         page = browser.new_page()
@@ -322,23 +328,25 @@ def test_a_lost_server_is_said(browser, tmp_path):
         finally:
             server.terminate()
             server.wait(30)
-        page.locator("#lost", has_text="does not answer").wait_for()  # unasked
+        page.locator(
+            "#lost", has_text="does not respond"
+        ).wait_for()  # without any action
         file = tmp_path / "table.csv"
         file.write_text("a,b\n1,2\n")
-        send(page, file)
-        page.locator("#alert", has_text="does not answer").wait_for()
+        upload(page, file)
+        page.locator("#alert", has_text="does not respond").wait_for()
         page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone(browser, address, table, scheme):
+def test_the_page_fits_a_phone(browser, address, table, scheme):
     context = browser.new_context(
         viewport={"width": 360, "height": 700}, color_scheme=scheme
     )
     page = context.new_page()
-    page.set_default_timeout(PATIENCE)
+    page.set_default_timeout(TIMEOUT)
     page.goto(address)
-    send(page, table)
-    done(page)
+    upload(page, table)
+    wait_for_results(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     context.close()

@@ -1,1 +1,1 @@
-"""The local web page of `discrepant serve`."""
+"""Local web page of `discrepant serve`."""

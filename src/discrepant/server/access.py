@@ -1,9 +1,12 @@
-"""Who may speak to the page: only a browser on this machine that was given the token.
+"""Access control of the local web page.
 
-Any site that a person visits can send requests to 127.0.0.1, by name tricks even read
-the answers. So every request must name this host, every change must come from this
-page, and all but the first visit must carry the cookie that the first visit, with the
-token in its address, was given.
+Any web site that the user visits can send requests to 127.0.0.1, and with DNS
+rebinding even read the responses. Therefore
+
+- the Host header of every request must be an address of this server,
+- the Origin header of every request that changes something must be this page,
+- every request must carry a cookie. The first request gets it, if its address contains
+  the token that `discrepant serve` printed.
 """
 
 import secrets
@@ -16,7 +19,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HEADERS = {
+# Sent with every response
+SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; media-src 'self'; "
     "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -29,90 +33,92 @@ HEADERS = {
 }
 
 
-def bracketed(host: str) -> str:
-    """Return a host as it stands in the address of a page."""
+def url_host(host: str) -> str:
+    """Return a host as it is written in a URL: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
 @dataclass(frozen=True)
 class AccessGuard:
-    """Refuse whoever is not the page.
+    """ASGI middleware that refuses requests from anywhere but the page itself.
 
     Attributes
     ----------
     app : ASGI application
-        What is guarded.
+        The application behind the guard.
     hosts : iterable of str
-        What the Host header may be, with the port.
+        Accepted values of the Host header, with the port.
     token : str
-        What the first visit must bring.
-    open_to_all : bool
-        Whether Host may also be the number at which a request came in. A name that
-        somebody else made to mean this machine is refused all the same.
+        The secret that the first request must contain.
+    accept_server_ip : bool
+        Also accept a Host header that is the IP address at which the request arrived.
+        Host names that somebody else pointed at this machine are still refused.
     """
 
     app: ASGIApp
     hosts: Iterable[str]
     token: str
-    open_to_all: bool = False
+    accept_server_ip: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it with a refusal."""
+        """Pass a request on to the application, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        guarded = _with_headers(send, self._cookie() if self._brings(scope) else None)
-        reason = self._reason(scope)
-        if reason:
-            await PlainTextResponse(reason, 403)(scope, receive, guarded)
+        cookie = self._cookie() if self._has_token(scope) else None
+        send_secured = _add_headers(send, cookie)
+        refusal = self._refusal(scope)
+        if refusal:
+            await PlainTextResponse(refusal, 403)(scope, receive, send_secured)
         else:
-            await self.app(scope, receive, guarded)
+            await self.app(scope, receive, send_secured)
 
-    def _reason(self, scope: Scope) -> str:
-        """Say why a request is refused; nothing if it is not."""
+    def _refusal(self, scope: Scope) -> str:
+        """Return why a request is refused, or an empty string."""
         headers = Headers(scope=scope)
         hosts = set(self.hosts)
-        if self.open_to_all and scope.get("server"):
-            number, port = scope["server"]
-            hosts.add(f"{bracketed(number)}:{port}")
+        if self.accept_server_ip and scope.get("server"):
+            address, port = scope["server"]
+            hosts.add(f"{url_host(address)}:{port}")
         if headers.get("host", "") not in hosts:
-            return "This page answers only to its own address."
+            return "Requests under another host name are refused."
         origin = headers.get("origin")
         if scope["method"] not in ("GET", "HEAD"):
             if origin not in {f"http://{host}" for host in hosts}:
-                return "Changes are taken from this page only."
-        held = cookie_parser(headers.get("cookie", "")).get(self._name, "")
-        if secrets.compare_digest(held.encode(), self.token.encode()):
+                return "Changes are accepted from this page only."
+        value = cookie_parser(headers.get("cookie", "")).get(self._cookie_name, "")
+        if secrets.compare_digest(value.encode(), self.token.encode()):
             return ""
-        if self._brings(scope):
+        if self._has_token(scope):
             return ""
-        return "Open the address that `discrepant serve` printed: it holds the token."
+        return "Open the address that `discrepant serve` printed; it has the token."
 
-    def _brings(self, scope: Scope) -> bool:
-        """Whether this is a first visit with the right token."""
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        right = secrets.compare_digest(given.encode(), self.token.encode())
-        return scope["path"] == "/" and right
+    def _has_token(self, scope: Scope) -> bool:
+        """Return whether this is a first request with the right token."""
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        token = query.get("token", [""])[0]
+        correct = secrets.compare_digest(token.encode(), self.token.encode())
+        return scope["path"] == "/" and correct
 
     @property
-    def _name(self) -> str:
-        """The cookie's name: cookies know no ports, and two pages must not mix."""
+    def _cookie_name(self) -> str:
+        """Name of the cookie; it differs between servers, as cookies ignore ports."""
         return f"discrepant-{self.token[:6]}"
 
     def _cookie(self) -> str:
-        return f"{self._name}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+        return f"{self._cookie_name}={self.token}; HttpOnly; SameSite=Strict; Path=/"
 
 
-def _with_headers(send: Send, cookie: str | None) -> Send:
-    """Add what every answer carries."""
+def _add_headers(send: Send, cookie: str | None) -> Send:
+    """Return ``send`` with the security headers, and a cookie, on every response."""
 
-    async def sending(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
+            for name, value in SECURITY_HEADERS.items():
                 headers[name] = value
             if cookie:
                 headers["Set-Cookie"] = cookie
         await send(message)
 
-    return sending
+    return send_with_headers

@@ -1,4 +1,4 @@
-"""The page's addresses: what is sent to it, and what it sends back."""
+"""The web application: the page, uploads, jobs and their files."""
 
 import asyncio
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import (
     FileResponse,
@@ -19,52 +20,40 @@ from starlette.responses import (
     Response,
     StreamingResponse,
 )
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from discrepant import __version__
 from discrepant.core.errors import InputError
-from discrepant.image.files.formats import FORMATS as PICTURES
-from discrepant.server.image_job import heal_picture
-from discrepant.server.job_result import Upload
-from discrepant.server.jobs import Job, Jobs, Task
-from discrepant.server.table_job import heal_table, reject
-from discrepant.server.video_job import as_webm, heal_video
-from discrepant.table.io.table_file import FORMATS as TABLES
-from discrepant.video.io.video_file import VIDEOS, pyav
+from discrepant.image.files.formats import FORMATS as IMAGE_SUFFIXES
+from discrepant.server.image_job import restore_upload
+from discrepant.server.jobs import Job, Jobs, Task, Upload
+from discrepant.server.table_job import clean_upload, without_flags
+from discrepant.server.video_job import separate_upload, write_webm
+from discrepant.table.io.table_file import FORMATS as TABLE_SUFFIXES
+from discrepant.video.io.video_file import VIDEOS as VIDEO_SUFFIXES
+from discrepant.video.io.video_file import pyav
 
-LIMIT = 512 * 2**20  # bytes of an upload
-SMALL = 64 * 2**20  # bytes of what was painted or chosen
-NAME = 200  # characters of a file's name that are shown
-PAUSE = 0.15  # seconds between looks at the jobs
-STATIC = {
-    "style.css": "text/css",
-    "main.js": "text/javascript",
-    "picture.js": "text/javascript",
-    "table.js": "text/javascript",
-    "video.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
-ENDINGS = sorted({*PICTURES, *TABLES, *VIDEOS})
-BOTH = (".npy",)  # an array may be a table or a picture: the page asks
+UPLOAD_LIMIT = 512 * 2**20  # bytes of an uploaded file, by default
+EXTRA_LIMIT = 64 * 2**20  # bytes of a painted mask or a list of rejected flags
+NAME_LENGTH = 200  # characters of a file's name that are displayed
+EVENT_INTERVAL = 0.15  # seconds between checks for changed jobs
+SUFFIXES = sorted({*IMAGE_SUFFIXES, *TABLE_SUFFIXES, *VIDEO_SUFFIXES})
+AMBIGUOUS_SUFFIXES = (".npy",)  # tables or images: the person at the page chooses
+REMOVED = "This job was removed; send the file again."
 
 
-class RefusedError(Exception):
-    """A request that cannot be served, with its status and a sentence."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
-
-
-def build(limit: int = LIMIT, over: Callable[[], bool] = lambda: False) -> Starlette:
-    """Return the application; its jobs end with it.
+def build_app(
+    limit: int = UPLOAD_LIMIT, shutting_down: Callable[[], bool] = lambda: False
+) -> Starlette:
+    """Return the web application; its jobs end when it shuts down.
 
     Parameters
     ----------
     limit : int
-        Bytes of the largest file that is taken.
-    over : callable
-        Asked whether the server is about to end, so that nobody is kept on the line.
+        Largest accepted file, in bytes.
+    shutting_down : callable
+        Returns whether the server is about to stop, which ends open event streams.
     """
     jobs = Jobs()
 
@@ -75,211 +64,216 @@ def build(limit: int = LIMIT, over: Callable[[], bool] = lambda: False) -> Starl
         finally:
             await anyio.to_thread.run_sync(jobs.close)
 
-    site = Site(jobs, limit, over)
     app = Starlette(
         routes=[
-            Route("/", site.page),
-            Route("/static/{name}", site.static),
-            Route("/jobs", site.add, methods=["POST"]),
-            Route("/jobs", site.all),
-            Route("/events", site.events),
-            Route("/jobs/{key}", site.remove, methods=["DELETE"]),
-            Route("/jobs/{key}/cancel", site.cancel, methods=["POST"]),
-            Route("/jobs/{key}/again", site.again, methods=["POST"]),
-            Route("/jobs/{key}/choices", site.choices, methods=["POST"]),
-            Route("/jobs/{key}/webm/{name}", site.webm, methods=["POST"]),
-            Route("/jobs/{key}/files/{name}", site.file),
+            Route("/", send_page),
+            Mount("/static", StaticFiles(packages=[("discrepant.server", "static")])),
+            Route("/jobs", add_job, methods=["POST"]),
+            Route("/jobs", list_jobs),
+            Route("/events", send_events),
+            Route("/jobs/{key}", remove_job, methods=["DELETE"]),
+            Route("/jobs/{key}/cancel", cancel_job, methods=["POST"]),
+            Route("/jobs/{key}/again", restore_again, methods=["POST"]),
+            Route("/jobs/{key}/rejected", reject_flags, methods=["POST"]),
+            Route("/jobs/{key}/webm/{name}", make_webm, methods=["POST"]),
+            Route("/jobs/{key}/files/{name}", send_file),
         ],
         exception_handlers={
-            RefusedError: _refusal,
-            InputError: _refusal,
-            FileNotFoundError: _removed,
+            HTTPException: _send_error,
+            InputError: _send_error,
+            FileNotFoundError: _send_removed,
         },
         lifespan=lifespan,
     )
     app.state.jobs = jobs
+    app.state.limit = limit
+    app.state.shutting_down = shutting_down
     return app
 
 
-class Site:
-    """What each address does."""
-
-    def __init__(self, jobs: Jobs, limit: int, over: Callable[[], bool]) -> None:
-        self.jobs, self.limit, self.over = jobs, limit, over
-
-    async def page(self, request: Request) -> Response:
-        """Send the page itself."""
-        text = _asset("index.html").read_text(encoding="utf-8")
-        for mark, value in {
-            "{{limit}}": str(self.limit),
-            "{{endings}}": ",".join(ENDINGS),
-            "{{version}}": __version__,
-        }.items():
-            text = text.replace(mark, value)
-        return HTMLResponse(text)
-
-    async def static(self, request: Request) -> Response:
-        """Send a part of the page."""
-        name = request.path_params["name"]
-        if name not in STATIC:
-            raise RefusedError(404, "There is no such part of the page.")
-        return Response(_asset(name).read_bytes(), media_type=STATIC[name])
-
-    async def all(self, request: Request) -> Response:
-        """List the jobs."""
-        return JSONResponse([self._told(job) for job in self.jobs.all()])
-
-    async def add(self, request: Request) -> Response:
-        """Take a file and put it into the queue."""
-        name = request.query_params.get("name", "")[-NAME:] or "file"
-        suffix = Path(name.replace("\\", "/")).suffix.lower()
-        kind = _kind(suffix, request.query_params.get("kind", ""))
-        folder = self.jobs.room()
-        path = folder / f"upload{suffix}"
-        await _receive(request, path, self.limit)
-        fast = request.query_params.get("quality") == "fast"
-        job = self.jobs.add(kind, Upload(name, path), _task(kind, fast))
-        return JSONResponse(self._told(job), 201)
-
-    async def events(self, request: Request) -> Response:
-        """Tell of all jobs as they change, as server-sent events.
-
-        One stream for all of them: browsers hold six connections to an address, and a
-        seventh job would leave none to cancel the first with.
-        """
-
-        async def told() -> AsyncIterator[str]:
-            last: dict[str, Any] = {}
-            while True:
-                over = self.over()
-                now = {job.key: self._told(job) for job in self.jobs.all()}
-                for key, news in now.items():
-                    if news != last.get(key):
-                        yield f"data: {json.dumps(news, allow_nan=False)}\n\n"
-                for key in last.keys() - now.keys():
-                    yield f"event: gone\ndata: {key}\n\n"
-                last = now
-                if over:
-                    return
-                await asyncio.sleep(PAUSE)
-
-        return StreamingResponse(told(), media_type="text/event-stream")
-
-    async def cancel(self, request: Request) -> Response:
-        """Ask a job to end."""
-        job = self._job(request)
-        self.jobs.cancel(job)
-        return JSONResponse(self._told(job))
-
-    async def remove(self, request: Request) -> Response:
-        """Forget a job and its files."""
-        self.jobs.remove(self._job(request))
-        return Response(status_code=204)
-
-    async def again(self, request: Request) -> Response:
-        """Restore a picture again, with what was painted as known to be bad."""
-        before = self._job(request)
-        if before.kind != "picture":
-            raise RefusedError(409, "Only pictures can be painted on.")
-        folder = self.jobs.room()
-        path = folder / f"upload{before.upload.suffix}"
-        await _receive(request, folder / "painted.png", SMALL)
-        try:
-            path.write_bytes(before.upload.path.read_bytes())
-        except FileNotFoundError:
-            raise RefusedError(404, _GONE) from None
-        fast = request.query_params.get("quality") == "fast"
-        task = _task("picture", fast, folder / "painted.png")
-        job = self.jobs.add("picture", Upload(before.upload.name, path), task)
-        return JSONResponse(self._told(job), 201)
-
-    async def choices(self, request: Request) -> Response:
-        """Write a table again, without the flags that were rejected."""
-        job = self._job(request)
-        if job.kind != "table" or job.outcome is None:
-            raise RefusedError(409, "There are no flags to choose from.")
-        try:
-            rejected = json.loads(await _body(request, SMALL))
-        except ValueError:
-            raise RefusedError(400, "The choices cannot be read.") from None
-        if not isinstance(rejected, list):
-            raise RefusedError(400, "The choices cannot be read.")
-        chosen = partial(reject, rejected=rejected)
-        await anyio.to_thread.run_sync(job.change, chosen)
-        return JSONResponse({"rejected": len(rejected)})
-
-    async def webm(self, request: Request) -> Response:
-        """Make a WebM of a video, for a browser that does not play MP4."""
-        job, name = self._job(request), request.path_params["name"]
-        made = job.outcome.files if job.kind == "video" and job.outcome else {}
-        if job.outcome is None or not name.endswith(".mp4") or name not in made:
-            raise RefusedError(404, "There is no such video.")
-        file = await anyio.to_thread.run_sync(partial(as_webm, job.outcome, name))
-        return JSONResponse({"file": file})
-
-    async def file(self, request: Request) -> Response:
-        """Send a file that a job made; which ones there are it knows itself."""
-        job = self._job(request)
-        path = job.file(request.path_params["name"])
-        if path is None:
-            raise RefusedError(404, "There is no such file.")
-        # A job may be removed at any moment, and its files with it.
-        answer = FileResponse(
-            path, filename=request.query_params.get("as"), stat_result=path.stat()
-        )
-        if job.kind == "video" and job.state == "done":
-            return answer  # it will not change, and players ask for parts of it
-        # What may be replaced while it is sent is read at once.
-        content = await anyio.to_thread.run_sync(path.read_bytes)
-        headers = {k: v for k, v in answer.headers.items() if k in _KEPT_HEADERS}
-        return Response(content, headers=headers)
-
-    def _job(self, request: Request) -> Job:
-        try:
-            return self.jobs[request.path_params["key"]]
-        except KeyError:
-            raise RefusedError(404, _GONE) from None
-
-    def _told(self, job: Job) -> dict[str, Any]:
-        return job.snapshot(self.jobs.ahead(job))
+async def send_page(request: Request) -> Response:
+    """Send the page itself."""
+    template = files("discrepant.server") / "templates" / "index.html"
+    page = template.read_text(encoding="utf-8")
+    for placeholder, value in {
+        "{{limit}}": str(request.app.state.limit),
+        "{{suffixes}}": ",".join(SUFFIXES),
+        "{{version}}": __version__,
+    }.items():
+        page = page.replace(placeholder, value)
+    return HTMLResponse(page)
 
 
-_KEPT_HEADERS = ("content-type", "content-disposition")
-_GONE = "This job is no longer there; send the file again."
+async def list_jobs(request: Request) -> Response:
+    """Send the state of all jobs."""
+    return JSONResponse(list(_snapshots(request).values()))
 
 
-def _kind(suffix: str, asked: str) -> str:
-    """Return what a file is taken for."""
-    if suffix in BOTH:
-        return asked if asked in ("picture", "table") else "table"
-    if suffix in PICTURES:
-        return "picture"
-    if suffix in TABLES:
+async def add_job(request: Request) -> Response:
+    """Receive a file and append a job to the queue."""
+    jobs: Jobs = request.app.state.jobs
+    name = request.query_params.get("name", "")[-NAME_LENGTH:] or "file"
+    suffix = Path(name.replace("\\", "/")).suffix.lower()
+    kind = _job_kind(suffix, request.query_params.get("kind", ""))
+    path = jobs.new_folder() / f"upload{suffix}"
+    await _receive_file(request, path, request.app.state.limit)
+    fast = request.query_params.get("quality") == "fast"
+    job = jobs.add(kind, Upload(name, path), _job_task(kind, fast))
+    return JSONResponse(_snapshot(jobs, job), 201)
+
+
+async def send_events(request: Request) -> Response:
+    """Send the state of each job whenever it changes, as server-sent events.
+
+    One stream serves all jobs: a browser opens at most six connections to a server, so
+    with a stream per job the seventh would leave none for cancelling.
+    """
+
+    async def events() -> AsyncIterator[str]:
+        sent: dict[str, Any] = {}
+        while True:
+            last_round = request.app.state.shutting_down()
+            snapshots = _snapshots(request)
+            for key, snapshot in snapshots.items():
+                if snapshot != sent.get(key):
+                    yield f"data: {json.dumps(snapshot, allow_nan=False)}\n\n"
+            for key in sent.keys() - snapshots.keys():
+                yield f"event: removed\ndata: {key}\n\n"
+            sent = snapshots
+            if last_round:
+                return
+            await asyncio.sleep(EVENT_INTERVAL)
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
+async def cancel_job(request: Request) -> Response:
+    """Ask a job to stop."""
+    jobs, job = request.app.state.jobs, _find_job(request)
+    jobs.cancel(job)
+    return JSONResponse(_snapshot(jobs, job))
+
+
+async def remove_job(request: Request) -> Response:
+    """Remove a job and delete its files."""
+    request.app.state.jobs.remove(_find_job(request))
+    return Response(status_code=204)
+
+
+async def restore_again(request: Request) -> Response:
+    """Restore an image again, with the pixels that were painted as known bad."""
+    jobs, previous = request.app.state.jobs, _find_job(request)
+    if previous.kind != "image":
+        raise HTTPException(409, "Only images can be painted on.")
+    folder = jobs.new_folder()
+    path = folder / f"upload{previous.upload.suffix}"
+    painted = folder / "painted.png"
+    await _receive_file(request, painted, EXTRA_LIMIT)
+    try:
+        path.write_bytes(previous.upload.path.read_bytes())
+    except FileNotFoundError:
+        raise HTTPException(404, REMOVED) from None
+    fast = request.query_params.get("quality") == "fast"
+    task = _job_task("image", fast, painted)
+    job = jobs.add("image", Upload(previous.upload.name, path), task)
+    return JSONResponse(_snapshot(jobs, job), 201)
+
+
+async def reject_flags(request: Request) -> Response:
+    """Write the results of a table again, without the rejected flags."""
+    job = _find_job(request)
+    if job.kind != "table" or job.result is None:
+        raise HTTPException(409, "This job has no flags that can be rejected.")
+    try:
+        rejected = json.loads(await _receive_bytes(request, EXTRA_LIMIT))
+    except ValueError:
+        rejected = None
+    if not isinstance(rejected, list):
+        raise HTTPException(400, "The rejected flags must be a list of numbers.")
+    update = partial(without_flags, rejected=rejected)
+    await anyio.to_thread.run_sync(job.update_result, update)
+    return JSONResponse({"rejected": len(rejected)})
+
+
+async def make_webm(request: Request) -> Response:
+    """Convert a video to WebM, for a browser that does not play MP4."""
+    job, name = _find_job(request), request.path_params["name"]
+    videos = job.result.files if job.kind == "video" and job.result else {}
+    if job.result is None or not name.endswith(".mp4") or name not in videos:
+        raise HTTPException(404, "There is no such video.")
+    file = await anyio.to_thread.run_sync(partial(write_webm, job.result, name))
+    return JSONResponse({"file": file})
+
+
+async def send_file(request: Request) -> Response:
+    """Send a file of a job; only files that the job lists can be fetched."""
+    job = _find_job(request)
+    path = job.file(request.path_params["name"])
+    if path is None:
+        raise HTTPException(404, "There is no such file.")
+    # `stat` fails if the job, and with it the file, was removed just now.
+    response = FileResponse(
+        path, filename=request.query_params.get("as"), stat_result=path.stat()
+    )
+    if job.kind == "video" and job.state == "done":
+        return response  # it does not change, and players request ranges of it
+    # Other files may be replaced while they are sent, so read them at once.
+    content = await anyio.to_thread.run_sync(path.read_bytes)
+    names = ("content-type", "content-disposition")
+    headers = {k: v for k, v in response.headers.items() if k in names}
+    return Response(content, headers=headers)
+
+
+def _find_job(request: Request) -> Job:
+    jobs: Jobs = request.app.state.jobs
+    try:
+        return jobs[request.path_params["key"]]
+    except KeyError:
+        raise HTTPException(404, REMOVED) from None
+
+
+def _snapshot(jobs: Jobs, job: Job) -> dict[str, Any]:
+    return job.snapshot(jobs.count_ahead(job))
+
+
+def _snapshots(request: Request) -> dict[str, dict[str, Any]]:
+    jobs: Jobs = request.app.state.jobs
+    return {job.key: _snapshot(jobs, job) for job in jobs.all()}
+
+
+def _job_kind(suffix: str, requested: str) -> str:
+    """Return the kind of job for a file: "image", "table" or "video"."""
+    if suffix in AMBIGUOUS_SUFFIXES:
+        return requested if requested in ("image", "table") else "table"
+    if suffix in IMAGE_SUFFIXES:
+        return "image"
+    if suffix in TABLE_SUFFIXES:
         return "table"
-    if suffix in VIDEOS:
-        pyav()  # said before the file is sent, if it is missing
+    if suffix in VIDEO_SUFFIXES:
+        pyav()  # raises before the upload if PyAV is not installed
         return "video"
-    endings = ", ".join(ENDINGS)
-    raise RefusedError(415, f"Files with this ending are not known; known: {endings}.")
+    raise HTTPException(
+        415, f"This file type is not supported. Supported: {', '.join(SUFFIXES)}."
+    )
 
 
-def _task(kind: str, fast: bool, painted: Path | None = None) -> Task:
-    """Return the work that a kind of file asks for."""
-    if kind == "picture":
-        return partial(heal_picture, fast=fast, marks=painted)
+def _job_task(kind: str, fast: bool, painted: Path | None = None) -> Task:
+    """Return the function that processes a kind of file."""
+    if kind == "image":
+        return partial(restore_upload, fast=fast, painted=painted)
     if kind == "video":
-        return heal_video
-    return lambda upload, folder, report, show: heal_table(upload, folder, report)
+        return separate_upload
+    return lambda upload, folder, report, show: clean_upload(upload, folder, report)
 
 
-async def _receive(request: Request, path: Path, limit: int) -> None:
-    """Write what is sent to a file; nothing stays of what is too large or broken."""
+async def _receive_file(request: Request, path: Path, limit: int) -> None:
+    """Write the body of a request to a file; delete it if that fails."""
     try:
         with path.open("wb") as file:
-            async for part in _parts(request, limit):
+            async for part in _body_parts(request, limit):
                 await anyio.to_thread.run_sync(file.write, part)
         if not path.stat().st_size:
-            raise RefusedError(400, "The file is empty.")
+            raise HTTPException(400, "The file is empty.")
     except BaseException:
         path.unlink(missing_ok=True)
         if not any(path.parent.iterdir()):
@@ -287,37 +281,34 @@ async def _receive(request: Request, path: Path, limit: int) -> None:
         raise
 
 
-async def _body(request: Request, limit: int) -> bytes:
-    return b"".join([part async for part in _parts(request, limit)])
+async def _receive_bytes(request: Request, limit: int) -> bytes:
+    return b"".join([part async for part in _body_parts(request, limit)])
 
 
-async def _parts(request: Request, limit: int) -> AsyncIterator[bytes]:
-    """Yield what is sent, and refuse it as soon as it is known to be too much."""
-    too_large = RefusedError(
+async def _body_parts(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """Yield the body of a request; refuse it as soon as it exceeds the limit."""
+    too_large = HTTPException(
         413, f"The file is larger than {limit / 2**20:.0f} MB, the limit of this page."
     )
-    said = request.headers.get("content-length", "0")
-    if not said.isdigit() or int(said) > limit:
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdigit() or int(declared) > limit:
         raise too_large
-    size = 0
+    received = 0
     try:
         async for part in request.stream():
-            size += len(part)
-            if size > limit:
+            received += len(part)
+            if received > limit:
                 raise too_large
             yield part
     except ClientDisconnect:
-        raise RefusedError(400, "The file did not arrive in whole.") from None
+        raise HTTPException(400, "The upload was interrupted.") from None
 
 
-def _asset(name: str) -> Any:
-    return files("discrepant.server") / "static" / name
+async def _send_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code)
+    return JSONResponse({"error": str(error)}, 400)
 
 
-async def _refusal(request: Request, error: Exception) -> Response:
-    status = error.status if isinstance(error, RefusedError) else 400
-    return JSONResponse({"reason": str(error)}, status)
-
-
-async def _removed(request: Request, error: Exception) -> Response:
-    return JSONResponse({"reason": _GONE}, 404)
+async def _send_removed(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": REMOVED}, 404)

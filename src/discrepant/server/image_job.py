@@ -1,9 +1,8 @@
-"""A picture healed for the page: a glance at it first, then the whole."""
+"""Restore an uploaded image: a quick preview first, then the full image."""
 
 import shlex
 import time
 import warnings
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,178 +23,183 @@ from discrepant.image.restore_files import (
     restore_pages,
     write_mask,
 )
-from discrepant.server.job_result import Outcome, Show, Upload
+from discrepant.server.jobs import JobResult, ShowPreviews, Upload
 
-GLANCE = 0.1  # share of the bar that the first look takes
-SIDE = 256  # rows and columns of it, at most: a second or two, whatever the picture
-RED = (214, 40, 72)  # what was judged wrong
-GOLD = (230, 160, 30)  # what looks foreign and was left alone
+PREVIEW_PROGRESS = 0.1  # fraction of the progress bar for the preview
+PREVIEW_SIDE = 256  # pixels of the preview's longer side; it takes a second or two
+MASK_COLOUR = (214, 40, 72)  # red: corrupted values
+SUGGESTION_COLOUR = (230, 160, 30)  # gold: possible defects, left unchanged
 
 
-def heal_picture(
+def restore_upload(
     upload: Upload,
     folder: Path,
     report: Report,
-    show: Show,
+    show: ShowPreviews,
     *,
     fast: bool = False,
-    marks: Path | None = None,
-) -> Outcome:
-    """Restore an uploaded picture.
+    painted: Path | None = None,
+) -> JobResult:
+    """Restore an uploaded image.
 
     Parameters
     ----------
     upload : Upload
-        The picture.
+        The image.
     folder : Path
-        Where results go.
+        Folder for the results.
     report : callable
-        Told of the progress; False ends the work.
+        Receives the progress; returns False to stop.
     show : callable
-        Told of pictures to look at meanwhile.
+        Receives the names of previews.
     fast : bool
-        Whether seconds matter more than the last decibel.
-    marks : Path, optional
-        A PNG of the picture as it is seen, opaque where it was painted as bad.
+        Prefer speed to quality.
+    painted : Path, optional
+        A PNG of the size of the upright image, opaque at pixels that are known bad.
     """
     started = time.perf_counter()
-    picture = read(upload.path)
-    bad = None if marks is None else _painted(marks, picture)
+    image = read(upload.path)
+    known_bad = None if painted is None else _known_bad(painted, image)
     files = {name: folder / name for name in ("before.png", "after.png")}
-    _write_seen(files["before.png"], picture, [picture.values], 0)
+    replace_image(files["before.png"], display_image(image, [image.values])[0])
     show({"before": "before.png"})
-    if _glanced(files["after.png"], picture, marks, subrange(report, 0, GLANCE)):
+    if _write_preview(
+        files["after.png"], image, painted, subrange(report, 0, PREVIEW_PROGRESS)
+    ):
         show({"after": "after.png"})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        options = Options("fast" if fast else "best", bad)
-        found = restore_pages(picture, options, subrange(report, GLANCE, 1), started)
-    _write_seen(files["after.png"], picture, [picture.values, found.values], 1)
-    layers = {"mask.png": (found.mask, RED)}
-    if found.suggestions.any():
-        layers["suggestions.png"] = (found.suggestions, GOLD)
-    for name, (where, colour) in layers.items():
+        options = Options("fast" if fast else "best", known_bad)
+        restored = restore_pages(
+            image, options, subrange(report, PREVIEW_PROGRESS, 1), started
+        )
+    # Both versions are displayed on one intensity scale, that of the restored image.
+    after = display_image(image, [image.values, restored.values])[1]
+    replace_image(files["after.png"], after)
+    layers = {"mask.png": (restored.mask, MASK_COLOUR)}
+    if restored.suggestions.any():
+        layers["suggestions.png"] = (restored.suggestions, SUGGESTION_COLOUR)
+    for name, (mask, colour) in layers.items():
         files[name] = folder / name
-        _write_layer(files[name], picture, where, colour)
-    pictures = {name.split(".")[0]: name for name in files}
-    result, judged = f"result{upload.suffix}", f"judged{mask_ending(picture)}"
+        _write_layer(files[name], image, mask, colour)
+    images = {name.split(".")[0]: name for name in files}
+    result_file = f"result{upload.suffix}"
+    mask_file = f"result-mask{mask_ending(image)}"
     downloads = {
-        result: f"{upload.stem}-restored{upload.suffix}",
-        judged: f"{upload.stem}-mask{mask_ending(picture)}",
+        result_file: f"{upload.stem}-restored{upload.suffix}",
+        mask_file: f"{upload.stem}-mask{mask_ending(image)}",
     }
-    write(folder / result, picture, found.values)
-    write_mask(folder / judged, picture, found.mask)
-    if marks is not None and bad is not None:
-        pictures["marks"] = "painted.png"  # to go on painting where one was
-        files["painted.png"] = marks
+    write(folder / result_file, image, restored.values)
+    write_mask(folder / mask_file, image, restored.mask)
+    if painted is not None and known_bad is not None:
+        images["painted"] = "painted.png"  # to continue painting on the result
+        files["painted.png"] = painted
         downloads["known.png"] = f"{upload.stem}-marks.png"
-        write(folder / "known.png", bad, bad.values)
+        write(folder / "known.png", known_bad, known_bad.values)
     files |= {name: folder / name for name in downloads}
-    corrupted = float(found.mask[picture.without_transparency].mean())
-    return Outcome(
-        facts={
-            "headline": _headline(corrupted, picture, found.mask),
-            "caveats": list(dict.fromkeys(str(w.message) for w in caught)),
-            "pictures": pictures,
+    corrupted = float(restored.mask[image.without_transparency].mean())
+    return JobResult(
+        page_data={
+            "headline": _headline(corrupted, image, restored.mask),
+            "notes": list(dict.fromkeys(str(w.message) for w in caught)),
+            "images": images,
             "downloads": [{"file": k, "as": v} for k, v in downloads.items()],
-            "size": _size(picture),
+            "size": _displayed_size(image),
             "seconds": round(time.perf_counter() - started, 1),
-            **_said(upload, downloads[result], fast, downloads.get("known.png")),
+            **_equivalent_code(
+                upload, downloads[result_file], fast, downloads.get("known.png")
+            ),
         },
         files=files,
     )
 
 
-def _said(upload: Upload, result: str, fast: bool, marks: str | None) -> dict[str, str]:
-    """Return the command and the line of Python that do the same."""
+def _equivalent_code(
+    upload: Upload, result: str, fast: bool, known_bad: str | None
+) -> dict[str, str]:
+    """Return the command and the line of Python that compute the same result."""
     command = ["discrepant", "restore", upload.name, "-o", result]
     reader = "numpy.load" if upload.suffix == ".npy" else "skimage.io.imread"
-    given = [f"{reader}({upload.name!r})"]
+    arguments = [f"{reader}({upload.name!r})"]
     if fast:
         command.append("--fast")
-        given.append('quality="fast"')
-    if marks:
-        command += ["--known-bad", marks]
-        given.append(f"mask=skimage.io.imread({marks!r}) > 0")
-    python = f"found = discrepant.restore({', '.join(given)})"
+        arguments.append('quality="fast"')
+    if known_bad:
+        command += ["--known-bad", known_bad]
+        arguments.append(f"mask=skimage.io.imread({known_bad!r}) > 0")
+    python = f"result = discrepant.restore({', '.join(arguments)})"
     return {"command": shlex.join(command), "python": python}
 
 
-def _headline(corrupted: float, picture: ImageFile, mask: Array) -> str:
+def _headline(corrupted: float, image: ImageFile, mask: Array) -> str:
     if not corrupted:
-        return "Nothing in this picture looks wrong: it is as it was, byte for byte."
-    kind = describe_values(picture.values, mask)
-    return f"{corrupted:.2%} of the values were judged wrong{kind}, and replaced."
+        return "No corrupted values found; the image is unchanged."
+    kind = describe_values(image.values, mask)
+    return f"{corrupted:.2%} of the values were corrupted{kind}, and were replaced."
 
 
-def _size(picture: ImageFile) -> list[int]:
-    """Return width and height as the picture is seen."""
-    rows, columns = (picture.values.shape[axis] for axis in picture.plane)
-    turned = picture.orientation in (5, 6, 7, 8)
-    return [rows, columns] if turned else [columns, rows]
+def _displayed_size(image: ImageFile) -> list[int]:
+    """Return width and height of the upright image."""
+    rows, columns = (image.values.shape[axis] for axis in image.plane)
+    rotated = image.orientation in (5, 6, 7, 8)
+    return [rows, columns] if rotated else [columns, rows]
 
 
-def _glanced(
-    path: Path, picture: ImageFile, marks: Path | None, report: Report
+def _write_preview(
+    path: Path, image: ImageFile, painted: Path | None, report: Report
 ) -> bool:
-    """Write what every k-th row and column of a large picture is restored to, quickly.
+    """Restore every k-th row and column of a large image, in fast mode.
 
-    Returns whether it did: a small picture is done before one could look.
+    Returns whether a preview was written: small images need none.
     """
-    seen = display_image(picture, [picture.values])[0]
-    few = subsample(seen, SIDE)
-    if few.shape == seen.shape:
+    displayed = display_image(image, [image.values])[0]
+    reduced = subsample(displayed, PREVIEW_SIDE)
+    if reduced.shape == displayed.shape:
         return False
-    bad = None if marks is None else subsample(_opaque(marks), SIDE)
-    with warnings.catch_warnings(), suppress(InputError):  # said of the whole, if so
+    known_bad = None if painted is None else subsample(_opaque(painted), PREVIEW_SIDE)
+    # Errors and warnings come again from the full image.
+    with warnings.catch_warnings(), suppress(InputError):
         warnings.simplefilter("ignore")
-        axis = 2 if few.ndim == 3 else None
-        found = restore(
-            few, quality="fast", mask=bad, channel_axis=axis, progress=report
+        axis = 2 if reduced.ndim == 3 else None
+        preview = restore(
+            reduced, quality="fast", mask=known_bad, channel_axis=axis, progress=report
         )
-        replace_shown(path, found.image)
+        replace_image(path, preview.image)
         return True
     return False
 
 
-def _opaque(marks: Path) -> Array:
-    """Return where something was painted, as the picture is seen."""
-    drawn = read(marks).values
-    opaque: Array = (drawn[..., -1] if drawn.ndim == 3 else drawn) > 127
+def _opaque(painted: Path) -> Array:
+    """Return the mask of painted pixels, in the upright image."""
+    pixels = read(painted).values
+    opaque: Array = (pixels[..., -1] if pixels.ndim == 3 else pixels) > 127
     return opaque
 
 
-def _painted(marks: Path, picture: ImageFile) -> ImageFile:
-    """Return what was painted on the upright picture as marks on the stored one."""
-    opaque = _opaque(marks)
-    rows, columns = (picture.values.shape[axis] for axis in picture.plane)
-    places = np.arange(rows * columns).reshape(rows, columns)
-    places = upright(places, picture.orientation, (0, 1))
-    if places.shape != opaque.shape:
-        raise InputError("What was painted is not of the size of the picture.")
-    flat = np.zeros(rows * columns, np.uint8)
-    flat[places.ravel()] = np.where(opaque.ravel(), 255, 0)
-    return ImageFile(flat.reshape(rows, columns), (), None, "NPY")
+def _known_bad(painted: Path, image: ImageFile) -> ImageFile:
+    """Return the painted pixels as a mask in the orientation of the stored image."""
+    opaque = _opaque(painted)
+    rows, columns = (image.values.shape[axis] for axis in image.plane)
+    pixels = np.arange(rows * columns).reshape(rows, columns)
+    pixels = upright(pixels, image.orientation, (0, 1))
+    if pixels.shape != opaque.shape:
+        raise InputError("The painted mask and the image differ in size.")
+    mask = np.zeros(rows * columns, np.uint8)
+    mask[pixels.ravel()] = np.where(opaque.ravel(), 255, 0)
+    return ImageFile(mask.reshape(rows, columns), (), None, "NPY")
 
 
-def _write_seen(
-    path: Path, picture: ImageFile, versions: Sequence[Array], which: int
-) -> None:
-    """Write one of several versions of the first page, all on the last one's scale."""
-    replace_shown(path, display_image(picture, versions)[which])
+def replace_image(path: Path, pixels: Array) -> None:
+    """Write an image file atomically, as the previous one may be in transfer."""
+    new = path.with_name(f"new-{path.name}")
+    write(new, ImageFile(pixels, (), 2 if pixels.ndim == 3 else None, "NPY"), pixels)
+    new.replace(path)
 
 
-def replace_shown(path: Path, image: Array) -> None:
-    """Write a picture in the place of the last one, which may be on its way out."""
-    fresh = path.with_name(f"fresh-{path.name}")
-    write(fresh, ImageFile(image, (), 2 if image.ndim == 3 else None, "NPY"), image)
-    fresh.replace(path)
-
-
-def _write_layer(path: Path, picture: ImageFile, where: Array, colour: Any) -> None:
-    """Write a see-through picture that is coloured where any channel is marked."""
-    page = display_image(picture, [where])[0]
-    marked = page.any(axis=2) if page.ndim == 3 else page > 0
-    layer = np.zeros((*marked.shape, 4), np.uint8)
-    layer[marked] = (*colour, 255)
+def _write_layer(path: Path, image: ImageFile, mask: Array, colour: Any) -> None:
+    """Write a transparent image that is coloured where any channel is masked."""
+    page = display_image(image, [mask])[0]
+    masked = page.any(axis=2) if page.ndim == 3 else page > 0
+    layer = np.zeros((*masked.shape, 4), np.uint8)
+    layer[masked] = (*colour, 255)
     write(path, ImageFile(layer, (), 2, "NPY", transparent=True), layer)

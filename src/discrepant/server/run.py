@@ -1,4 +1,4 @@
-"""Start the page: bound to this machine, opened with a token in its address."""
+"""Start the web server of `discrepant serve`."""
 
 import ipaddress
 import secrets
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import uvicorn
 
 from discrepant.core.errors import InputError
-from discrepant.server.access import AccessGuard, bracketed
-from discrepant.server.app import LIMIT, build
+from discrepant.server.access import AccessGuard, url_host
+from discrepant.server.app import UPLOAD_LIMIT, build_app
 
 
 def serve(
@@ -21,7 +21,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     anyone: bool = False,
-    limit: int = LIMIT,
+    limit: int = UPLOAD_LIMIT,
     show: bool = True,
     say: Callable[[str], None] = print,
 ) -> None:
@@ -30,61 +30,67 @@ def serve(
     Parameters
     ----------
     host : str
-        Address to bind to. One that other machines can reach needs ``anyone``.
+        Address to listen on. One that other machines can reach needs ``anyone``.
     port : int
-        0 takes one that is free.
+        0 chooses a free one.
     anyone : bool
-        Whether other machines may reach the page; whoever has its address, token and
-        all, can then send it files.
+        Allow other machines to connect. Everybody who has the page's address with its
+        token can then send files.
     limit : int
-        Bytes of the largest file that is taken.
+        Largest accepted file, in bytes.
     show : bool
-        Whether to open a browser.
+        Open the page in a browser.
     say : callable
-        Told the address.
+        Called with the address of the page and other messages.
     """
-    if not _is_here(host) and not anyone:
+    local = _is_loopback(host)
+    if not local and not anyone:
         raise InputError(
-            f"{host} can be reached from other machines; pass anyone=True if that is "
-            "what you want."
+            f"Other machines can connect to {host}; pass anyone=True to allow it."
         )
-    everywhere = host in ("0.0.0.0", "::")
+    all_interfaces = host in ("0.0.0.0", "::")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        bound = socket.create_server((host, port), family=family)
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError(
             f"{host}:{port} cannot be used: {error.strerror or error}; "
             "choose another port."
         ) from None
-    port = bound.getsockname()[1]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, bracketed(host))
-    names = [shown]
-    if everywhere or _is_here(host):
+    port = listener.getsockname()[1]
+    page_host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, url_host(host))
+    names = [page_host]
+    if all_interfaces or local:
         names += ["127.0.0.1", "localhost"]
-    if not _is_here(host):
+    if not local:
         names.append(socket.gethostname())
     hosts = frozenset(f"{name}:{port}" for name in names)
     token = secrets.token_urlsafe(24)
-    app = build(limit, lambda: server.should_exit)
-    site = AccessGuard(app, hosts, token, open_to_all=everywhere)
-    address = f"http://{shown}:{port}/?token={token}"
-    if not _is_here(host):
+    app = build_app(limit, lambda: server.should_exit)
+    guarded = AccessGuard(app, hosts, token, accept_server_ip=all_interfaces)
+    address = f"http://{page_host}:{port}/?token={token}"
+    if not local:
         say(
-            "Other machines can reach this page: whoever has its address can use it, "
-            "and what is sent travels unencrypted."
+            "Other machines can connect: everybody who has the address can use the "
+            "page, and files are sent unencrypted."
         )
-    if everywhere:
-        say(f"There it is http://{socket.gethostname()}:{port}/?token={token}")
-    say(f"Open {address}\nCtrl-C ends it; nothing that was sent is kept.")
+    if all_interfaces:
+        say(
+            "From other machines, open "
+            f"http://{socket.gethostname()}:{port}/?token={token}"
+        )
+    say(
+        f"Open {address}\nPress Ctrl-C to stop the server; all uploaded files are then "
+        "deleted."
+    )
     if show:
         webbrowser.open(address)
     config = uvicorn.Config(
-        site, log_level="error", access_log=False, timeout_graceful_shutdown=2
+        guarded, log_level="error", access_log=False, timeout_graceful_shutdown=2
     )
     server = uvicorn.Server(config)
     with _hangup_terminates():
-        server.run(sockets=[bound])
+        server.run(sockets=[listener])
 
 
 @contextmanager
@@ -95,15 +101,15 @@ def _hangup_terminates() -> Iterator[None]:
     if hangup is None or not main or signal.getsignal(hangup) is signal.SIG_IGN:
         yield
         return
-    before = signal.signal(hangup, lambda *_: signal.raise_signal(signal.SIGTERM))
+    previous = signal.signal(hangup, lambda *_: signal.raise_signal(signal.SIGTERM))
     try:
         yield
     finally:
-        signal.signal(hangup, before)
+        signal.signal(hangup, previous)
 
 
-def _is_here(host: str) -> bool:
-    """Whether an address can be reached from this machine only."""
+def _is_loopback(host: str) -> bool:
+    """Return whether only this machine can connect to an address."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""A table healed for the page; which flags to believe is the reader's choice."""
+"""Clean an uploaded table; the person at the page may reject flags afterwards."""
 
 import shlex
 import time
@@ -11,7 +11,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.progress import Report, StoppedError, subrange
-from discrepant.server.job_result import Outcome, Upload
+from discrepant.server.jobs import JobResult, Upload
 from discrepant.table.clean_file import clean_source, write_cleaned
 from discrepant.table.columns.table_input import as_frame
 from discrepant.table.io.table_file import TableFile, read_table_file
@@ -19,7 +19,8 @@ from discrepant.table.report import svg
 from discrepant.table.report.view import View, format_number
 from discrepant.table.result import CleanResult, summary
 
-LISTED = 5000  # flagged cells that the page lists
+MAX_LISTED = 5000  # flagged cells in the list on the page
+# Functions that read a file, for the equivalent Python code
 READERS = {
     ".csv": "pandas.read_csv",
     ".tsv": "pandas.read_table",
@@ -27,20 +28,20 @@ READERS = {
     ".parquet": "pandas.read_parquet",
     ".npy": "numpy.load",
 }
-READING = 0.15
+READ_PROGRESS, CLEAN_PROGRESS = 0.15, 0.9  # where these stages end on the progress bar
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
-    """What is needed to write all again with some flags rejected."""
+class TableState:
+    """What is needed to write the results again with some flags rejected."""
 
     source: TableFile
-    found: CleanResult
-    cells: Any  # (flags, 2): row and column numbers, in the order of ``flagged``
+    cleaned: CleanResult
+    cells: Any  # (flags, 2): row and column positions, in the order of ``flagged``
     title: str
 
 
-def heal_table(upload: Upload, folder: Path, report: Report) -> Outcome:
+def clean_upload(upload: Upload, folder: Path, report: Report) -> JobResult:
     """Clean an uploaded table.
 
     Parameters
@@ -48,142 +49,143 @@ def heal_table(upload: Upload, folder: Path, report: Report) -> Outcome:
     upload : Upload
         The table.
     folder : Path
-        Where results go.
+        Folder for the results.
     report : callable
-        Told of the progress; False ends the work.
+        Receives the progress; returns False to stop.
     """
     started = time.perf_counter()
-    source = read_table_file(upload.path, progress=subrange(report, 0, READING))
-    found, caveats = clean_source(source, progress=subrange(report, READING, 0.9))
-    if not report(0.9, "writing"):
-        raise StoppedError("stopped before it was written")
-    cells = _places(found)
-    names, _ = write_cleaned(found, source, folder, title=upload.name)
-    cleaned = names[0]
-    called = {name: f"{upload.stem}-{name}" for name in names}
+    source = read_table_file(upload.path, progress=subrange(report, 0, READ_PROGRESS))
+    cleaned, notes = clean_source(
+        source, progress=subrange(report, READ_PROGRESS, CLEAN_PROGRESS)
+    )
+    if not report(CLEAN_PROGRESS, "writing"):
+        raise StoppedError("stopped before the results were written")
+    cells = _flagged_positions(cleaned)
+    names, _ = write_cleaned(cleaned, source, folder, title=upload.name)
     reader = READERS.get(upload.suffix)
-    loaded = f"{reader}({upload.name!r})" if reader else "table"
-    return Outcome(
-        facts={
-            "headline": summary(found),
-            "caveats": list(caveats),
-            "map": _map(found),
-            "flagged": _listed(found, cells),
+    table = f"{reader}({upload.name!r})" if reader else "table"
+    return JobResult(
+        page_data={
+            "headline": summary(cleaned),
+            "notes": list(notes),
+            "map": _cell_map(cleaned),
+            "flagged": _list_flags(cleaned, cells),
             "rejected": [],
-            "unlisted": max(len(cells) - LISTED, 0),
-            "shape": list(found.mask.shape),
-            "downloads": [{"file": name, "as": called[name]} for name in names],
-            "cleaned": cleaned,
+            "unlisted": max(len(cells) - MAX_LISTED, 0),
+            "shape": list(cleaned.mask.shape),
+            "downloads": [{"file": n, "as": f"{upload.stem}-{n}"} for n in names],
+            "cleaned": names[0],
             "seconds": round(time.perf_counter() - started, 1),
             "command": f"discrepant clean {shlex.quote(upload.name)} "
             f"-o {shlex.quote(upload.stem)}",
-            "python": f"found = discrepant.clean({loaded})",
+            "python": f"result = discrepant.clean({table})",
         },
         files={name: folder / name for name in names},
-        kept=Kept(source, found, cells, upload.name),
+        state=TableState(source, cleaned, cells, upload.name),
     )
 
 
-def reject(outcome: Outcome, rejected: Sequence[Any]) -> Outcome:
-    """Write table, flags, page and picture again, without some of the flags.
+def without_flags(result: JobResult, rejected: Sequence[Any]) -> JobResult:
+    """Write table, flags, report and figure again, without the rejected flags.
 
     Parameters
     ----------
-    outcome : Outcome
-        Of `heal_table`; its files are replaced.
+    result : JobResult
+        Result of `clean_upload`; its files are replaced.
     rejected : sequence of int
-        Places of flags in the list that the page was given.
+        Positions of flags in the list on the page.
     """
-    kept: Kept = outcome.kept
-    count = len(kept.cells)
+    state: TableState = result.state
+    count = len(state.cells)
     if not all(type(n) is int and 0 <= n < count for n in rejected):
-        raise InputError("The choices do not fit the flags of this table.")
-    found = _without(kept.found, kept.cells, sorted(set(rejected)))
-    table = outcome.files[outcome.facts["cleaned"]]
-    fresh = table.with_name("again")
-    fresh.mkdir(exist_ok=True)
-    names, _ = write_cleaned(found, kept.source, fresh, title=kept.title)
+        raise InputError("The rejected flags must be positions in the list of flags.")
+    positions = sorted(set(rejected))
+    cleaned = _unflag(state.cleaned, state.cells, positions)
+    folder = result.files[result.page_data["cleaned"]].parent / "rewritten"
+    folder.mkdir(exist_ok=True)
+    names, _ = write_cleaned(cleaned, state.source, folder, title=state.title)
     for name in names:
-        (fresh / name).replace(outcome.files[name])
-    told = {"map": _map(found), "rejected": sorted(set(rejected))}
-    return replace(outcome, facts={**outcome.facts, **told})
+        (folder / name).replace(result.files[name])
+    changes = {"map": _cell_map(cleaned), "rejected": positions}
+    return replace(result, page_data={**result.page_data, **changes})
 
 
-def _map(found: CleanResult) -> str:
-    return svg.cell_map(View(found)) if found.mask.size else ""
+def _cell_map(cleaned: CleanResult) -> str:
+    return svg.cell_map(View(cleaned)) if cleaned.mask.size else ""
 
 
-def _without(found: CleanResult, cells: Any, rejected: list[int]) -> CleanResult:
-    """Return what was found, as if some of the flags had not been."""
-    gone = cells[rejected]
-    mask = found.mask
+def _unflag(cleaned: CleanResult, cells: Any, rejected: list[int]) -> CleanResult:
+    """Return the result without some of its flags, their cells as in the input."""
+    restored_cells = cells[rejected]
+    mask = cleaned.mask
     flags = np.array(mask, bool)
-    flags[tuple(gone.T)] = False
+    flags[tuple(restored_cells.T)] = False
     counts = flags.sum(axis=0)
-    said = (f"{len(gone):,} of {len(cells):,} flags were rejected by hand.",)
+    note = f"{len(restored_cells):,} of {len(cells):,} flags were rejected by hand."
     return replace(
-        found,
-        table=_as_they_were(found, gone),
-        flagged=found.flagged.drop(index=rejected).reset_index(drop=True),
+        cleaned,
+        table=_with_original_cells(cleaned, restored_cells),
+        flagged=cleaned.flagged.drop(index=rejected).reset_index(drop=True),
         mask=type(mask)(flags, index=mask.index, columns=mask.columns),
         columns=tuple(
             replace(column, flagged=int(count))
-            for column, count in zip(found.columns, counts, strict=True)
+            for column, count in zip(cleaned.columns, counts, strict=True)
         ),
-        caveats=(*found.caveats, *(said if rejected else ())),
+        caveats=(*cleaned.caveats, *((note,) if rejected else ())),
     )
 
 
-def _as_they_were(found: CleanResult, cells: Any) -> Any:
-    """Return the cleaned table with some of its cells as they were given."""
-    table = found.table.copy()
+def _with_original_cells(cleaned: CleanResult, cells: Any) -> Any:
+    """Return the cleaned table with some of its cells as in the input."""
+    table = cleaned.table.copy()
     if isinstance(table, np.ndarray):
-        table[tuple(cells.T)] = np.asarray(found.original)[tuple(cells.T)]
+        table[tuple(cells.T)] = np.asarray(cleaned.original)[tuple(cells.T)]
         return table
-    given = as_frame(found.original)
+    original = as_frame(cleaned.original)
     for column in np.unique(cells[:, 1]) if len(cells) else ():
         rows = cells[cells[:, 1] == column, 0]
-        kept = table.iloc[:, column].copy()
-        kept.iloc[rows] = given.iloc[rows, column].to_numpy()
-        table.isetitem(int(column), kept)
+        values = table.iloc[:, column].copy()
+        values.iloc[rows] = original.iloc[rows, column].to_numpy()
+        table.isetitem(int(column), values)
     return table
 
 
-def _places(found: CleanResult) -> Any:
-    """Return row and column number of each flag, in the order of ``flagged``."""
-    cells = np.argwhere(np.asarray(found.mask, bool))
-    scores = found.scores.to_numpy()[tuple(cells.T)].astype(float)
+def _flagged_positions(cleaned: CleanResult) -> Any:
+    """Return row and column position of each flag, in the order of ``flagged``."""
+    cells = np.argwhere(np.asarray(cleaned.mask, bool))
+    scores = cleaned.scores.to_numpy()[tuple(cells.T)].astype(float)
     return cells[np.argsort(-scores, kind="stable")]
 
 
-def _listed(found: CleanResult, cells: Any) -> list[dict[str, Any]]:
-    """Return the surest flags as the page lists them: text to read, numbers to sort."""
+def _list_flags(cleaned: CleanResult, cells: Any) -> list[dict[str, Any]]:
+    """Return the most certain flags: text to display, and numbers to sort by."""
     listed = []
-    flagged = found.flagged.head(LISTED)
-    for place, (cell, flag) in enumerate(
+    flagged = cleaned.flagged.head(MAX_LISTED)
+    for position, (cell, flag) in enumerate(
         zip(cells, flagged.itertuples(index=False), strict=False)
     ):
         numbers = (flag.value, flag.expected, flag.probability)
+        low, high = format_number(flag.low), format_number(flag.high)
         listed.append(
             {
-                "place": place,
+                "position": position,
                 "row": str(flag.row),
                 "column": str(flag.column),
-                "at": [int(k) for k in cell],
+                "cell": [int(k) for k in cell],
                 "value": format_number(flag.value),
                 "expected": format_number(flag.expected),
-                "between": f"{format_number(flag.low)} to {format_number(flag.high)}",
+                "interval": f"{low} to {high}",
                 "probability": f"{flag.probability:.1%}",
-                "sort": [_sortable(value) for value in numbers],
+                "sort": [_finite_or_none(value) for value in numbers],
             }
         )
     return listed
 
 
-def _sortable(value: Any) -> float | None:
-    """Return a finite number, or None: JSON knows no other."""
+def _finite_or_none(value: Any) -> float | None:
+    """Return a finite number, or None, since JSON has no infinity or NaN."""
     try:
-        size = float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return None
-    return size if np.isfinite(size) else None
+    return number if np.isfinite(number) else None

@@ -1,4 +1,4 @@
-"""A video told apart for the page: what is in front, and what stands behind it."""
+"""Separate moving objects from the background in an uploaded video."""
 
 import shlex
 import threading
@@ -10,122 +10,140 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report, StoppedError
-from discrepant.server.image_job import replace_shown
-from discrepant.server.job_result import Outcome, Show, Upload
+from discrepant.server.image_job import replace_image
+from discrepant.server.jobs import JobResult, ShowPreviews, Upload
 from discrepant.video.io.video_file import VideoFile, rewrite
 from discrepant.video.separate_file import separate_file
 
-FRAMES = 30_000  # of a video, at most: 20 minutes; a tiny file may declare any number
-PAUSE = 0.4  # seconds between pictures that are shown meanwhile
-POINTS = 600  # of the drawn activity
-SHOWN = ("frame", "ground", "front")
+# 20 minutes at 25 frames per second; a small file may declare any number of frames.
+MAX_FRAMES = 30_000
+PREVIEW_INTERVAL = 0.4  # seconds between previews
+ACTIVITY_POINTS = 600  # points of the activity curve
+PREVIEWS = ("frame", "background", "foreground")
 
 
-def heal_video(upload: Upload, folder: Path, report: Report, show: Show) -> Outcome:
-    """Tell background from foreground in an uploaded video.
+def separate_upload(
+    upload: Upload, folder: Path, report: Report, show: ShowPreviews
+) -> JobResult:
+    """Separate the foreground from the background of an uploaded video.
 
     Parameters
     ----------
     upload : Upload
         The video.
     folder : Path
-        Where results go.
+        Folder for the results.
     report : callable
-        Told of the progress; False ends the work.
+        Receives the progress; returns False to stop.
     show : callable
-        Told of the present frame, its background and its mask now and then.
+        Receives the names of previews: a frame, its background and its mask.
     """
     started = time.perf_counter()
-    result = folder / "result"
-    if (VideoFile(upload.path).count or 0) > FRAMES:
+    result_folder = folder / "result"
+    if (VideoFile(upload.path).count or 0) > MAX_FRAMES:
         raise _too_long(upload.name)
 
-    def going(share: float, note: str) -> bool:
-        if not report(share, note):  # nobody will look at what is done so far
+    def report_or_stop(fraction: float, note: str) -> bool:
+        if not report(fraction, note):  # a cancelled job needs no partial result
             raise StoppedError("cancelled")
         return True
 
-    going(0, "looking at the first frames")
-    look = _Look(folder, show, upload.name)
-    found = separate_file(str(upload.path), result, progress=going, look=look)
-    activity = np.loadtxt(
-        result / "activity.csv", delimiter=",", skiprows=1, usecols=(1, 2), ndmin=2
+    report_or_stop(0, "reading the first frames")
+    previews = PreviewWriter(folder, show, upload.name)
+    separated = separate_file(
+        str(upload.path), result_folder, progress=report_or_stop, look=previews
     )
-    return Outcome(
-        facts={
-            "headline": _headline(found.active, found.frames),
-            "caveats": [
-                said.replace(upload.path.name, upload.name) for said in found.caveats
+    activity = np.loadtxt(
+        result_folder / "activity.csv",
+        delimiter=",",
+        skiprows=1,
+        usecols=(1, 2),
+        ndmin=2,
+    )
+    return JobResult(
+        page_data={
+            "headline": _headline(separated.active, separated.frames),
+            "notes": [
+                note.replace(upload.path.name, upload.name)
+                for note in separated.caveats
             ],
-            "size": list(found.size),
-            "activity": _drawn(activity),
+            "size": list(separated.size),
+            "activity": _activity_curve(activity),
             "length": float(activity[-1, 0]),
             "downloads": [
-                {"file": name, "as": f"{upload.stem}-{name}"} for name in found.files
+                {"file": name, "as": f"{upload.stem}-{name}"}
+                for name in separated.files
             ],
             "seconds": round(time.perf_counter() - started, 1),
             "command": f"discrepant video {shlex.quote(upload.name)} "
             f"-o {shlex.quote(upload.stem)}",
-            "python": f"found = discrepant.separate({upload.name!r})",
+            "python": f"result = discrepant.separate({upload.name!r})",
         },
-        files={name: result / name for name in found.files},
-        kept=threading.Lock(),  # one rewrites at a time
+        files={name: result_folder / name for name in separated.files},
+        state=threading.Lock(),  # one conversion to WebM at a time
     )
 
 
-def as_webm(outcome: Outcome, name: str) -> str:
-    """Write a video again for browsers that do not play MP4; returns its file's name.
+def write_webm(result: JobResult, name: str) -> str:
+    """Convert a video to WebM, for browsers that do not play MP4.
 
     Parameters
     ----------
-    outcome : Outcome
-        Of `heal_video`; what is made is added to its files.
+    result : JobResult
+        Result of `separate_upload`; the new file is added to its files.
     name : str
-        Which of its videos.
+        Name of the video in these files.
+
+    Returns
+    -------
+    str
+        Name of the new file.
     """
-    path = outcome.files[name]
-    made = path.with_suffix(".webm")
-    with outcome.kept:
-        if made.name not in outcome.files:
-            fresh = path.with_name(f"fresh-{made.name}")
-            rewrite(path, fresh)
-            outcome.files[made.name] = fresh.replace(made)
-    return made.name
+    path = result.files[name]
+    webm = path.with_suffix(".webm")
+    with result.state:
+        if webm.name not in result.files:
+            new = path.with_name(f"new-{webm.name}")
+            rewrite(path, new)
+            result.files[webm.name] = new.replace(webm)
+    return webm.name
 
 
-class _Look:
-    """Shows the page a frame now and then, and ends what has too many of them."""
+class PreviewWriter:
+    """Writes previews of a running job, and stops videos with too many frames."""
 
-    def __init__(self, folder: Path, show: Show, name: str) -> None:
+    def __init__(self, folder: Path, show: ShowPreviews, name: str) -> None:
         self._folder, self._show, self._name = folder, show, name
-        self._count, self._next = 0, 0.0
+        self._frames, self._next_time = 0, 0.0
 
-    def __call__(self, *pictures: Array) -> None:
-        self._count += 1
-        if self._count > FRAMES:
+    def __call__(self, *images: Array) -> None:
+        """Count a frame; write it with its background and mask if it is time."""
+        self._frames += 1
+        if self._frames > MAX_FRAMES:
             raise _too_long(self._name)
-        if time.monotonic() < self._next:
+        if time.monotonic() < self._next_time:
             return
-        for name, image in zip(SHOWN, pictures, strict=True):
-            replace_shown(self._folder / f"{name}.png", image)
-        self._show({name: f"{name}.png" for name in SHOWN})
-        self._next = time.monotonic() + PAUSE
+        for name, image in zip(PREVIEWS, images, strict=True):
+            replace_image(self._folder / f"{name}.png", image)
+        self._show({name: f"{name}.png" for name in PREVIEWS})
+        self._next_time = time.monotonic() + PREVIEW_INTERVAL
 
 
 def _too_long(name: str) -> InputError:
     return InputError(
-        f"{name} has more than {FRAMES:,} frames, which is what this page takes at "
-        "most; on the command line there is no limit."
+        f"{name} has more than {MAX_FRAMES:,} frames, the limit of this page; the "
+        "command line has no limit."
     )
 
 
 def _headline(active: int, frames: int) -> str:
     if not active:
-        return f"Nothing moves in these {frames} frames."
-    return f"Something is in front in {active} of {frames} frames."
+        return f"No movement found in {frames} frames."
+    number = f"all {frames}" if active == frames else f"{active} of {frames}"
+    return f"Movement found in {number} frames."
 
 
-def _drawn(activity: Array) -> list[list[float]]:
-    """Return seconds and share of foreground, of long videos the peaks only."""
-    parts = np.array_split(activity, min(len(activity), POINTS))
+def _activity_curve(activity: Array) -> list[list[float]]:
+    """Return time in seconds and fraction of foreground; peaks only, if long."""
+    parts = np.array_split(activity, min(len(activity), ACTIVITY_POINTS))
     return [[round(float(p[0, 0]), 3), round(float(p[:, 1].max()), 6)] for p in parts]

@@ -1,79 +1,81 @@
-// Files in, jobs on the page: what the server tells of each is shown as it comes.
-import { showPicture } from "/static/picture.js";
+// Upload files, and show the state of every job as the server reports it.
+import { showImage } from "/static/image.js";
 import { showTable } from "/static/table.js";
 import { showVideo } from "/static/video.js";
 
 const $ = (id) => document.getElementById(id);
 const LIMIT = Number(document.body.dataset.limit);
-const LOST = "The server does not answer. If it was ended, start discrepant serve again and open the address that it prints.";
+const LOST = "The server does not respond. If it was stopped, run discrepant serve again and open the address that it prints.";
 const ENDED = ["done", "failed", "cancelled"];
-const cards = new Map(); // key of a job → its card
+const cards = new Map(); // key of a job → its element on the page
 
-// The token has done its work: it need not stand in the address, nor in the history.
+// The cookie replaces the token: remove it from the address and the history.
 history.replaceState(null, "", "/");
 
-export function say(sentence) {
-  $("alert").textContent = sentence;
-  $("alert").hidden = !sentence;
+export function showAlert(message) {
+  $("alert").textContent = message;
+  $("alert").hidden = !message;
 }
 
-function lose(lost) {
+function showConnection(lost) {
   $("lost").textContent = lost ? LOST : "";
   $("lost").hidden = !lost;
 }
 
-// Ask the server; a refusal or a lost server becomes a sentence.
-export async function ask(path, options = {}) {
-  let answer;
+// Send a request and return the response as JSON; a failure throws an Error to display.
+export async function request(path, options = {}) {
+  let response;
   try {
-    answer = await fetch(path, options);
+    response = await fetch(path, options);
   } catch {
     throw new Error(LOST);
   }
-  if (answer.ok) return answer.status === 204 ? null : answer.json();
-  const told = await answer.text();
-  let reason = told;
-  try { reason = JSON.parse(told).reason ?? told; } catch { /* it is plain text */ }
-  throw new Error(reason);
+  if (response.ok) return response.status === 204 ? null : response.json();
+  const text = await response.text();
+  let message = text;
+  try { message = JSON.parse(text).error ?? text; } catch { /* plain text */ }
+  throw new Error(message);
 }
 
-export async function attempt(work) {
+// Return the result of an action, or display its error and return undefined.
+export async function attempt(action) {
   try {
-    say("");
-    return await work();
+    showAlert("");
+    return await action();
   } catch (error) {
-    say(error.message);
+    showAlert(error.message);
     return undefined;
   }
 }
 
-// One file after the other; what is refused is said of each, and the others go on.
+// Upload the files one after the other. A refused file does not stop the others.
 async function send(files) {
   const refused = [];
-  say("");
+  showAlert("");
   for (const file of files) {
     $("sending").textContent = `Sending ${file.name} …`;
     try {
       if (file.size > LIMIT) {
-        throw new Error(`${file.name} has ${Math.ceil(file.size / 2 ** 20)} MB; this page takes ${Math.floor(LIMIT / 2 ** 20)} MB at most. On the command line there is no limit.`);
+        throw new Error(`${file.name} has ${Math.ceil(file.size / 2 ** 20)} MB; the limit of this page is ${Math.floor(LIMIT / 2 ** 20)} MB. The command line has no limit.`);
       }
-      const asked = new URLSearchParams({ name: file.name, quality: $("quality").value, kind: $("array").value });
-      follow(await ask(`/jobs?${asked}`, { method: "POST", body: file }), true);
+      const query = new URLSearchParams({ name: file.name, quality: $("quality").value, kind: $("array").value });
+      follow(await request(`/jobs?${query}`, { method: "POST", body: file }));
     } catch ({ message }) {
       refused.push(message === LOST || message.includes(file.name) ? message : `${file.name}: ${message}`);
-      say(refused.join("\n"));
+      showAlert(refused.join("\n"));
       if (message === LOST) break;
     }
   }
   $("sending").textContent = "";
 }
 
-export function follow(job, first = false) {
-  const card = cards.get(job.key) ?? open(job);
-  if (first) card.querySelector("h2").scrollIntoView({ block: "nearest" });
+// Add a new job to the page and scroll to it.
+export function follow(job) {
+  const card = cards.get(job.key) ?? addCard(job);
+  card.querySelector("h2").scrollIntoView({ block: "nearest" });
 }
 
-function open(job) {
+function addCard(job) {
   const card = $("job").content.firstElementChild.cloneNode(true);
   const part = (name) => card.querySelector(name);
   cards.set(job.key, card);
@@ -86,33 +88,33 @@ function open(job) {
   $("jobs").prepend(card);
   part(".cancel").onclick = async () => {
     part(".cancel").disabled = true;
-    await attempt(() => ask(`/jobs/${job.key}/cancel`, { method: "POST" }));
+    await attempt(() => request(`/jobs/${job.key}/cancel`, { method: "POST" }));
     part(".cancel").disabled = false;
   };
   part(".remove").onclick = () => attempt(async () => {
-    await ask(`/jobs/${job.key}`, { method: "DELETE" });
-    close(job.key);
+    await request(`/jobs/${job.key}`, { method: "DELETE" });
+    removeCard(job.key);
     $("files").focus();
   });
   return card;
 }
 
-function close(key) {
+function removeCard(key) {
   cards.get(key)?.remove();
   cards.delete(key);
 }
 
-// One stream tells of all jobs, those of other tabs too: a browser holds only six
-// connections to an address.
+// One event stream reports all jobs, those of other tabs too, because a browser opens
+// at most six connections to a server.
 function listen() {
   const events = new EventSource("/events");
-  events.onopen = () => lose(false);
-  events.onerror = () => lose(true);
+  events.onopen = () => showConnection(false);
+  events.onerror = () => showConnection(true);
   events.onmessage = (event) => {
     const job = JSON.parse(event.data);
-    show(cards.get(job.key) ?? open(job), job);
+    show(cards.get(job.key) ?? addCard(job), job);
   };
-  events.addEventListener("gone", (event) => close(event.data));
+  events.addEventListener("removed", (event) => removeCard(event.data));
 }
 
 function show(card, job) {
@@ -122,48 +124,49 @@ function show(card, job) {
   card.querySelector(".remove").hidden = !ended;
   const bar = card.querySelector("progress");
   bar.hidden = job.state !== "working";
-  bar.value = job.share;
+  bar.value = job.progress;
   const state = card.querySelector(".state");
-  // A screen reader hears of the beginning and the end; the bar says what is between.
+  // Screen readers announce the beginning and the end, not every step between.
   state.setAttribute("aria-live", job.state === "working" ? "off" : "polite");
-  const said = {
-    waiting: job.ahead ? `Waiting: ${job.ahead} before this one.` : "Waiting.",
-    working: job.cancelling ? "Cancelling…" : `${Math.round(100 * job.share)}%${job.note ? `, ${job.note}` : ""}`,
-    done: job.facts ? `${job.facts.headline} (${job.facts.seconds} s)` : "",
-    failed: job.reason,
+  const text = {
+    waiting: job.jobs_ahead ? `Waiting for ${job.jobs_ahead} other ${job.jobs_ahead === 1 ? "file" : "files"}.` : "Waiting.",
+    working: job.cancelling ? "Cancelling…" : `${Math.round(100 * job.progress)}%${job.note ? `, ${job.note}` : ""}`,
+    done: job.result ? `${job.result.headline} (${job.result.seconds} s)` : "",
+    failed: job.error,
     cancelled: "Cancelled.",
   }[job.state];
-  if (state.textContent !== said) state.textContent = said;
-  const place = card.querySelector(".result");
-  const pictures = job.facts?.pictures ?? job.shown;
-  if (job.state === "cancelled" || job.state === "failed") place.replaceChildren();
-  else if (job.kind === "picture" && pictures.before) showPicture(place, job, pictures);
-  else if (job.kind === "table" && job.facts) showTable(place, job);
-  else if (job.kind === "video" && (job.facts || job.looks)) showVideo(place, job);
-  if (job.facts) end(place, job);
+  if (state.textContent !== text) state.textContent = text;
+  const container = card.querySelector(".result");
+  const images = job.result?.images ?? job.previews;
+  if (job.state === "cancelled" || job.state === "failed") container.replaceChildren();
+  else if (job.kind === "image" && images.before) showImage(container, job, images);
+  else if (job.kind === "table" && job.result) showTable(container, job);
+  else if (job.kind === "video" && (job.result || job.preview_version)) showVideo(container, job);
+  if (job.result) showEnd(container, job);
 }
 
-function end(place, job) {
-  if (place.querySelector(".downloads")) return;
-  const part = $("end").content.cloneNode(true);
-  const caveats = part.querySelector(".caveats");
-  for (const text of job.facts.caveats) {
+// Add the notes, the downloads and the equivalent code below a result.
+function showEnd(container, job) {
+  if (container.querySelector(".downloads")) return;
+  const end = $("end").content.cloneNode(true);
+  const notes = end.querySelector(".notes");
+  for (const text of job.result.notes) {
     const item = document.createElement("li");
     item.textContent = text;
-    caveats.append(item);
+    notes.append(item);
   }
-  caveats.hidden = !job.facts.caveats.length;
-  const list = part.querySelector(".downloads");
-  for (const { file, as } of job.facts.downloads) {
+  notes.hidden = !job.result.notes.length;
+  const downloads = end.querySelector(".downloads");
+  for (const { file, as } of job.result.downloads) {
     const link = document.createElement("a");
     link.href = `/jobs/${job.key}/files/${file}?as=${encodeURIComponent(as)}`;
     link.download = as;
     link.textContent = as;
-    list.append(link);
+    downloads.append(link);
   }
-  part.querySelector(".python").textContent = job.facts.python;
-  part.querySelector(".command").textContent = job.facts.command;
-  place.append(part);
+  end.querySelector(".python").textContent = job.result.python;
+  end.querySelector(".command").textContent = job.result.command;
+  container.append(end);
 }
 
 $("files").onchange = (event) => {
@@ -180,7 +183,7 @@ for (const kind of ["dragover", "dragleave", "drop"]) {
 
 function drop(dropped) {
   const folder = [...dropped.items].map((item) => item.webkitGetAsEntry?.()).find((entry) => entry?.isDirectory);
-  if (folder) say(`${folder.name} is a folder; drop the files in it, or on the command line: discrepant restore ${folder.name} -o restored.`);
+  if (folder) showAlert(`${folder.name} is a folder. Drop the files in it instead, or use the command line: discrepant restore ${folder.name} -o restored`);
   else send([...dropped.files]);
 }
 

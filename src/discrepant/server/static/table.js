@@ -1,42 +1,42 @@
-// The flagged cells of a table: a map, a list to sort, and a choice for each.
-import { ask, attempt } from "/static/main.js";
+// The flagged cells of a table: a map, and a sortable list in which flags are rejected.
+import { attempt, request } from "/static/main.js";
 
-const PAGE = 200; // lines shown at a time
-const SORTED = { value: 0, expected: 1, probability: 2 };
+const PAGE = 200; // rows of the list that are added at a time
+const NUMBERS = { value: 0, expected: 1, probability: 2 }; // positions in `flag.sort`
 
-export function showTable(place, job) {
-  const facts = job.facts;
-  if (place.chosen) {
-    place.chosen(facts);
+export function showTable(container, job) {
+  const result = job.result;
+  if (container.updateTable) {
+    container.updateTable(result);
     return;
   }
-  place.replaceChildren(document.getElementById("table").content.cloneNode(true));
-  const part = (name) => place.querySelector(name);
+  container.replaceChildren(document.getElementById("table").content.cloneNode(true));
+  const part = (name) => container.querySelector(name);
   const map = part(".map");
-  map.hidden = !facts.map || !facts.flagged.length;
-  // Drawn by the server, in which every label is escaped.
-  const drawMap = (drawn) => {
+  map.hidden = !result.map || !result.flagged.length;
+  // The server draws the map and escapes every label.
+  const drawMap = (svg) => {
     map.querySelector("svg")?.remove();
-    map.insertAdjacentHTML("afterbegin", drawn);
+    map.insertAdjacentHTML("afterbegin", svg);
   };
-  drawMap(facts.map);
-  for (const name of [".wide", ".more"]) part(name).hidden = !facts.flagged.length;
-  place.chosen = () => {};
-  if (!facts.flagged.length) return;
+  drawMap(result.map);
+  for (const name of [".wide", ".more"]) part(name).hidden = !result.flagged.length;
+  container.updateTable = () => {};
+  if (!result.flagged.length) return;
 
-  const rejected = new Set(facts.rejected);
-  let order = [...facts.flagged];
+  const rejected = new Set(result.rejected);
+  let order = [...result.flagged];
   let count = PAGE;
 
-  const line = (flag) => {
+  const tableRow = (flag) => {
     const row = document.createElement("tr");
-    row.classList.toggle("rejected", rejected.has(flag.place));
+    row.classList.toggle("rejected", rejected.has(flag.position));
     const box = document.createElement("input");
     box.type = "checkbox";
-    box.checked = !rejected.has(flag.place);
-    box.setAttribute("aria-label", `Keep the flag of row ${flag.row}, column ${flag.column}`);
+    box.checked = !rejected.has(flag.position);
+    box.setAttribute("aria-label", `Replace row ${flag.row}, column ${flag.column}`);
     box.onchange = () => {
-      if (box.checked) rejected.delete(flag.place); else rejected.add(flag.place);
+      if (box.checked) rejected.delete(flag.position); else rejected.add(flag.position);
       row.classList.toggle("rejected", !box.checked);
       save();
     };
@@ -45,66 +45,66 @@ export function showTable(place, job) {
     row.append(first);
     const [value, expected] = flag.sort;
     const side = value === null || expected === null ? "" : value > expected ? "high" : "low";
-    for (const [text, kind] of [[flag.row, ""], [flag.column, ""], [flag.value, `n ${side}`], [flag.expected, "n"], [flag.between, "n"], [flag.probability, "n"]]) {
+    for (const [text, className] of [[flag.row, ""], [flag.column, ""], [flag.value, `n ${side}`], [flag.expected, "n"], [flag.interval, "n"], [flag.probability, "n"]]) {
       const cell = document.createElement("td");
       cell.textContent = text;
-      cell.className = kind;
+      cell.className = className;
       row.append(cell);
     }
     return row;
   };
   const draw = () => {
-    part("tbody").replaceChildren(...order.slice(0, count).map(line));
+    part("tbody").replaceChildren(...order.slice(0, count).map(tableRow));
     part(".show-more").hidden = count >= order.length;
-    const unlisted = facts.unlisted ? ` ${facts.unlisted} more stand in the file of flags.` : "";
+    const unlisted = result.unlisted ? ` ${result.unlisted} more are in the downloaded list.` : "";
     part("caption").textContent = `${Math.min(count, order.length)} of ${order.length} flagged cells.${unlisted}`;
   };
-  for (const button of place.querySelectorAll("thead button")) {
+  for (const button of container.querySelectorAll("thead button")) {
     button.onclick = () => {
       const head = button.closest("th");
-      const down = head.getAttribute("aria-sort") !== "descending";
-      for (const other of place.querySelectorAll("th")) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const descending = head.getAttribute("aria-sort") !== "descending";
+      for (const other of container.querySelectorAll("th")) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", descending ? "descending" : "ascending");
       const by = button.dataset.by;
-      const where = { row: 0, column: 1 }[by];
-      const of = (flag) => (by in SORTED ? flag.sort[SORTED[by]] ?? -Infinity : flag.at[where]);
-      order.sort((a, b) => (down ? of(b) - of(a) : of(a) - of(b)) || a.place - b.place);
+      const axis = { row: 0, column: 1 }[by];
+      const key = (flag) => (by in NUMBERS ? flag.sort[NUMBERS[by]] ?? -Infinity : flag.cell[axis]);
+      order.sort((a, b) => (descending ? key(b) - key(a) : key(a) - key(b)) || a.position - b.position);
       draw();
     };
   }
-  // One request at a time, and the last choice wins.
+  // One request at a time; the last choice is the one that is written.
   let waiting = null;
   let saving = false;
-  const tally = () => {
-    const left = facts.flagged.length + facts.unlisted - rejected.size;
-    part(".chosen").textContent = `${left} accepted, ${rejected.size} rejected: all downloads are written so.`;
+  const showCounts = () => {
+    const accepted = result.flagged.length + result.unlisted - rejected.size;
+    part(".saved").textContent = `${accepted} replaced, ${rejected.size} rejected. The downloads are up to date.`;
   };
   const save = () => {
     clearTimeout(waiting);
-    part(".chosen").textContent = "Writing…";
+    part(".saved").textContent = "Saving…";
     waiting = setTimeout(async () => {
       if (saving) return save();
       [waiting, saving] = [null, true];
       const body = JSON.stringify([...rejected]);
-      const written = await attempt(async () => await ask(`/jobs/${job.key}/choices`, { method: "POST", body }));
+      const written = await attempt(() => request(`/jobs/${job.key}/rejected`, { method: "POST", body }));
       saving = false;
-      if (!written) part(".chosen").textContent = "This choice was not written.";
-      else if (!waiting) tally();
+      if (!written) part(".saved").textContent = "The choice was not saved.";
+      else if (!waiting) showCounts();
     }, 250);
   };
-  // What was chosen in another tab; a choice of this one that is on its way comes first.
-  place.chosen = (told) => {
-    drawMap(told.map);
-    const same = told.rejected.length === rejected.size && told.rejected.every((number) => rejected.has(number));
+  // Take over what was rejected in another tab, unless a choice of this tab is being sent.
+  container.updateTable = (update) => {
+    drawMap(update.map);
+    const same = update.rejected.length === rejected.size && update.rejected.every((position) => rejected.has(position));
     if (waiting || saving || same) return;
     rejected.clear();
-    for (const number of told.rejected) rejected.add(number);
+    for (const position of update.rejected) rejected.add(position);
     draw();
-    tally();
+    showCounts();
   };
   part(".show-more").onclick = () => { count += PAGE; draw(); };
-  part(".all").onclick = () => { rejected.clear(); draw(); save(); };
-  part(".none").onclick = () => { for (const flag of facts.flagged) rejected.add(flag.place); draw(); save(); };
+  part(".accept-all").onclick = () => { rejected.clear(); draw(); save(); };
+  part(".reject-all").onclick = () => { for (const flag of result.flagged) rejected.add(flag.position); draw(); save(); };
   draw();
-  if (rejected.size) tally();
+  if (rejected.size) showCounts();
 }

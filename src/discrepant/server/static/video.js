@@ -1,87 +1,87 @@
-// A video on its way frame by frame, then side by side with its background, and how much moved when.
-import { ask } from "/static/main.js";
+// A video: previews while it is processed, then players and the activity over time.
+import { request } from "/static/main.js";
 
 const MP4 = 'video/mp4; codecs="avc1.64001f"';
 const SVG = "http://www.w3.org/2000/svg";
-const WIDE = 600;
-const HIGH = 90;
+const WIDTH = 600; // of the activity curve, in SVG units
+const HEIGHT = 90;
 
-export function showVideo(place, job) {
-  if (!place.querySelector(".now")) place.replaceChildren(document.getElementById("video").content.cloneNode(true));
-  const part = (name) => place.querySelector(`.${name}`);
+export function showVideo(container, job) {
+  if (!container.querySelector(".live")) container.replaceChildren(document.getElementById("video").content.cloneNode(true));
+  const part = (name) => container.querySelector(`.${name}`);
   const address = (name) => `/jobs/${job.key}/files/${name}`;
-  if (!job.facts) {
-    for (const [name, file] of Object.entries(job.shown)) part(name).src = `${address(file)}?at=${job.looks}`;
+  if (!job.result) {
+    for (const [name, file] of Object.entries(job.previews)) part(name).src = `${address(file)}?version=${job.preview_version}`;
     return;
   }
-  if (!part("told").hidden) return;
-  part("now").hidden = true;
-  part("told").hidden = false;
-  const player = part("beside");
+  if (!part("finished").hidden) return;
+  part("live").hidden = true;
+  part("finished").hidden = false;
+  const player = part("side-by-side");
   const masks = part("masks");
   player.onplay = () => masks.play();
   player.onpause = () => masks.pause();
   player.onseeked = () => { masks.currentTime = player.currentTime; };
   player.onratechange = () => { masks.playbackRate = player.playbackRate; };
   load(job.key, [[player, "side-by-side.mp4"], [masks, "mask.mp4"]], part("unplayed"));
-  part("behind").src = address("background.png");
-  if (job.facts.size[0] < 320) part("told").classList.add("small");
-  drawActivity(part("activity"), job.facts, player);
+  part("last-background").src = address("background.png");
+  if (job.result.size[0] < 320) part("finished").classList.add("small");
+  drawActivity(part("activity"), job.result, player);
 }
 
-// Give the players their videos. Where the browser does not play H.264, the server is
-// asked to make a WebM of each.
+// Load the videos into the players. If the browser does not play H.264, the server
+// converts them to WebM.
 function load(key, players, notice) {
-  const say = (sentence) => {
-    notice.textContent = sentence;
-    notice.hidden = !sentence;
+  const showNotice = (message) => {
+    notice.textContent = message;
+    notice.hidden = !message;
   };
-  const other = async () => {
-    say("This browser does not play MP4: a WebM is being made for it.");
+  const loadWebM = async () => {
+    showNotice("This browser does not play MP4; converting to WebM.");
     try {
       for (const [player, name] of players) {
-        const { file } = await ask(`/jobs/${key}/webm/${name}`, { method: "POST" });
-        player.onerror = () => say("This browser cannot play the videos; they can be downloaded.");
+        const { file } = await request(`/jobs/${key}/webm/${name}`, { method: "POST" });
+        player.onerror = () => showNotice("This browser cannot play the videos; download them instead.");
         player.src = `/jobs/${key}/files/${file}`;
       }
-      say("");
+      showNotice("");
     } catch (error) {
-      say(`This browser cannot play the videos; they can be downloaded. (${error.message})`);
+      showNotice(`This browser cannot play the videos; download them instead. (${error.message})`);
     }
   };
   if (!players[0][0].canPlayType(MP4)) {
-    other();
+    loadWebM();
     return;
   }
-  players[0][0].onerror = other;
+  players[0][0].onerror = loadWebM;
   for (const [player, name] of players) player.src = `/jobs/${key}/files/${name}`;
 }
 
-// The share of the picture that is in front, over time; a click goes there.
-function drawActivity(figure, facts, player) {
-  const most = Math.max(...facts.activity.map(([, share]) => share));
-  const length = facts.length || 1;
-  const at = ([seconds, share]) => [(seconds / length) * WIDE, HIGH - (share / (most || 1)) * (HIGH - 4)];
-  const draw = (kind, given) => {
-    const drawn = document.createElementNS(SVG, kind);
-    for (const [name, value] of Object.entries(given)) drawn.setAttribute(name, value);
-    return drawn;
+// Draw the fraction of each frame that is foreground; a click moves the player there.
+function drawActivity(figure, result, player) {
+  const highest = Math.max(...result.activity.map(([, fraction]) => fraction));
+  const length = result.length || 1;
+  const toPoint = ([seconds, fraction]) => [(seconds / length) * WIDTH, HEIGHT - (fraction / (highest || 1)) * (HEIGHT - 4)];
+  const element = (tag, attributes) => {
+    const created = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) created.setAttribute(name, value);
+    return created;
   };
-  const points = facts.activity.map((point) => at(point).map((x) => x.toFixed(1)).join(",")).join(" ");
-  const svg = draw("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", role: "img" });
-  const words = `Up to ${(100 * most).toFixed(1)}% of the picture is in front, over ${length.toFixed(1)} seconds.`;
-  svg.setAttribute("aria-label", words);
-  const here = draw("line", { class: "here", x1: 0, x2: 0, y1: 0, y2: HIGH });
-  svg.append(draw("polygon", { points: `0,${HIGH} ${points} ${WIDE},${HIGH}` }), draw("polyline", { points }), here);
+  const points = result.activity.map((point) => toPoint(point).map((x) => x.toFixed(1)).join(",")).join(" ");
+  const svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
+  const description = `Foreground over ${length.toFixed(1)} seconds: at most ${(100 * highest).toFixed(1)}% of a frame.`;
+  svg.setAttribute("aria-label", description);
+  const position = element("line", { class: "position", x1: 0, x2: 0, y1: 0, y2: HEIGHT });
+  svg.append(element("polygon", { points: `0,${HEIGHT} ${points} ${WIDTH},${HEIGHT}` }), element("polyline", { points }), position);
   svg.onclick = (event) => {
     const box = svg.getBoundingClientRect();
     player.currentTime = ((event.clientX - box.left) / box.width) * length;
   };
   player.ontimeupdate = () => {
-    const x = Math.min(player.currentTime / length, 1) * WIDE;
-    here.setAttribute("x1", x);
-    here.setAttribute("x2", x);
+    const x = Math.min(player.currentTime / length, 1) * WIDTH;
+    position.setAttribute("x1", x);
+    position.setAttribute("x2", x);
   };
-  figure.querySelector("figcaption").textContent = `${words} Click to go there.`;
+  figure.querySelector("figcaption").textContent = `${description} Click to move the video to that time.`;
   figure.prepend(svg);
 }

@@ -1,27 +1,27 @@
-// A picture before and after, what was judged wrong in it, and a brush for what was not.
-import { ask, attempt, follow } from "/static/main.js";
+// An image before and after, its mask, and a brush to paint over missed defects.
+import { attempt, follow, request } from "/static/main.js";
 
-export function showPicture(place, job, pictures) {
-  const address = (name) => `/jobs/${job.key}/files/${name}?at=${job.state}${job.looks}`;
-  if (!place.querySelector(".stage")) build(place, job);
-  const part = (name) => place.querySelector(`.${name}`);
-  for (const name of ["before", "after", "mask", "suggestions", "marks"]) {
+export function showImage(container, job, images) {
+  const address = (name) => `/jobs/${job.key}/files/${name}?version=${job.state}${job.preview_version}`;
+  if (!container.querySelector(".stage")) build(container, job);
+  const part = (name) => container.querySelector(`.${name}`);
+  for (const name of ["before", "after", "mask", "suggestions", "painted"]) {
     const image = part(name);
-    if (!pictures[name]) continue;
-    if (image.getAttribute("src") !== address(pictures[name])) image.src = address(pictures[name]);
+    if (!images[name]) continue;
+    if (image.getAttribute("src") !== address(images[name])) image.src = address(images[name]);
   }
   const finished = job.state === "done";
-  part("divider").hidden = !pictures.after;
-  part("slide").hidden = !pictures.after;
-  part("after").hidden = !pictures.after;
+  part("divider").hidden = !images.after;
+  part("slide").hidden = !images.after;
+  part("after").hidden = !images.after;
   part("tools").hidden = !finished;
-  part("suggested").hidden = !pictures.suggestions;
-  part("take").hidden = !pictures.suggestions;
+  part("suggested").hidden = !images.suggestions;
+  part("add-suggestions").hidden = !images.suggestions;
 }
 
-function build(place, job) {
-  place.replaceChildren(document.getElementById("picture").content.cloneNode(true));
-  const part = (name) => place.querySelector(`.${name}`);
+function build(container, job) {
+  container.replaceChildren(document.getElementById("image").content.cloneNode(true));
+  const part = (name) => container.querySelector(`.${name}`);
   const layers = part("layers");
   const slide = () => layers.style.setProperty("--cut", `${part("slider").value}%`);
   part("slider").oninput = slide;
@@ -47,26 +47,26 @@ function build(place, job) {
     part("painting").hidden = !starting;
     layers.classList.toggle("marking", starting);
     part("start-paint").setAttribute("aria-expanded", starting);
-    if (starting && !canvas.ready) brush(canvas, part("before"), part("brush"), part("spot"), part("marks"));
+    if (starting && !canvas.ready) enablePainting(canvas, part("before"), part("brush"), part("cursor"), part("painted"));
     if (starting) canvas.focus();
   };
-  part("take").onclick = () => {
+  part("add-suggestions").onclick = () => {
     const canvas = part("paint");
     canvas.getContext("2d").drawImage(part("suggestions"), 0, 0, canvas.width, canvas.height);
   };
-  part("wipe").onclick = () => {
+  part("clear").onclick = () => {
     const canvas = part("paint");
     canvas.getContext("2d").clearRect(0, 0, canvas.width, canvas.height);
   };
   part("again").onclick = () => attempt(async () => {
-    const drawn = await new Promise((done) => part("paint").toBlob(done, "image/png"));
+    const body = await new Promise((resolve) => part("paint").toBlob(resolve, "image/png"));
     const quality = document.getElementById("quality").value;
-    follow(await ask(`/jobs/${job.key}/again?quality=${quality}`, { method: "POST", body: drawn }), true);
+    follow(await request(`/jobs/${job.key}/again?quality=${quality}`, { method: "POST", body }));
   });
 }
 
-// Paint in the picture's own pixels, by pointer or by keys, on top of earlier marks.
-function brush(canvas, image, size, mark, earlier) {
+// Let the user paint in image pixels, by pointer or keyboard, on top of earlier paint.
+function enablePainting(canvas, image, size, cursor, earlier) {
   canvas.ready = true;
   canvas.width = image.naturalWidth;
   canvas.height = image.naturalHeight;
@@ -75,7 +75,7 @@ function brush(canvas, image, size, mark, earlier) {
   pen.lineCap = pen.lineJoin = "round";
   if (earlier.getAttribute("src")) pen.drawImage(earlier, 0, 0, canvas.width, canvas.height);
   let last = null;
-  const at = (event) => {
+  const pixelAt = (event) => {
     const box = canvas.getBoundingClientRect();
     return [((event.clientX - box.left) / box.width) * canvas.width, ((event.clientY - box.top) / box.height) * canvas.height];
   };
@@ -88,38 +88,38 @@ function brush(canvas, image, size, mark, earlier) {
   };
   canvas.onpointerdown = (event) => {
     canvas.setPointerCapture(event.pointerId);
-    last = at(event);
+    last = pixelAt(event);
     stroke(last, last);
   };
   canvas.onpointermove = (event) => {
     if (!last) return;
-    const here = at(event);
+    const here = pixelAt(event);
     stroke(last, here);
     last = here;
   };
   canvas.onpointerup = canvas.onpointercancel = () => { last = null; };
-  let spot = [canvas.width / 2, canvas.height / 2];
+  let position = [canvas.width / 2, canvas.height / 2];
   let down = false;
-  const point = () => {
-    mark.style.left = `${(100 * spot[0]) / canvas.width}%`;
-    mark.style.top = `${(100 * spot[1]) / canvas.height}%`;
-    mark.style.width = `${(100 * Number(size.value)) / canvas.width}%`;
+  const moveCursor = () => {
+    cursor.style.left = `${(100 * position[0]) / canvas.width}%`;
+    cursor.style.top = `${(100 * position[1]) / canvas.height}%`;
+    cursor.style.width = `${(100 * Number(size.value)) / canvas.width}%`;
   };
-  point();
-  size.addEventListener("input", point);
+  moveCursor();
+  size.addEventListener("input", moveCursor);
   const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   canvas.onkeydown = (event) => {
     const step = steps[event.key];
     if (!step && event.key !== " ") return;
     event.preventDefault();
     if (event.key === " ") down = true;
-    const far = event.shiftKey ? 1 : Math.max(Number(size.value) / 2, 1);
-    const next = step ? [spot[0] + far * step[0], spot[1] + far * step[1]] : spot;
+    const distance = event.shiftKey ? 1 : Math.max(Number(size.value) / 2, 1);
+    const next = step ? [position[0] + distance * step[0], position[1] + distance * step[1]] : position;
     next[0] = Math.min(Math.max(next[0], 0), canvas.width);
     next[1] = Math.min(Math.max(next[1], 0), canvas.height);
-    if (down) stroke(spot, next);
-    spot = next;
-    point();
+    if (down) stroke(position, next);
+    position = next;
+    moveCursor();
   };
   canvas.onkeyup = (event) => { if (event.key === " ") down = false; };
 }
