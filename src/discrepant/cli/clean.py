@@ -11,7 +11,6 @@ from discrepant.cli.options import (
     Fdr,
     Header,
     Index,
-    Key,
     Output,
     Overwrite,
     Seed,
@@ -37,7 +36,9 @@ def clean(
     ] = False,
     header: Header = None,
     index: Index = None,
-    key: Key = None,
+    key: Annotated[
+        str | None, typer.Option(help="NPZ files: name of the array.")
+    ] = None,
     decimal: Decimal = None,
     sheet: Annotated[
         str | None,

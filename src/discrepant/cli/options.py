@@ -38,9 +38,6 @@ Decimal = Annotated[
     str | None,
     typer.Option(help="Text files: decimal mark, `.` or `,` (detected by default)."),
 ]
-Key = Annotated[
-    str | None, typer.Option(help="NPZ, Zarr and HDF5 files: name of the array.")
-]
 
 
 def column_names(texts: list[str] | None) -> list[str] | None:

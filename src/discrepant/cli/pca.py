@@ -17,7 +17,6 @@ from discrepant.cli.options import (
     Fdr,
     Header,
     Index,
-    Key,
     Output,
     Overwrite,
     Seed,
@@ -70,7 +69,9 @@ def pca(
     ] = None,
     header: Header = None,
     index: Index = None,
-    key: Key = None,
+    key: Annotated[
+        str | None, typer.Option(help="NPZ, Zarr and HDF5 files: name of the array.")
+    ] = None,
     decimal: Decimal = None,
     solver: Annotated[
         Solver,

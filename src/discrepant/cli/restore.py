@@ -84,8 +84,9 @@ def restore(
 ) -> None:
     """Detect corrupted values in images and replace them.
 
-    The kind and amount of corruption need not be known. All other values stay as they
-    are, bit for bit. Ctrl-C stops early and writes the best result so far.
+    The kind and amount of corruption need not be known. Without `--denoise`, all other
+    values stay as they are, bit for bit. Ctrl-C stops early and writes the best result
+    so far.
 
     Examples: `discrepant restore photo.png -o clean.png`,
     `discrepant restore scans -o clean --fast`
@@ -96,16 +97,16 @@ def restore(
     from discrepant.image.restore_files import Options, plan, restore_files
 
     options = Options(
-        "fast" if fast else "best",
-        None if known_bad is None else read(known_bad),
-        mask,
-        side_by_side,
-        overwrite,
-        time_limit,
-        axes,
-        denoise,
-        Detector(gain=gain, read_noise=read_noise, saturation=saturation),
-        suggestions,
+        quality="fast" if fast else "best",
+        known_bad=None if known_bad is None else read(known_bad),
+        mask=mask,
+        side_by_side=side_by_side,
+        suggestions=suggestions,
+        overwrite=overwrite,
+        time_limit=time_limit,
+        axes=axes,
+        denoise=denoise,
+        detector=Detector(gain=gain, read_noise=read_noise, saturation=saturation),
     )
     jobs = plan(files, output, options)
     with interruptible(on_terminal(), "Restoring", print_warning) as progress:
