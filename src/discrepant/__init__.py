@@ -1,10 +1,10 @@
-"""Recover low-rank matrices from data of which a large part is grossly wrong.
+"""Find and replace gross errors in tables, images, videos and matrices.
 
-The observation ``y = A(X) + s`` is split into a low-rank signal X and a sparse
-corruption s. Both are over-parameterised, ``X = U Uᵀ`` and ``s = g∘g − h∘h``, and
-descended on with two learning rates whose ratio α alone decides which of the
-infinitely many exact fits is reached: that of the convex program with λ = 1/α
-(You, Zhu, Qu, Ma; NeurIPS 2020).
+No rank, threshold or stopping time has to be chosen. All functions separate data
+``y = A(X) + s`` into a structured part, such as a low-rank matrix X, and a sparse
+corruption s. The method is that of You, Zhu, Qu and Ma (NeurIPS 2020): both parts are
+over-parameterised, ``X = U Uᵀ`` and ``s = g∘g − h∘h``, and the ratio α of their
+learning rates selects the solution of the convex program with λ = 1/α.
 """
 
 from importlib import import_module
@@ -55,10 +55,9 @@ __all__ = [
     "separate",
 ]
 
-# What is public waits until it is used, so that a command can say how it is used
-# before SciPy and scikit-learn are loaded: module → its names. Type checkers are told
-# above.
-_LATER = {
+# Modules and their public names. They are imported on first use, so that importing this
+# package (and ``discrepant --help``) loads neither SciPy nor scikit-learn.
+_LAZY = {
     "image.restore.restore": ["restore"],
     "sensing.recover": ["recover"],
     "robust_pca.estimator": ["RobustPCA"],
@@ -73,7 +72,7 @@ _LATER = {
     "table.clean": ["clean"],
     "video.separate": ["separate"],
 }
-_MODULES = {name: module for module, names in _LATER.items() for name in names}
+_MODULES = {name: module for module, names in _LAZY.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`python -m discrepant` is the command line."""
+"""Run the command line: `python -m discrepant`."""
 
 from discrepant.cli.main import main
 

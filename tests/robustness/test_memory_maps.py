@@ -79,7 +79,7 @@ def test_a_full_disk_is_named_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(disk))
     try:
         assert array_on_file((10, 100), np.float64).shape == (10, 100)
-        with pytest.raises(InputError, match=f"{disk} has no room for"):
+        with pytest.raises(InputError, match=f"{disk} has no space for"):
             RobustPCA(random_state=0, memory_limit=0).fit(data((200, 100)))
     finally:
         unmounted(disk)

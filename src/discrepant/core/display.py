@@ -1,8 +1,4 @@
-"""Results that show themselves: a line on a terminal, a card in a notebook, a figure.
-
-A result says what it is in one sentence, lists a few facts, and may hold pictures; how
-these look is decided here, once.
-"""
+"""Display of results: a sentence, an HTML card for notebooks, and a figure."""
 
 import base64
 import struct
@@ -21,13 +17,17 @@ from discrepant.core.results import Result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MANY = 4_000_000  # entries beyond which a card does not count the corrupt ones
-SMALL = 320  # pixels of a picture in a card, along each side
-DRAWN = 1200  # rows and columns of a sparse matrix that are drawn
+# Entries of a matrix beyond which a card does not count the corrupt ones: the flags
+# would first have to be computed.
+MAX_COUNTED = 4_000_000
+# Largest side of an image in a card, in pixels.
+MAX_SIDE = 320
+# Rows and columns of a sparse or lazy matrix that are drawn.
+MAX_DRAWN = 1200
 
 
 class DisplayMixin:
-    """What shows itself: ``str`` is its sentence, the rest is added by overriding."""
+    """Notebook card: the object's ``str``, and facts, notes and images by override."""
 
     def _facts(self) -> dict[str, str]:
         return {}
@@ -36,7 +36,7 @@ class DisplayMixin:
         return ()
 
     def _pictures(self) -> dict[str, Array]:
-        """Return pictures by what they show: uint8, grey or RGB."""
+        """Return images (uint8, grey or RGB) by title."""
         return {}
 
     def __repr__(self) -> str:
@@ -47,30 +47,31 @@ class DisplayMixin:
 
 
 class ResultDisplayMixin(DisplayMixin):
-    """A `discrepant.core.results.Result` that shows itself."""
+    """Sentence, notebook card and figure of a `discrepant.core.results.Result`."""
 
     def plot(self) -> "Figure":
         """Draw the data, the low-rank part and the corruption.
 
-        Of measurements that are no matrix, the matrix and the measurements' corruption.
+        If the data are not a matrix but measurements of one, the matrix and the
+        corruption of the measurements are drawn.
         """
-        found = cast(Result, self)
-        rows, columns = shape_of(found)
-        part = np.s_[: min(rows, DRAWN), : min(columns, DRAWN)]
-        if hasattr(found.sparse, "tocsr"):  # only what is stored is known
-            low_rank = found.block(*part)
+        result = cast(Result, self)
+        rows, columns = shape_of(result)
+        drawn = np.s_[: min(rows, MAX_DRAWN), : min(columns, MAX_DRAWN)]
+        if hasattr(result.sparse, "tocsr"):  # only stored entries are observed
+            low_rank = result.block(*drawn)
             sparse, residual = (
-                _dense(values, part) for values in (found.sparse, found.residual)
+                _to_dense(values, drawn) for values in (result.sparse, result.residual)
             )
             return plot_decomposition(low_rank + residual + sparse, low_rank, sparse)
-        if found.sparse.shape != (rows, columns):
-            return plot_measurements(found.low_rank, found.sparse, found.outliers)
+        if result.sparse.shape != (rows, columns):
+            return plot_measurements(result.low_rank, result.sparse, result.outliers)
         low_rank, sparse, residual = (
-            _here(values, part)
-            for values in (found.low_rank, found.sparse, found.residual)
+            _to_numpy(values, drawn)
+            for values in (result.low_rank, result.sparse, result.residual)
         )
         observed = low_rank + sparse + residual
-        return plot_decomposition(*map(_real, (observed, low_rank, sparse)))
+        return plot_decomposition(*map(_modulus, (observed, low_rank, sparse)))
 
     def _facts(self) -> dict[str, str]:
         return result_facts(cast(Result, self))
@@ -79,35 +80,39 @@ class ResultDisplayMixin(DisplayMixin):
         return result_sentence(cast(Result, self))
 
 
-def shape_of(found: Result) -> tuple[int, int]:
-    """Return the shape of the low-rank matrix, without computing it."""
-    columns = found.components.shape[1]
-    return len(found.block(slice(None), slice(0, 1))), columns
+def shape_of(result: Result) -> tuple[int, int]:
+    """Return the shape of the low-rank matrix of a result, without computing it."""
+    columns = result.components.shape[1]
+    return len(result.block(slice(None), slice(0, 1))), columns
 
 
-def result_sentence(found: Result) -> str:
-    """Say what was recovered, and how the run ended."""
-    rows, columns = shape_of(found)
-    return f"{rows}×{columns} matrix of rank {found.rank}; {found.status}"
+def result_sentence(result: Result) -> str:
+    """Return a sentence with the shape and rank of a result and its status."""
+    rows, columns = shape_of(result)
+    return f"{rows}×{columns} matrix of rank {result.rank}; {result.status}"
 
 
-def result_facts(found: Result) -> dict[str, str]:
-    """Return what there is to know of a recovery at a glance."""
-    sizes = np.atleast_1d(found.noise)
-    noise = "none" if not sizes.any() else f"{sizes.min():.3g}"
-    if sizes.max() > sizes.min():
-        noise += f" to {sizes.max():.3g}, by column"
-    facts = {"rank": str(found.rank), "noise": noise, "steps": str(found.n_steps)}
-    rows, columns = shape_of(found)
-    flagged = found.outliers if rows * columns <= MANY else None
-    if flagged is not None and not hasattr(flagged, "compute"):  # nor is one begun
-        stored = hasattr(flagged, "nnz")  # of a sparse one
-        count, known = int(flagged.sum()), flagged.size if stored else rows * columns
-        if known:
-            facts["corrupt"] = f"{count:,} of {known:,} values ({count / known:.2%})"
-    if found.rank:
-        values = found.singular_values[:6]
-        more = ", …" if found.rank > len(values) else ""
+def result_facts(result: Result) -> dict[str, str]:
+    """Return rank, noise, steps, corrupt entries and singular values as text."""
+    sigma = np.atleast_1d(result.noise)
+    noise = "none" if not sigma.any() else f"{sigma.min():.3g}"
+    if sigma.max() > sigma.min():
+        noise += f" to {sigma.max():.3g}, by column"
+    facts = {"rank": str(result.rank), "noise": noise, "steps": str(result.n_steps)}
+    rows, columns = shape_of(result)
+    flagged = result.outliers if rows * columns <= MAX_COUNTED else None
+    is_lazy = hasattr(flagged, "compute")  # Dask: nothing is computed for a card
+    if flagged is not None and not is_lazy:
+        is_sparse = hasattr(flagged, "nnz")
+        count = int(flagged.sum())
+        observed = flagged.size if is_sparse else rows * columns
+        if observed:
+            facts["corrupt"] = (
+                f"{count:,} of {observed:,} values ({count / observed:.2%})"
+            )
+    if result.rank:
+        values = result.singular_values[:6]
+        more = ", …" if result.rank > len(values) else ""
         facts["singular values"] = ", ".join(f"{value:.3g}" for value in values) + more
     return facts
 
@@ -119,86 +124,84 @@ def card(
     pictures: Mapping[str, Array] | None = None,
     body: str = "",
 ) -> str:
-    """Return a piece of HTML for notebooks, in the colours of whatever is around it.
+    """Return a card for notebooks as HTML, in the colours of its surroundings.
 
     Parameters
     ----------
     sentence : str
-        What it is; first, and in bold.
+        The first line, in bold.
     facts : mapping of str to str
-        Few words each, by name.
+        Short texts by name, shown as a table.
     notes : iterable of str
-        What to know before trusting it.
+        Remarks to read before trusting the result, shown as a list.
     pictures : mapping of str to ndarray
-        Grey or RGB in bytes, by what they show.
+        Images (uint8, grey or RGB) by title.
     body : str
-        HTML that stands between the facts and the notes.
+        HTML between the images and the notes.
     """
-    lines = "".join(
+    table = "".join(
         f'<tr><th style="text-align:left">{escape(name)}</th>'
         f'<td style="text-align:left">{escape(text)}</td></tr>'
         for name, text in (facts or {}).items()
     )
-    shown = "".join(_figure(name, image) for name, image in (pictures or {}).items())
-    said = "".join(f"<li>{escape(str(note))}</li>" for note in notes)
+    figures = "".join(_figure(name, image) for name, image in (pictures or {}).items())
+    remarks = "".join(f"<li>{escape(str(note))}</li>" for note in notes)
     return (
         f'<div class="discrepant"><p><strong>{escape(sentence)}</strong></p>'
-        + (f"<table>{lines}</table>" if lines else "")
-        + (f'<div style="display:flex;flex-wrap:wrap;gap:1em">{shown}</div>')
-        * bool(shown)
+        + (f"<table>{table}</table>" if table else "")
+        + (f'<div style="display:flex;flex-wrap:wrap;gap:1em">{figures}</div>')
+        * bool(figures)
         + body
-        + (f"<ul>{said}</ul>" if said else "")
+        + (f"<ul>{remarks}</ul>" if remarks else "")
         + "</div>"
     )
 
 
 def png(image: Array) -> bytes:
-    """Return an image, uint8 and grey or RGB, as a PNG; nothing needs to be installed.
+    """Return an image (uint8, grey or RGB) as a PNG file, without Pillow.
 
-    A card must not fail where Pillow is not there.
+    Cards work without any optional package.
     """
 
     def chunk(kind: bytes, content: bytes) -> bytes:
-        check = zlib.crc32(kind + content)
-        return (
-            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
-        )
+        checksum = struct.pack(">I", zlib.crc32(kind + content))
+        return struct.pack(">I", len(content)) + kind + content + checksum
 
     rows, columns = image.shape[:2]
-    colour = 2 if image.ndim == 3 else 0
+    colour_type = 2 if image.ndim == 3 else 0
     lines = np.ascontiguousarray(image).reshape(rows, -1)
-    plain = np.concatenate([np.zeros((rows, 1), np.uint8), lines], axis=1).tobytes()
-    head = struct.pack(">IIBBBBB", columns, rows, 8, colour, 0, 0, 0)
-    parts = (b"IHDR", head), (b"IDAT", zlib.compress(plain)), (b"IEND", b"")
+    pixels = np.concatenate([np.zeros((rows, 1), np.uint8), lines], axis=1).tobytes()
+    header = struct.pack(">IIBBBBB", columns, rows, 8, colour_type, 0, 0, 0)
+    parts = (b"IHDR", header), (b"IDAT", zlib.compress(pixels)), (b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
 
 
 def _figure(name: str, image: Array) -> str:
-    image = subsample(image, SMALL)
+    image = subsample(image, MAX_SIDE)
     data = base64.b64encode(png(image)).decode()
-    wide = max(image.shape[1], SMALL // 2)
+    width = max(image.shape[1], MAX_SIDE // 2)
     return (
-        f'<figure style="margin:0"><img alt="{escape(name)}" width="{wide}" '
+        f'<figure style="margin:0"><img alt="{escape(name)}" width="{width}" '
         f'style="image-rendering:pixelated" src="data:image/png;base64,{data}">'
         f"<figcaption>{escape(name)}</figcaption></figure>"
     )
 
 
-def _dense(values: Any, part: tuple[slice, slice]) -> Array:
-    """Return a part of a sparse matrix, NaN where nothing is stored."""
-    cut = values.tocsr()[part].tocoo()
-    dense = np.full(cut.shape, np.nan)
-    dense[cut.row, cut.col] = cut.data
+def _to_dense(values: Any, block: tuple[slice, slice]) -> Array:
+    """Return a block of a sparse matrix, with NaN at entries that are not stored."""
+    stored = values.tocsr()[block].tocoo()
+    dense = np.full(stored.shape, np.nan)
+    dense[stored.row, stored.col] = stored.data
     return dense
 
 
-def _here(values: Any, part: tuple[slice, ...]) -> Array:
-    """Return an array; of a Dask array, compute a part."""
+def _to_numpy(values: Any, block: tuple[slice, ...]) -> Array:
+    """Return a NumPy array; of a Dask array, a computed block."""
     if hasattr(values, "compute"):
-        return np.asarray(values[part].compute())
+        return np.asarray(values[block].compute())
     return np.asarray(values)
 
 
-def _real(values: Array) -> Array:
-    """Return complex values by their size: that is what can be drawn."""
+def _modulus(values: Array) -> Array:
+    """Return the modulus of complex values, which can be drawn; others unchanged."""
     return np.abs(values) if np.iscomplexobj(values) else values

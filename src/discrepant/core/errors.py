@@ -1,4 +1,4 @@
-"""The one error a user can cause: a sentence that says what is wrong and what to do."""
+"""Errors that a user can cause, each a sentence that says what to do about it."""
 
 import json
 from importlib.metadata import PackageNotFoundError, distribution
@@ -8,36 +8,36 @@ from urllib.request import url2pathname
 
 
 class InputError(ValueError):
-    """What was passed in cannot be worked with; the message says what to do."""
+    """An argument or a file cannot be used; the message says why and what to do."""
 
 
 class InputTypeError(InputError, TypeError):
-    """The same, where scikit-learn expects a TypeError."""
+    """An `InputError` for a wrong type, where scikit-learn expects a TypeError."""
 
 
-def missing_extra(what: str, extra: str) -> InputError:
-    """Return the error that says what is missing, and how to get it.
+def missing_extra(need: str, extra: str) -> InputError:
+    """Return the error for a missing optional package, with the command to install it.
 
     Parameters
     ----------
-    what : str
-        The beginning of the sentence, such as "Video files need PyAV".
+    need : str
+        The first half of the sentence, such as "Video files need PyAV".
     extra : str
-        The extra that brings it.
+        The extra of this package that installs it.
     """
-    return InputError(f"{what}: pip install '{_origin()}[{extra}]'.")
+    return InputError(f"{need}: pip install '{_origin()}[{extra}]'.")
 
 
 def _origin() -> str:
-    """Return what pip installed this from: its name, or the folder of a checkout."""
-    here = Path(__file__).parents[3]
-    if (here / "pyproject.toml").is_file() and here.joinpath("src").is_dir():
-        return str(here)
+    """Return the argument for pip: the package's name or the folder of a checkout."""
+    checkout = Path(__file__).parents[3]
+    if (checkout / "pyproject.toml").is_file() and (checkout / "src").is_dir():
+        return str(checkout)
     try:
-        told = distribution("discrepant").read_text("direct_url.json")
+        record = distribution("discrepant").read_text("direct_url.json")
     except PackageNotFoundError:
-        told = None
-    address = urlsplit(json.loads(told)["url"] if told else "")
+        record = None
+    address = urlsplit(json.loads(record)["url"] if record else "")
     folder = url2pathname(address.path)
     if address.scheme == "file" and Path(folder, "pyproject.toml").is_file():
         return folder

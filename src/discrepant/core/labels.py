@@ -1,4 +1,4 @@
-"""The labels of data: taken off at the door, put back on what comes out."""
+"""Row and column labels of pandas, polars and xarray data, and their dtypes."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -7,22 +7,19 @@ from discrepant.core.linalg import Array
 
 
 class Labels(Protocol):
-    """What can be put back on an array of the shape of the data."""
+    """Labels of the data that can be attached to an array of the same shape."""
 
     def frame(self, values: Array) -> Any:
-        """Return values of the same shape, labelled as the data were."""
+        """Return values of the shape of the data as a container with its labels."""
         ...
 
-    def over(self, names: Any) -> "Labels":
-        """Return the same labels of the rows over columns of other names."""
+    def with_columns(self, names: Any) -> "Labels":
+        """Return the row labels with other column names (None: no names)."""
         ...
 
 
 def labels_of(X: Any) -> Labels | None:
-    """Return the labels of a data frame of pandas or polars, or of an xarray array.
-
-    Anything else has none.
-    """
+    """Return the labels of a pandas or polars frame or an xarray array, else None."""
     if hasattr(X, "iloc") and hasattr(X, "columns"):
         return FrameLabels(X.index, X.columns)
     if hasattr(X, "dims") and hasattr(X, "coords") and hasattr(X, "attrs"):
@@ -41,30 +38,30 @@ class FrameLabels:
     columns: Any
 
     def frame(self, values: Array) -> Any:
-        """Return values of the same shape as a data frame."""
+        """Return values of the shape of the data as a data frame."""
         import pandas as pd
 
         return pd.DataFrame(values, index=self.index, columns=self.columns)
 
-    def over(self, names: Any) -> "FrameLabels":
-        """Return the same rows over other columns."""
+    def with_columns(self, names: Any) -> "FrameLabels":
+        """Return the row labels with other column names."""
         return replace(self, columns=names)
 
 
 @dataclass(frozen=True)
 class PolarsLabels:
-    """Column labels of a polars DataFrame, which has none for its rows."""
+    """Column labels of a polars DataFrame; its rows have none."""
 
     columns: list[str] | None
 
     def frame(self, values: Array) -> Any:
-        """Return values of the same shape as a data frame."""
+        """Return values of the shape of the data as a data frame."""
         import polars as pl
 
         return pl.DataFrame(values, schema=self.columns)
 
-    def over(self, names: Any) -> "PolarsLabels":
-        """Return other columns; polars numbers those that have no names."""
+    def with_columns(self, names: Any) -> "PolarsLabels":
+        """Return other column names; polars numbers the columns if they have none."""
         return replace(self, columns=None if names is None else list(names))
 
 
@@ -79,29 +76,29 @@ class GridLabels:
     name: Any
 
     def frame(self, values: Array) -> Any:
-        """Return values of the same shape, with coordinates and attributes."""
+        """Return values of the shape of the data with coordinates and attributes."""
         return self.kind(
             values, dims=self.dims, coords=self.coords, attrs=self.attrs, name=self.name
         )
 
-    def over(self, names: Any) -> "GridLabels":
-        """Return the rows' coordinates over columns that have none, or these names."""
+    def with_columns(self, names: Any) -> "GridLabels":
+        """Return the row coordinates with new columns: unnamed or with these names."""
         rows, columns = self.dims[0], "feature"
-        kept = {k: v for k, v in self.coords.items() if set(v.dims) <= {rows}}
+        coords = {k: v for k, v in self.coords.items() if set(v.dims) <= {rows}}
         if names is not None:
-            kept[columns] = (columns, names)
-        return replace(self, dims=(rows, columns), coords=kept)
+            coords[columns] = (columns, names)
+        return replace(self, dims=(rows, columns), coords=coords)
 
 
 def column_types(X: Any) -> list[Any]:
-    """Return the types of the columns of a frame, or that of an array."""
+    """Return the dtypes of the columns of a frame, or the dtype of an array."""
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
         return list(X.dtypes)
     return [getattr(X, "dtype", None)]
 
 
 def container_kind(type_: Any) -> str:
-    """Return NumPy's letter for a type; M for whatever polars calls temporal."""
+    """Return NumPy's letter for a dtype; M for all temporal types of polars."""
     temporal = getattr(type_, "is_temporal", None)
     if callable(temporal):
         return "M" if temporal() else ""

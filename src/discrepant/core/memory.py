@@ -1,7 +1,7 @@
-"""How much memory there is, whether what a file declares fits, and arrays on file.
+"""Available memory, size checks before files are read, arrays in temporary files.
 
-A file of a few bytes may declare any size. What it would take is compared with what is
-there before any of it is taken.
+A file of a few bytes may declare any size. The declared size is compared with the
+available memory before anything is allocated.
 """
 
 import errno
@@ -16,58 +16,60 @@ from numpy.typing import DTypeLike
 
 from discrepant.core.errors import InputError
 
-SETTING = "DISCREPANT_MEMORY"  # gigabytes that reading a file may take
-MAX_DEFLATE_RATIO = (
-    1032  # bytes that one byte of a Deflate stream can stand for, at the most
-)
-SLACK = 1 << 16  # bytes by which a small file is not judged
+# Environment variable: gigabytes of memory that reading a file may take.
+SETTING = "DISCREPANT_MEMORY"
+# Largest number of bytes that one byte of a Deflate stream can encode.
+MAX_DEFLATE_RATIO = 1032
+# Declared bytes that are always allowed, so that headers of small files do not count.
+SLACK = 1 << 16
 
 
 def available_memory() -> int | None:
-    """Return the bytes that may be taken, or None where they are not known.
+    """Return the bytes of memory that may be used, or None if they are unknown.
 
-    They are those of the machine, or of the container, unless the environment variable
-    ``DISCREPANT_MEMORY`` says how many gigabytes.
+    The limit is that of the machine or of the container. The environment variable
+    ``DISCREPANT_MEMORY`` replaces it by a number of gigabytes.
     """
-    told = os.environ.get(SETTING)
-    if told:
+    setting = os.environ.get(SETTING)
+    if setting:
         try:
-            size = float(told) * 1e9
+            size = float(setting) * 1e9
             if size >= 0:
                 return int(size)
         except (ValueError, OverflowError):
             pass
-        raise InputError(f"{SETTING} must be a number of gigabytes, got {told!r}.")
-    limits = [_machine(), _container()]
+        raise InputError(f"{SETTING} must be a number of gigabytes, got {setting!r}.")
+    limits = [_machine_memory(), _container_memory()]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def check_memory(path: Path, needed: int, advice: str = "cut it into parts") -> None:
     """Refuse a file whose content does not fit into memory."""
-    there = available_memory()
-    if there is not None and needed > there:
+    available = available_memory()
+    if available is not None and needed > available:
         raise InputError(
-            f"{path} needs some {_size(needed)} of memory, and there are "
-            f"{_size(there)}; {advice}."
+            f"{path} needs some {_format_size(needed)} of memory, and there are "
+            f"{_format_size(available)}; {advice}."
         )
 
 
 def check_declared_size(
-    path: Path, declared: int, most_of_a_byte: int = MAX_DEFLATE_RATIO
+    path: Path, declared: int, max_ratio: int = MAX_DEFLATE_RATIO
 ) -> None:
-    """Refuse a file that declares more bytes than its own can stand for."""
+    """Refuse a file that declares more than `max_ratio` times its own bytes."""
     size = path.stat().st_size
-    if declared > most_of_a_byte * size + SLACK:
+    if declared > max_ratio * size + SLACK:
         raise InputError(
-            f"{path} declares {_size(declared)}, more than its {size:,} bytes can "
-            "hold; it is damaged or cut short."
+            f"{path} declares {_format_size(declared)}, more than its {size:,} bytes "
+            "can hold; it is damaged or cut short."
         )
 
 
 def array_on_file(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray[Any, Any]:
-    """Return an array in a temporary file, which has no name and goes with the array.
+    """Return an array in an unnamed temporary file that is deleted with the array.
 
-    Its room is taken at once: to run out of it while writing to a map is fatal.
+    Disk space is allocated at once: a full disk during a write to a memory map would
+    end the process.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     with tempfile.TemporaryFile() as file:
@@ -77,29 +79,29 @@ def array_on_file(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray[Any, A
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise InputError(
-                    f"{tempfile.gettempdir()} has no room for {_size(size)} of working "
-                    "arrays; set TMPDIR to a folder that has."
+                    f"{tempfile.gettempdir()} has no space for {_format_size(size)} of "
+                    "working arrays; set TMPDIR to a folder that has."
                 ) from None
         return np.memmap(file, dtype, "w+", shape=shape)
 
 
-def _size(count: int) -> str:
-    """Say a number of bytes in words."""
+def _format_size(count: int) -> str:
+    """Return a number of bytes as text with its unit."""
     for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
         if count >= unit:
             return f"{count / unit:,.1f} {name}"
     return f"{count:,} bytes"
 
 
-def _machine() -> int | None:
+def _machine_memory() -> int | None:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None
 
 
-def _container() -> int | None:
+def _container_memory() -> int | None:
     try:
         return int(Path("/sys/fs/cgroup/memory.max").read_text())
-    except (OSError, ValueError):  # there is none, or it says "max"
+    except (OSError, ValueError):  # no container, or no limit ("max")
         return None

@@ -1,8 +1,8 @@
-"""Results reach their folder whole or not at all, and overwrite nothing unasked.
+"""Write results into a folder atomically: all files or none, nothing overwritten.
 
-They are written to a scratch folder beside their place and moved there at the end. The
-folder is held by a lock for as long as its run lives: one that no lock holds was left
-by a run that was killed, and the next run removes it.
+Results are written to a scratch folder inside the output folder and moved to their
+places at the end. A lock protects the scratch folder while its run is alive. A scratch
+folder without a lock was left by a killed run; the next run removes it.
 """
 
 import errno
@@ -28,8 +28,10 @@ try:
 except ImportError:  # not on Windows, where an open file cannot be removed
     fcntl = None  # type: ignore[assignment]
 
+# Prefix of the names of scratch folders.
 SCRATCH = ".discrepant-"
-LOCK, OLD = ".lock", ".old"  # inside a scratch folder, beside the results
+# Names inside a scratch folder: its lock file, and the folder of replaced results.
+LOCK, OLD = ".lock", ".old"
 NOT_SAVED = ("folder", "files", "no_picture")  # fields of a report: for the caller only
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
@@ -43,14 +45,14 @@ def atomic_output_folder(
     overwrite: bool = False,
     keep: Path | None = None,
 ) -> Iterator[Path]:
-    """Yield a scratch folder whose content moves to ``directory`` once all is well.
+    """Yield a scratch folder whose content moves to ``directory`` on success.
 
     Parameters
     ----------
     directory : Path
-        Where the results go; made if it is not there.
+        The output folder; created if it does not exist.
     names : sequence of str
-        The files and folders that will be written; checked before any work is done.
+        The files and folders that will be written; checked before the work begins.
     folders : sequence of str
         Those of them that are folders.
     overwrite : bool
@@ -59,16 +61,16 @@ def atomic_output_folder(
     keep : Path, optional
         A file or folder that is never replaced: the input.
     """
-    with _told(directory, all_of_them=True):
+    with _describe_write_errors(directory, every_error=True):
         _check_free(directory, names, folders, overwrite, keep)
-        made = _first_missing(directory)
+        created = _first_missing(directory)
         directory.mkdir(parents=True, exist_ok=True)
-        _remove_left(directory)
+        _remove_stale_scratch(directory)
         scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=directory))
     lock: IO[bytes] | None = None
     done = False
     try:
-        with _told(directory):
+        with _describe_write_errors(directory):
             lock = _locked(scratch)
             yield scratch
             _move(scratch, directory, overwrite)
@@ -77,12 +79,12 @@ def atomic_output_folder(
         shutil.rmtree(scratch, ignore_errors=True)
         if lock is not None:
             lock.close()
-        if not done and made is not None:
-            _remove_if_empty(directory, made)
+        if not done and created is not None:
+            _remove_if_empty(directory, created)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write readable JSON; what is not UTF-8 in the name of a file is escaped."""
+    """Write indented JSON; bytes of file names that are not UTF-8 are escaped."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=float)
     path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
@@ -109,7 +111,7 @@ def _check_free(
                 f"{directory / name} is a folder, and a file is to be written there; "
                 "choose another place."
             )
-    if keep is not None and any(_holds(directory / name, keep) for name in taken):
+    if keep is not None and any(_contains(directory / name, keep) for name in taken):
         raise InputError(
             f"{keep} would be overwritten by its own result; choose another folder."
         )
@@ -122,9 +124,9 @@ def _exists(path: Path) -> str:
 
 
 def _move(scratch: Path, directory: Path, overwrite: bool) -> None:
-    """Move all files and folders to their places, or, if one cannot be moved, none.
+    """Move all files and folders to their places, or none if one cannot be moved.
 
-    What is replaced is kept until all are in place.
+    Replaced files are kept until all new ones are in place.
     """
     paths = sorted(p for p in scratch.iterdir() if p.name not in (LOCK, OLD))
     old = scratch / OLD
@@ -134,9 +136,9 @@ def _move(scratch: Path, directory: Path, overwrite: bool) -> None:
         for path in paths:
             target = directory / path.name
             if os.path.lexists(target):
-                if not overwrite:  # of a run at the same time
+                if not overwrite:  # written by another run meanwhile
                     raise InputError(_exists(target))
-                # A file is replaced in one step; a folder cannot be.
+                # Files are replaced in one step, folders in two.
                 (os.replace if path.is_dir() else _copy)(target, old / path.name)
             if overwrite:
                 os.replace(path, target)
@@ -157,12 +159,12 @@ def _move(scratch: Path, directory: Path, overwrite: bool) -> None:
 
 
 def _place(path: Path, target: Path) -> None:
-    """Move a file to where there is none; of two runs at once, one succeeds."""
+    """Move a file to an unused name; of two runs at the same time, one succeeds."""
     try:
         os.link(path, target)
     except FileExistsError:
         raise InputError(_exists(target)) from None
-    except OSError:  # a file system without links
+    except OSError:  # the file system has no links
         os.replace(path, target)
 
 
@@ -174,14 +176,16 @@ def _copy(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _told(directory: Path, all_of_them: bool = False) -> Iterator[None]:
-    """Say in a sentence what is wrong with the folder of the results."""
+def _describe_write_errors(
+    directory: Path, every_error: bool = False
+) -> Iterator[None]:
+    """Replace errors of writing to the folder by a sentence (`InputError`)."""
     try:
         yield
     except OSError as error:
-        if not (all_of_them or _about_writing(error, directory)):
+        if not (every_error or _about_writing(error, directory)):
             raise
-        if error.errno is None:  # so NumPy tells of a full disk
+        if error.errno is None:  # how NumPy reports a full disk
             raise InputError(
                 f"Writing to {directory} failed; its disk is full, or nearly so "
                 f"({error_text(error)})."
@@ -192,7 +196,7 @@ def _told(directory: Path, all_of_them: bool = False) -> Iterator[None]:
 
 
 def _about_writing(error: OSError, directory: Path) -> bool:
-    """Whether the disk is full, or the file of the error lies in the folder."""
+    """Return whether the disk is full or the file of the error is in the folder."""
     if error.errno in FULL or "requested and" in str(error):
         return True
     names = (error.filename, error.filename2)
@@ -204,42 +208,42 @@ def _about_writing(error: OSError, directory: Path) -> bool:
 
 
 def _locked(scratch: Path) -> IO[bytes] | None:
-    """Hold a lock on a scratch folder, from the moment that it is there to be seen."""
+    """Lock a scratch folder; the lock file appears only once it is locked."""
     if fcntl is None:
         return None
-    unseen = scratch / f"{LOCK}-made"
-    file = unseen.open("wb")
+    unlocked = scratch / f"{LOCK}-new"
+    file = unlocked.open("wb")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # a file system without locks
+    except OSError:  # the file system has no locks
         file.close()
-        unseen.unlink()
+        unlocked.unlink()
         return None
-    unseen.rename(scratch / LOCK)
+    unlocked.rename(scratch / LOCK)
     return file
 
 
-def _remove_left(directory: Path) -> None:
-    """Remove what runs that were killed have left."""
+def _remove_stale_scratch(directory: Path) -> None:
+    """Remove the scratch folders of killed runs."""
     for lock in directory.glob(f"{SCRATCH}*/{LOCK}") if fcntl is not None else ():
         try:
             with lock.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(lock.parent, ignore_errors=True)
-        except OSError:  # its run is at work, or it is gone
+        except OSError:  # its run is alive, or the folder is gone
             continue
 
 
-def _holds(path: Path, kept: Path) -> bool:
-    """Return whether replacing a path would remove a file or folder."""
+def _contains(path: Path, kept: Path) -> bool:
+    """Return whether replacing `path` would remove the file or folder `kept`."""
     if not (path.exists() and kept.exists()):
         return False
     kept = kept.resolve()
-    return any(path.samefile(each) for each in (kept, *kept.parents))
+    return any(path.samefile(parent) for parent in (kept, *kept.parents))
 
 
 def _first_missing(directory: Path) -> Path | None:
-    """Return the topmost folder that has to be made, if any."""
+    """Return the topmost folder that has to be created, if any."""
     missing = None
     for folder in (directory, *directory.parents):
         if folder.exists():
@@ -249,7 +253,7 @@ def _first_missing(directory: Path) -> Path | None:
 
 
 def _remove_if_empty(directory: Path, top: Path) -> None:
-    """Remove the folders that were made for nothing."""
+    """Remove the created folders that are still empty, up to `top`."""
     for folder in (directory, *directory.parents):
         try:
             folder.rmdir()

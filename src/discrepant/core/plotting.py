@@ -1,4 +1,4 @@
-"""Pictures of matrices, and a house style for figures; matplotlib is loaded on use."""
+"""Figures of matrices and measurements, and the style of all figures (matplotlib)."""
 
 import functools
 from collections.abc import Callable
@@ -14,11 +14,16 @@ from discrepant.core.linalg import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Colour of axes and text.
 INK = "#222222"
-APART = 10.0  # ratio of column sizes from which each has its own scale
+# Ratio of the largest to the smallest column size from which each column is drawn on a
+# scale of its own.
+MAX_SIZE_RATIO = 10.0
+# Colours of curves, in order.
 COLOURS = ("#0b6e99", "#d1495b", "#edae49", "#3d8f5f", "#6c5b9e", "#7a7a7a")
 
 
+# Settings of matplotlib for all figures.
 STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -35,13 +40,16 @@ Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
 def require_matplotlib() -> None:
-    """Say that matplotlib is missing, where pictures will be drawn."""
+    """Raise `InputError` if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
-        raise missing_extra("Pictures need matplotlib", "plot")
+        raise missing_extra("Figures need matplotlib", "plot")
 
 
 def styled(draw: Draw) -> Draw:
-    """Let a function draw in the house style, without changing anybody else's."""
+    """Return a function that draws in the style of this package.
+
+    The global settings of matplotlib stay unchanged.
+    """
 
     @functools.wraps(draw)
     def drawing(*args: Any, **kwargs: Any) -> Any:
@@ -61,7 +69,7 @@ def new_figure(
     size: tuple[float, float] | None = None,
     squeeze: bool = True,
 ) -> tuple["Figure", Any]:
-    """Return a figure and its axes, touching no global state."""
+    """Return a new figure and its axes, without the global state of pyplot."""
     from matplotlib.figure import Figure
 
     size = size or (4.6 * columns, 3.6 * rows)
@@ -78,14 +86,21 @@ def plot_decomposition(
     *,
     by_column: bool | None = None,
 ) -> "Figure":
-    """Draw observed, low-rank, sparse and, if known, true matrices side by side.
+    """Draw the observed, low-rank, sparse and, if given, true matrices side by side.
 
-    With ``by_column``, each column is drawn from its own middle and in units of its
-    own spread, for tables whose columns have units of their own; by default so where
-    their sizes are far apart.
+    Parameters
+    ----------
+    observed, low_rank, sparse : ndarray
+        The data and their two parts.
+    truth : ndarray, optional
+        The true low-rank matrix.
+    by_column : bool, optional
+        Whether to centre each column at its median and divide it by its standard
+        deviation, for tables whose columns have different units. By default this is
+        done if the column sizes differ by more than `MAX_SIZE_RATIO`.
     """
     if by_column is None:
-        by_column = _far_apart(low_rank)
+        by_column = _sizes_differ(low_rank)
     panels = {"observed": observed, "low-rank": low_rank, "sparse": sparse}
     if truth is not None:
         panels["truth"] = truth
@@ -95,11 +110,11 @@ def plot_decomposition(
     colours = colormaps["RdBu_r"].with_extremes(bad="#b8b8b8")  # missing: grey
     panels = {title: subsample(values) for title, values in panels.items()}
     if by_column:
-        middle = np.median(panels["low-rank"], axis=0)
+        median = np.median(panels["low-rank"], axis=0)
         spread = np.std(panels["low-rank"], axis=0)
-        spread = np.where(spread > 0, spread, np.abs(middle) + (middle == 0))
+        spread = np.where(spread > 0, spread, np.abs(median) + (median == 0))
         panels = {
-            title: (values - (0 if title == "sparse" else middle)) / spread
+            title: (values - (0 if title == "sparse" else median)) / spread
             for title, values in panels.items()
         }
     limit = float(np.quantile(np.abs(panels["low-rank"]), 0.995)) or 1.0
@@ -110,34 +125,36 @@ def plot_decomposition(
             spine.set_visible(False)
     bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.01)
     if by_column:
-        bar.set_label("spreads of the column")
+        bar.set_label("standard deviations of the column")
     return figure
 
 
-def _far_apart(low_rank: Array) -> bool:
-    """Tell whether the columns differ so much in size that one scale hides some."""
+def _sizes_differ(low_rank: Array) -> bool:
+    """Return whether column sizes differ so much that one scale would hide some."""
     values = subsample(low_rank).astype(np.float64)
-    values = values / (np.abs(values).max(initial=0) or 1.0)  # squares of 1e200
+    values = values / (
+        np.abs(values).max(initial=0) or 1.0
+    )  # squares must not overflow
     sizes = np.sqrt(np.mean(np.square(values), axis=0))
     sizes = sizes[sizes > 0]
-    return bool(len(sizes)) and sizes.max() > APART * sizes.min()
+    return bool(len(sizes)) and sizes.max() > MAX_SIZE_RATIO * sizes.min()
 
 
 @styled
 def plot_measurements(low_rank: Array, sparse: Array, outliers: Array) -> "Figure":
-    """Draw a matrix beside what was wrong in the measurements of it."""
+    """Draw a recovered matrix and the corruption of its measurements."""
     figure, (left, right) = new_figure(2, size=(8.4, 3.4))
-    seen = np.abs(low_rank) if np.iscomplexobj(low_rank) else low_rank
-    limit = float(np.abs(seen).max(initial=0)) or 1.0
+    values = np.abs(low_rank) if np.iscomplexobj(low_rank) else low_rank
+    limit = float(np.abs(values).max(initial=0)) or 1.0
     image = left.imshow(
-        subsample(seen), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto"
+        subsample(values), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto"
     )
     left.set(title="low-rank", xticks=[], yticks=[])
     figure.colorbar(image, ax=left, shrink=0.8, pad=0.02)
-    size, wrong = np.abs(sparse).ravel(), np.flatnonzero(outliers)
-    right.vlines(wrong, 0, size[wrong], color=COLOURS[1], lw=1)
+    size, corrupt = np.abs(sparse).ravel(), np.flatnonzero(outliers)
+    right.vlines(corrupt, 0, size[corrupt], color=COLOURS[1], lw=1)
     right.set(
-        title=f"{len(wrong):,} of {size.size:,} measurements are wrong",
+        title=f"{len(corrupt):,} of {size.size:,} measurements are corrupt",
         xlabel="measurement",
         ylabel="size of the corruption",
         xlim=(0, size.size),

@@ -1,4 +1,4 @@
-"""What every solve hands back: two parts, how good they are, how it ended and went."""
+"""Results of solvers: both parts, certificate, status and history."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,8 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 
-NEGLIGIBLE = 1e-6  # a part that is less than this of the whole counts as none
+# Part of the objective, as a fraction of it, below which its alignment is set to one.
+NEGLIGIBLE = 1e-6
 
 
 class Outcome(Enum):
@@ -25,20 +26,20 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Status:
-    """How a run ended: an outcome, and a sentence a person can read."""
+    """How a run ended: its outcome, and a sentence for the user."""
 
     outcome: Outcome
     sentence: str
 
     @property
     def converged(self) -> bool:
-        """Whether nothing was left to do."""
-        done = (Outcome.EXACT, Outcome.CONVERGED, Outcome.NOISE_LEVEL)
-        return self.outcome in done
+        """Whether the run reached its goal."""
+        goals = (Outcome.EXACT, Outcome.CONVERGED, Outcome.NOISE_LEVEL)
+        return self.outcome in goals
 
     @property
     def stopped(self) -> bool:
-        """Whether it ended because the caller asked for that."""
+        """Whether the caller stopped the run."""
         return self.outcome is Outcome.STOPPED
 
     def __str__(self) -> str:
@@ -47,12 +48,11 @@ class Status:
 
 @dataclass(frozen=True)
 class History(Mapping[str, np.ndarray]):
-    """Numbers recorded along the way, one array a name, all of one length.
+    """Numbers recorded during a run: one array per name, all of the same length.
 
     The first columns are the same for every solver: ``step``, the number of steps
     taken; ``residual``, ``‖A(X) + s − y‖ / ‖y‖``; and ``seconds``, the time since the
-    start. What else a solver records stands behind them, and so does whatever a
-    callback returns.
+    start. Further columns of the solver and of a callback follow.
     """
 
     columns: dict[str, np.ndarray] = field(default_factory=dict)
@@ -69,13 +69,13 @@ class History(Mapping[str, np.ndarray]):
 
 @dataclass(frozen=True)
 class Certificate:
-    """Evidence for a recovery.
+    """How far a recovery is from a global optimum of the convex program.
 
     Attributes
     ----------
     gap : float
-        Relative duality gap ``(p − d)/p``: the objective at X is at most this share
-        above the global optimum. Zero is perfect; one says nothing.
+        Relative duality gap ``(p − d)/p``: the objective at X exceeds the global
+        optimum by at most this fraction. At zero X is optimal; one is no information.
     feasibility : float
         ``‖A(X) + s − y‖ / ‖y‖``.
     signal_alignment : float
@@ -115,9 +115,23 @@ def certificate_from_products(
     weighted_l1: float,
     feasibility: float,
 ) -> Certificate:
-    """Assemble a certificate from inner products with a feasible dual."""
+    """Return the certificate for given inner products with a feasible dual ν.
+
+    Parameters
+    ----------
+    nuclear : float
+        ‖X‖_*.
+    primal, dual : float
+        The primal objective at X and the dual objective at ν.
+    on_signal, on_corruption : float
+        ⟨A*(ν), X⟩ and ⟨ν, s⟩.
+    weighted_l1 : float
+        λ‖s‖₁.
+    feasibility : float
+        ``‖A(X) + s − y‖ / ‖y‖``.
+    """
     return Certificate(
-        gap=_ratio(max(primal - dual, 0.0), primal, 0.0),  # below it is rounding
+        gap=_ratio(max(primal - dual, 0.0), primal, 0.0),  # a negative gap is rounding
         feasibility=feasibility,
         signal_alignment=_ratio(on_signal, nuclear, 1.0, NEGLIGIBLE * primal),
         corruption_alignment=_ratio(
@@ -129,14 +143,15 @@ def certificate_from_products(
 
 
 def _ratio(part: float, whole: float, if_empty: float, tiny: float = 0.0) -> float:
+    """Return part / whole, or `if_empty` if the whole is not above `tiny`."""
     return float(part / whole) if whole > tiny else if_empty
 
 
 class Result(Protocol):
-    """What every solver's result offers, however it was computed.
+    """The attributes that the results of all solvers have.
 
-    ``certificate`` and whatever is as large as the data may be computed when they are
-    first asked for.
+    The certificate and arrays of the size of the data may be computed when they are
+    first used.
     """
 
     @property
@@ -191,18 +206,18 @@ class Result(Protocol):
 
     @property
     def residual(self) -> Array:
-        """What is left of the data when both parts are taken; NaN where missing."""
+        """The data minus both parts; NaN at missing entries."""
         ...
 
     def coordinates(self, rows: Array) -> Array:
-        """Return where new rows lie in the row space of X, as `components` span it.
+        """Return the coordinates of new rows in the row space of X (`components`).
 
-        The rows may be corrupted and incomplete (NaN) themselves.
+        The rows may be corrupted and have missing entries (NaN).
         """
         ...
 
     def block(self, rows: slice, columns: slice) -> Array:
-        """Return a part of X, without computing all of it where that is large."""
+        """Return a block of X, without computing all of X if X is large."""
         ...
 
     @property
@@ -212,10 +227,10 @@ class Result(Protocol):
 
     @property
     def history(self) -> History:
-        """How it went."""
+        """Numbers recorded during the run."""
         ...
 
     @property
     def n_steps(self) -> int:
-        """Steps taken."""
+        """The number of steps taken."""
         ...

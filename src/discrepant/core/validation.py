@@ -1,8 +1,8 @@
-"""Checks at the door: what a caller passes in, looked at once, before any work.
+"""Validation of arguments, and how values are quoted in messages.
 
-Each check returns what it was given in the form that the solvers work with, or raises
-`InputError` with one sentence. Nothing here knows of operators; data together with the
-operator that they came through are checked in `discrepant.operators.observation`.
+Each check returns its argument in the form that the solvers use, or raises `InputError`
+with one sentence. Data that belong to an operator are validated together with it in
+`discrepant.operators.observation`.
 """
 
 import math
@@ -20,13 +20,14 @@ from numpy.typing import ArrayLike
 
 from discrepant.core.errors import InputError
 
-MAX_QUOTED_CHARS = 80  # characters of what is quoted in a sentence
-# Rates whose inverses and squares are numbers too.
+# Length in characters from which a quoted value is cut.
+MAX_QUOTED_CHARS = 80
+# Smallest and largest learning rate: inverses and squares stay finite and nonzero.
 RATES = (1e-100, 1e100)
 
 
 def real_array(values: ArrayLike) -> np.ndarray:
-    """Return a floating array; integers and booleans become float64."""
+    """Return data as a floating point array; integers and booleans become float64."""
     try:
         array = np.asarray(masked_to_nan(values))
         if array.dtype == object:
@@ -50,7 +51,7 @@ def real_array(values: ArrayLike) -> np.ndarray:
 
 
 def masked_to_nan(values: Any) -> Any:
-    """Return a masked array as a plain one with NaN where it is masked."""
+    """Return a masked array as a plain array with NaN at masked entries."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if values.dtype.kind in "iub":
@@ -59,40 +60,43 @@ def masked_to_nan(values: Any) -> Any:
 
 
 def check_mapped(values: np.ndarray) -> None:
-    """Refuse a memory map whose file was cut: to read beyond its end is fatal.
+    """Refuse a memory map whose file was truncated.
 
-    Whoever reads a map in pieces asks before each.
+    A read beyond the end of the file would end the process. Call this before each part
+    of a map is read.
     """
-    held: Any = values
+    array: Any = values
     mapped = None
-    while held is not None:
-        mapped = held if isinstance(held, np.memmap) else mapped
-        held = getattr(held, "base", None)
+    while array is not None:
+        mapped = array if isinstance(array, np.memmap) else mapped
+        array = getattr(array, "base", None)
     path = getattr(mapped, "filename", None)
     if mapped is None or path is None or not os.path.exists(path):
         return
-    there, needed = os.path.getsize(path), mapped.offset + mapped.nbytes
-    if there < needed:
+    size, needed = os.path.getsize(path), mapped.offset + mapped.nbytes
+    if size < needed:
         raise InputError(
-            f"{path} was cut short while it was in use; it has {there:,} bytes of "
+            f"{path} was cut short while it was in use; it has {size:,} bytes of "
             f"{needed:,}."
         )
 
 
 def quote(value: object) -> str:
-    """Return what was given, short enough to be quoted in a sentence."""
+    """Return a value as text that is short enough to be quoted in a sentence."""
     try:
         text = " ".join(reprlib.repr(value).split())
-    except Exception:  # a foreign object may fail even at this
+    except Exception:  # the object's own __repr__ may fail
         return f"a {type(value).__name__}"
     return text if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS]}…"
 
 
 def error_text(error: BaseException) -> str:
-    """Return what went wrong as part of a sentence, without any dump of the data."""
-    said = re.sub(r":\s*array=.*?(?=Reshape|$)", ". ", str(error), flags=re.DOTALL)
-    said = re.sub(r"(?<=Complex data not supported)\n.*", "", said, flags=re.DOTALL)
-    text = " ".join(said.split()).rstrip(".") or type(error).__name__
+    """Return the message of an error as part of a sentence, without printed data."""
+    message = re.sub(r":\s*array=.*?(?=Reshape|$)", ". ", str(error), flags=re.DOTALL)
+    message = re.sub(
+        r"(?<=Complex data not supported)\n.*", "", message, flags=re.DOTALL
+    )
+    text = " ".join(message.split()).rstrip(".") or type(error).__name__
     return (
         text
         if len(text) <= 4 * MAX_QUOTED_CHARS
@@ -101,59 +105,65 @@ def error_text(error: BaseException) -> str:
 
 
 def check_number(
-    name: str, value: Any, what: str, holds: Callable[[float], bool]
+    name: str, value: Any, requirement: str, condition: Callable[[float], bool]
 ) -> float:
-    """Return a finite number of which something holds; else it must be ``what``."""
+    """Return a finite number that satisfies a condition, or raise `InputError`.
+
+    The message is "`name` must be `requirement`, got `value`."
+    """
     number = math.nan
     if isinstance(value, Real) and not isinstance(value, bool | np.bool_):
         try:
             number = float(value)
         except OverflowError:
             pass
-    if not (math.isfinite(number) and holds(number)):
-        raise InputError(f"{name} must be {what}, got {quote(value)}.")
+    if not (math.isfinite(number) and condition(number)):
+        raise InputError(f"{name} must be {requirement}, got {quote(value)}.")
     return number
 
 
 def check_integer(
-    name: str, value: Any, what: str, holds: Callable[[int], bool]
+    name: str, value: Any, requirement: str, condition: Callable[[int], bool]
 ) -> int:
-    """Return a whole number of which something holds; else it must be ``what``."""
-    plain = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
-    if not (plain and holds(int(value))):
-        raise InputError(f"{name} must be {what}, got {quote(value)}.")
+    """Return an integer that satisfies a condition, or raise `InputError`.
+
+    The message is "`name` must be `requirement`, got `value`."
+    """
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+    if not (is_integer and condition(int(value))):
+        raise InputError(f"{name} must be {requirement}, got {quote(value)}.")
     return int(value)
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Refuse what is neither True nor False."""
+    """Return a boolean; refuse anything but True and False."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} must be True or False, got {quote(value)}.")
     return bool(value)
 
 
 def check_fdr(fdr: Any) -> float:
-    """Refuse a rate of false discoveries that is none."""
+    """Return a false discovery rate; refuse numbers outside (0, 1)."""
     return check_number(
         "fdr", fdr, "a number between 0 and 1", lambda rate: 0 < rate < 1
     )
 
 
 def count_threads(n_jobs: Any) -> int:
-    """Read a number of threads as joblib does, except that none given means all.
+    """Return the number of threads for `n_jobs` as joblib counts, with None for all.
 
-    In a process of a pool there is one: its siblings have the other cores.
+    A worker process of a pool gets one thread: the other workers use the other cores.
     """
-    what = "a whole number other than zero (−1 is all cores)"
-    asked = -1 if n_jobs is None else n_jobs
-    count = check_integer("n_jobs", asked, what, lambda jobs: jobs != 0)
+    requirement = "a whole number other than zero (−1 is all cores)"
+    n_jobs = -1 if n_jobs is None else n_jobs
+    count = check_integer("n_jobs", n_jobs, requirement, lambda jobs: jobs != 0)
     if count < 0 and current_process().daemon:
         return 1
     return int(effective_n_jobs(count))
 
 
 def check_seed(random_state: Any) -> None:
-    """Refuse what no generator of random numbers can be made of."""
+    """Refuse a seed that NumPy's random generator does not accept."""
     try:
         np.random.default_rng(random_state)
     except (TypeError, ValueError, OverflowError):
@@ -164,13 +174,13 @@ def check_seed(random_state: Any) -> None:
 
 
 def check_callback(name: str, value: Any) -> None:
-    """Refuse what cannot be called, unless it is None."""
+    """Refuse a callback that is neither callable nor None."""
     if value is not None and not callable(value):
         raise InputError(f"{name} must be a function or None, got {quote(value)}.")
 
 
 def check_rates(alpha: float | str, step: float | str, init_scale: float) -> None:
-    """Refuse rates that cannot work: all are positive; the first two may be "auto"."""
+    """Refuse rates that are not positive; alpha and step may also be "auto"."""
     low, high = RATES
     for name, value in (("alpha", alpha), ("step", step), ("init_scale", init_scale)):
         if name != "init_scale" and isinstance(value, str) and value == "auto":

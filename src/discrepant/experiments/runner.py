@@ -30,7 +30,6 @@ SHOWING = (
     "core/plotting.py",
     "core/progress.py",
     "core/display.py",
-    "core/summary.py",
     "experiments/reproduce.py",
     "image/restore_files.py",
     "image/display.py",

@@ -12,7 +12,7 @@ from discrepant.operators.operator import row_blocks
 
 @dataclass(frozen=True)
 class Identity:
-    """``A(X) = X``: every entry is seen (robust PCA)."""
+    """``A(X) = X``: every entry is observed (robust PCA)."""
 
     shape: tuple[int, int]
 
@@ -37,7 +37,7 @@ class Identity:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """``A(X) = observed ∘ X``: entries where ``observed`` is False are not seen."""
+    """``A(X) = observed ∘ X``: entries where ``observed`` is False are missing."""
 
     observed: np.ndarray
 
@@ -57,7 +57,7 @@ class Mask:
 
     @property
     def data_shape(self) -> tuple[int, ...]:
-        """Shape of the observation y: that of X, with zeros where nothing is seen."""
+        """Shape of the observation y: that of X, with zeros at missing entries."""
         return self.observed.shape
 
     def forward(self, X: Array) -> Array:
@@ -70,15 +70,15 @@ class Mask:
 
 
 class Entries:
-    """``A(X)ₖ = X[rowsₖ, columnsₖ]``: some entries, as a list.
+    """``A(X)ₖ = X[rowsₖ, columnsₖ]``: a list of entries.
 
-    Where few entries of a large matrix are seen this takes less memory than a `Mask`,
-    and an entry may be seen more than once.
+    If few entries of a large matrix are observed, this takes less memory than a `Mask`.
+    An entry may be observed more than once.
 
     Parameters
     ----------
     rows, columns : array-like of int
-        Where the entries are.
+        Row and column indices of the observed entries.
     shape : tuple of int
         The shape of X.
     """
@@ -108,11 +108,11 @@ class Entries:
 
     @property
     def data_shape(self) -> tuple[int, ...]:
-        """Shape of the observation y: one number an entry."""
+        """Shape of the observation y: one number per entry."""
         return self.rows.shape
 
     def forward(self, X: Array) -> Array:
-        """Return the entries."""
+        """Return the observed entries of X."""
         return np.asarray(X[self.rows, self.columns])
 
     def adjoint(self, z: Array) -> Array:
@@ -124,9 +124,9 @@ class Entries:
         return back[0] if len(back) == 1 else np.asarray(back[0] + 1j * back[1])
 
     def forward_factors(self, U: Array, V: Array) -> Array:
-        """Return the entries of U Vᴴ, without the others."""
-        found = np.empty(self.rows.size, np.result_type(U, V))
+        """Return the observed entries of U Vᴴ, without forming U Vᴴ."""
+        entries = np.empty(self.rows.size, np.result_type(U, V))
         for part in row_blocks(self.rows.size, U.shape[1]):
             left, right = U[self.rows[part]], V[self.columns[part]].conj()
-            found[part] = np.einsum("kr,kr->k", left, right)
-        return found
+            entries[part] = np.einsum("kr,kr->k", left, right)
+        return entries

@@ -1,4 +1,4 @@
-"""Operators of SciPy and PyLops as operators on matrices."""
+"""Linear operators of SciPy and PyLops as operators on matrices."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +11,9 @@ from discrepant.core.linalg import Array
 
 @dataclass(frozen=True, eq=False)
 class Wrapped:
-    """Anything with ``shape``, ``matvec`` and ``rmatvec`` on the entries of X by rows.
+    """A linear operator with ``shape``, ``matvec`` and ``rmatvec`` on X row by row.
 
-    This covers ``scipy.sparse.linalg.LinearOperator`` and every PyLops operator.
+    These are ``scipy.sparse.linalg.LinearOperator`` and all PyLops operators.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """Measurements by given matrices, ``A(X)ᵢ = ⟨Aᵢ, X⟩ = trace(Aᵢᴴ X)``.
 
-`Sensing` takes the matrices Aᵢ as they come: in memory, sparse, on disk or made on the
-way. `Outer` has matrices of low rank, aᵢ bᵢᴴ, and never forms them.
+`Sensing` takes the matrices Aᵢ in memory, sparse, on disk or computed on the fly.
+`Outer` has matrices of low rank, aᵢ bᵢᴴ, and never forms them. `Diagonal` has matrices
+that commute.
 """
 
 import math
@@ -16,7 +17,8 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.operators.operator import row_blocks
 
-NUMBERS = "fiubc"  # kinds of dtypes that are numbers
+# Kinds of NumPy dtypes that are numbers.
+NUMBERS = "fiubc"
 
 
 class Sensing:
@@ -26,28 +28,29 @@ class Sensing:
     ----------
     matrices : array-like, sparse matrix, list, callable, iterable or Dask array
         The matrices, stacked as (m, n₁, n₂); or a sparse matrix of shape (m, n₁·n₂)
-        whose rows are their entries by rows; or a list of matrices, dense or sparse. Of
-        those that memory does not hold a Dask array, a memory map, or a function
-        without arguments that returns an iterator over blocks (b, n₁, n₂): it is called
-        anew for every application, and every time must give the same.
+        whose rows are the matrices, flattened row by row; or a list of matrices, dense
+        or sparse. Matrices that do not fit into memory can be a Dask array, a memory
+        map, or a function without arguments that returns an iterator over blocks
+        (b, n₁, n₂). The function is called for every application of the operator and
+        must return the same blocks each time.
     shape : tuple of int, optional
-        The shape (n₁, n₂) of X; only a sparse matrix needs it.
+        The shape (n₁, n₂) of X; needed only for a sparse matrix.
     """
 
     def __init__(self, matrices: Any, shape: tuple[int, int] | None = None) -> None:
-        self._store = _stored(matrices, shape)
+        self._store = _open_store(matrices, shape)
         self.data_shape: tuple[int, ...] = (self._store.count,)
         self.signal_shape = self._store.shape
 
     @property
     def matrices(self) -> Any:
-        """The matrices, as they are kept."""
-        return self._store.kept
+        """The matrices, as they are stored."""
+        return self._store.original
 
     def forward(self, X: Array) -> Array:
         """Return the m inner products."""
-        seen: Array = self._store.forward(np.asarray(X).reshape(-1))
-        return seen
+        products: Array = self._store.forward(np.asarray(X).reshape(-1))
+        return products
 
     def adjoint(self, z: Array) -> Array:
         """Return ``Σ zᵢ Aᵢ``."""
@@ -55,11 +58,11 @@ class Sensing:
         return back.reshape(self.signal_shape)
 
 
-class _Rows:
-    """Matrices that lie in memory as rows: dense or sparse, (m, n₁·n₂)."""
+class _FlattenedMatrices:
+    """Matrices in memory as the rows of a dense or sparse matrix (m, n₁·n₂)."""
 
-    def __init__(self, kept: Any, rows: Any, shape: tuple[int, int]) -> None:
-        self.kept, self.rows, self.shape = kept, rows, shape
+    def __init__(self, original: Any, rows: Any, shape: tuple[int, int]) -> None:
+        self.original, self.rows, self.shape = original, rows, shape
         self.count = rows.shape[0]
         self.complex = rows.dtype.kind == "c"
         self.conjugate = rows.conj() if sparse.issparse(rows) and self.complex else rows
@@ -77,20 +80,20 @@ class _Rows:
         return _product_from_left(z, self.rows)
 
 
-class _Blocks:
-    """Matrices that come block by block, anew each time."""
+class _MatrixBlocks:
+    """Matrices that an iterator yields in blocks, anew for each application."""
 
-    def __init__(self, kept: Any, again: Callable[[], Iterator[Any]]) -> None:
-        self.kept, self.again = kept, again
-        shapes = [np.shape(block) for block in self._checked()]
+    def __init__(self, original: Any, iterate: Callable[[], Iterator[Any]]) -> None:
+        self.original, self.iterate = original, iterate
+        shapes = [np.shape(block) for block in self._stacks()]
         if not shapes:
             raise InputError("Sensing was given no blocks of matrices.")
         self.shape: tuple[int, int] = shapes[0][1:]
         self.count = sum(shape[0] for shape in shapes)
 
-    def _checked(self) -> Iterator[Array]:
+    def _stacks(self) -> Iterator[Array]:
         first: tuple[int, ...] | None = None
-        for block in self.again():
+        for block in self.iterate():
             stack = _stack(block)
             first = first or stack.shape[1:]
             if stack.shape[1:] != first:
@@ -102,37 +105,38 @@ class _Blocks:
 
     def forward(self, x: Array) -> Array:
         parts = [
-            _Rows(stack, _flat(stack), self.shape).forward(x)
-            for stack in self._checked()
+            _FlattenedMatrices(stack, _flatten(stack), self.shape).forward(x)
+            for stack in self._stacks()
         ]
-        return self._whole(np.concatenate(parts))
+        products = np.concatenate(parts)
+        self._check_count(len(products), self.count)
+        return products
 
     def adjoint(self, z: Array) -> Array:
         total: Any = 0.0
         start = 0
-        for stack in self._checked():
-            rows = _flat(stack)
+        for stack in self._stacks():
+            rows = _flatten(stack)
             part = z[start : start + len(rows)]
-            self._whole(part, len(rows))
+            self._check_count(len(part), len(rows))
             total = total + _product_from_left(part, rows)
             start += len(rows)
         return np.asarray(total)
 
-    def _whole(self, part: Array, count: int | None = None) -> Array:
-        expected = self.count if count is None else count
-        if len(part) != expected:
+    @staticmethod
+    def _check_count(count: int, expected: int) -> None:
+        if count != expected:
             raise InputError(
                 "The blocks are not the same each time; pass a function that starts "
                 "from the beginning whenever it is called."
             )
-        return part
 
 
-class _Lazy:
+class _DaskMatrices:
     """Matrices in a Dask array (m, n₁, n₂)."""
 
     def __init__(self, array: Any) -> None:
-        self.kept = array
+        self.original = array
         self.shape: tuple[int, int] = array.shape[1:]
         self.count = array.shape[0]
         self.rows = array.reshape(array.shape[0], -1)
@@ -144,38 +148,39 @@ class _Lazy:
         return np.asarray((z @ self.rows).compute())
 
 
-def _stored(matrices: Any, shape: tuple[int, int] | None) -> Any:
-    """Return the matrices in the form that serves them."""
+def _open_store(matrices: Any, shape: tuple[int, int] | None) -> Any:
+    """Return the store for the form in which the matrices are given."""
     if sparse.issparse(matrices):
         return _sparse(matrices, shape)
     if _is_dask(matrices):
         if matrices.ndim != 3 or matrices.dtype.kind not in NUMBERS:
-            raise _refusal(matrices)
-        return _Lazy(matrices)
+            raise _not_a_stack(matrices)
+        return _DaskMatrices(matrices)
     if callable(matrices):
-        return _Blocks(matrices, lambda: iter(matrices()))
+        return _MatrixBlocks(matrices, lambda: iter(matrices()))
     if isinstance(matrices, Iterator):
         raise InputError(
             "Sensing reads its matrices more than once, and an iterator can be read "
-            "only once; pass the function that makes it, without calling it."
+            "only once; pass the function that returns it, without calling it."
         )
     if isinstance(matrices, list | tuple) and any(map(sparse.issparse, matrices)):
         return _sparse_list(matrices)
     is_array = isinstance(matrices, np.ndarray | list | tuple)
     if not is_array and not hasattr(matrices, "__array__"):
         if isinstance(matrices, Iterable):
-            return _Blocks(matrices, lambda: iter(matrices))
-        raise _refusal(np.asarray(matrices))
+            return _MatrixBlocks(matrices, lambda: iter(matrices))
+        raise _not_a_stack(np.asarray(matrices))
     stack = _stack(matrices)
-    return _Rows(stack, _flat(stack), stack.shape[1:])
+    return _FlattenedMatrices(stack, _flatten(stack), stack.shape[1:])
 
 
-def _flat(stack: Array) -> Array:
-    """Return matrices as rows; of none of them too."""
+def _flatten(stack: Array) -> Array:
+    """Return stacked matrices as rows; there may be none."""
     return stack.reshape(len(stack), math.prod(stack.shape[1:]))
 
 
 def _stack(matrices: Any) -> Array:
+    """Return matrices as an array (m, n₁, n₂) of at least single precision."""
     try:
         array = np.asarray(matrices)
     except ValueError:
@@ -183,36 +188,38 @@ def _stack(matrices: Any) -> Array:
             "The matrices of Sensing are of different shapes; all need to be n1×n2."
         ) from None
     if array.ndim != 3 or array.dtype.kind not in NUMBERS:
-        raise _refusal(array)
+        raise _not_a_stack(array)
     kind = np.result_type(array.dtype, np.float32)
     return array if array.dtype == kind else np.ascontiguousarray(array, kind)
 
 
-def _refusal(array: Any) -> InputError:
+def _not_a_stack(array: Any) -> InputError:
     return InputError(
         "Sensing needs matrices of numbers, stacked in a 3-D array (m, n1, n2), got "
         f"{array.dtype} of shape {array.shape}."
     )
 
 
-def _sparse(matrix: Any, shape: tuple[int, int] | None) -> _Rows:
+def _sparse(matrix: Any, shape: tuple[int, int] | None) -> _FlattenedMatrices:
     if shape is None or len(shape) != 2 or matrix.shape[1] != shape[0] * shape[1]:
-        told = "none" if shape is None else f"{tuple(shape)}"
+        given = "none" if shape is None else f"{tuple(shape)}"
         raise InputError(
             f"A sparse matrix of {matrix.shape[1]} columns needs the shape (n1, n2) of "
-            f"X, with n1·n2 = {matrix.shape[1]}; got {told}."
+            f"X, with n1·n2 = {matrix.shape[1]}; got {given}."
         )
     rows = sparse.csr_array(matrix)
-    return _Rows(matrix, rows.astype(np.result_type(rows.dtype, np.float32)), shape)
+    dtype = np.result_type(rows.dtype, np.float32)
+    return _FlattenedMatrices(matrix, rows.astype(dtype), shape)
 
 
-def _sparse_list(matrices: Any) -> _Rows:
+def _sparse_list(matrices: Any) -> _FlattenedMatrices:
     shape = matrices[0].shape
-    if any(one.shape != shape for one in matrices):
+    if any(matrix.shape != shape for matrix in matrices):
         raise InputError(
             "The matrices of Sensing are of different shapes; all need to be n1×n2."
         )
-    rows = [sparse.coo_array(one).reshape((1, shape[0] * shape[1])) for one in matrices]
+    flat = (1, shape[0] * shape[1])
+    rows = [sparse.coo_array(matrix).reshape(flat) for matrix in matrices]
     return _sparse(sparse.vstack(rows, format="csr"), shape)
 
 
@@ -221,7 +228,7 @@ def _is_dask(matrices: Any) -> bool:
 
 
 def _product(rows: Array, x: Array) -> Array:
-    """Return rows @ x in the precision of both, widening a few rows at a time."""
+    """Return rows @ x in the wider precision, converting a few rows at a time."""
     kind = np.result_type(rows, x)
     if rows.dtype == kind:
         return np.asarray(rows @ x.astype(kind, copy=False))
@@ -230,7 +237,7 @@ def _product(rows: Array, x: Array) -> Array:
 
 
 def _product_from_left(z: Array, rows: Array) -> Array:
-    """Return z @ rows likewise."""
+    """Return z @ rows in the wider precision, converting a few rows at a time."""
     kind = np.result_type(rows, z)
     if rows.dtype == kind:
         return np.asarray(z.astype(kind, copy=False) @ rows)
@@ -241,15 +248,15 @@ def _product_from_left(z: Array, rows: Array) -> Array:
 class Outer:
     """``A(X)ᵢ = aᵢᴴ X bᵢ``: measurements of rank one, Aᵢ = aᵢ bᵢᴴ.
 
-    Phase retrieval, quadratic sketches of covariances (b = a) and bilinear forms are of
-    this kind. Nothing of the size m·n₁·n₂ is formed.
+    Examples are phase retrieval, quadratic sketches of covariances (b = a) and bilinear
+    forms. Nothing of the size m·n₁·n₂ is formed.
 
     Parameters
     ----------
     left : array-like of shape (m, n₁) or (m, n₁, k)
-        The vectors aᵢ as rows; or k for each measurement, whose products are summed.
-    right : array-like of the same kind, optional
-        The vectors bᵢ; by default those on the left.
+        The vectors aᵢ as rows; or k vectors per measurement, whose products are summed.
+    right : array-like of shape (m, n₂) or (m, n₂, k), optional
+        The vectors bᵢ; by default those of `left`.
     """
 
     def __init__(self, left: Any, right: Any = None) -> None:
@@ -269,20 +276,20 @@ class Outer:
 
     @property
     def data_shape(self) -> tuple[int, ...]:
-        """Shape of the observation y: one number a pair of vectors."""
+        """Shape of the observation y: one number per pair of vectors."""
         return self.left.shape[:1]
 
     def forward(self, X: Array) -> Array:
-        """Return the bilinear forms."""
-        found = []
+        """Return the m bilinear forms aᵢᴴ X bᵢ."""
+        products = []
         for part in row_blocks(len(self.left), sum(self.left.shape[1:])):
             a, b = self.left[part], self.right[part]
-            seen = [
+            terms = [
                 np.einsum("mi,mi->m", (a[:, :, k].conj() @ X), b[:, :, k])
                 for k in range(a.shape[2])
             ]
-            found.append(np.sum(seen, axis=0))
-        return np.concatenate(found)
+            products.append(np.sum(terms, axis=0))
+        return np.concatenate(products)
 
     def adjoint(self, z: Array) -> Array:
         """Return ``Σ zᵢ aᵢ bᵢᴴ``."""
@@ -295,18 +302,18 @@ class Outer:
         return np.asarray(total)
 
     def forward_factors(self, U: Array, V: Array) -> Array:
-        """Return the forms of U Vᴴ, from aᵢᴴ U and Vᴴ bᵢ."""
-        found = []
+        """Return the bilinear forms of U Vᴴ, from aᵢᴴ U and Vᴴ bᵢ."""
+        products = []
         for part in row_blocks(len(self.left), sum(self.left.shape[1:])):
             a, b = self.left[part], self.right[part]
-            seen = [
+            terms = [
                 np.einsum(
                     "mr,mr->m", a[:, :, k].conj() @ U, (b[:, :, k].conj() @ V).conj()
                 )
                 for k in range(a.shape[2])
             ]
-            found.append(np.sum(seen, axis=0))
-        return np.concatenate(found)
+            products.append(np.sum(terms, axis=0))
+        return np.concatenate(products)
 
 
 def _vectors(side: Any) -> Array:
@@ -324,7 +331,7 @@ def _vectors(side: Any) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Diagonal:
-    """``A(X)ᵢ = ⟨Q diag(aᵢ) Qᵀ, X⟩``: a commuting family, as Theorem 1 asks for.
+    """``A(X)ᵢ = ⟨Q diag(aᵢ) Qᵀ, X⟩``: commuting matrices, as Theorem 1 assumes.
 
     Parameters
     ----------

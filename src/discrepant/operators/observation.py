@@ -1,7 +1,7 @@
-"""The observation and how it was made, checked once before any solver runs.
+"""Validation of an observation y together with its operator, before any solver runs.
 
-Solvers rely on what `validate_observation` returns: finite real numbers in the shape
-the operator gives, missing entries turned into zeros under a `Mask`, and an adjoint
+`validate_observation` guarantees to the solvers: finite real numbers in the shape that
+the operator returns, zeros under a `Mask` in place of missing entries, and an adjoint
 that belongs to its forward map.
 """
 
@@ -19,19 +19,19 @@ from discrepant.operators.linear_operator import Wrapped
 from discrepant.operators.measurements import Diagonal, Outer, Sensing
 from discrepant.operators.operator import Operator, check_adjoint
 
-# Their adjoints are tested with the package; all others are tested at the door.
+# Operators whose adjoints the test suite covers; all others get a dot test here.
 TESTED_OPERATORS = (Identity, Mask, Entries, Sensing, Outer, Diagonal)
 
 
 def validate_observation(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
-    """Return real data as floats and the operator that fits them, adjoint and all.
+    """Return the data as real floats and their operator, with its adjoint tested.
 
     Parameters
     ----------
     y : array-like
-        The observation; NaN marks missing entries of a matrix that is seen as it is.
+        The observation. If it is a matrix itself, NaN marks missing entries.
     operator : Operator, LinearOperator or None
-        How it was made; None stands for a matrix that is seen as it is.
+        The linear map from X to y; None if y is a corrupted matrix itself.
     """
     data, A = match_operator(real_array(y), operator)
     if type(A) not in TESTED_OPERATORS:
@@ -40,7 +40,7 @@ def validate_observation(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
 
 
 def match_operator(data: Array, operator: Any) -> tuple[Array, Operator]:
-    """Return data, real or complex, and the operator that fits them by its shape."""
+    """Return real or complex data and an operator of matching shape."""
     A = _as_operator(operator, data)
     if data.size == 0:
         raise InputError("The data are empty; at least one value is needed.")
@@ -70,14 +70,14 @@ def match_operator(data: Array, operator: Any) -> tuple[Array, Operator]:
 
 
 def nan_where_missing(data: Array, operator: Operator) -> Array:
-    """Return the data with NaN, not zero, where nothing was observed."""
+    """Return the data with NaN, not zero, at entries that a `Mask` leaves out."""
     if not isinstance(operator, Mask):
         return data
     return np.where(operator.observed, data, data.dtype.type(np.nan))
 
 
 def _as_operator(operator: Any, data: Array) -> Operator:
-    """Return an operator of this package's kind, whatever was passed for it."""
+    """Return the given operator as an `Operator`; None becomes the identity."""
     if operator is None:
         if data.ndim != 2:
             raise InputError(
@@ -92,6 +92,6 @@ def _as_operator(operator: Any, data: Array) -> Operator:
     if side * side != entries:
         raise InputError(
             f"The operator takes {entries} values, which are not those of a square "
-            "matrix; say which shape X has with Wrapped(operator, (rows, columns))."
+            "matrix; give the shape of X with Wrapped(operator, (rows, columns))."
         )
     return Wrapped(operator, (side, side))

@@ -1,11 +1,9 @@
-"""How a matrix is observed: linear maps A with their adjoints.
+"""The interface of linear operators A, and the dot test of their adjoints.
 
-An operator knows the shape of what goes in (``signal_shape``, the matrix X), the shape
-of what comes out (``data_shape``, the observation y), and two methods that satisfy
-``⟨A(X), z⟩ = ⟨X, A*(z)⟩``. One that has a quick way to see a matrix of low rank may say
-so by a third, ``forward_factors(U, V)``, which returns A(U Vᴴ).
-
-Measurements by given matrices are in `discrepant.operators.measurements`.
+An operator has the shape of its input (``signal_shape``, the matrix X) and of its
+output (``data_shape``, the observation y), and two methods that satisfy
+``⟨A(X), z⟩ = ⟨X, A*(z)⟩``. A third, optional method ``forward_factors(U, V)`` returns
+A(U Vᴴ) faster than by forming the matrix.
 """
 
 from collections.abc import Iterator
@@ -41,9 +39,9 @@ class Operator(Protocol):
 
 
 def check_adjoint(operator: Operator, dtype: Any = np.float64) -> None:
-    """Refuse an operator on real matrices whose adjoint is not that of its forward map.
+    """Refuse an operator on real matrices whose adjoint fails the dot test.
 
-    See `dot_test`; the operator has to give real numbers both ways.
+    See `dot_test`. The operator must return real numbers in both directions.
 
     Parameters
     ----------
@@ -60,18 +58,27 @@ def check_adjoint(operator: Operator, dtype: Any = np.float64) -> None:
 
 
 def dot_test(operator: Operator, dtype: Any, real: bool | None) -> bool:
-    """Refuse an operator whose adjoint is not that of its forward map.
+    """Refuse an operator whose adjoint is wrong; return whether X is complex.
 
-    By the law ``⟨A(X), z⟩ = ⟨X, A*(z)⟩`` on one random pair. With standard normal X and
-    z both sides have a standard deviation of about ‖A(X)‖ and ‖A*(z)‖: that is what
-    their difference is measured by, so that a product near zero is no obstacle. It may
-    be the rounding of a sum, 10⁻⁶ of that in double and 10⁻³ in single precision.
+    The test is ``⟨A(X), z⟩ = ⟨X, A*(z)⟩`` for one random pair. For standard normal X
+    and z the two sides have standard deviations of about ‖A(X)‖ and ‖A*(z)‖. Their
+    difference is compared with these, so that products near zero need no special case.
+    It may be due to rounding, up to 10⁻⁶ in double and 10⁻³ in single precision.
 
-    Returns whether X is complex: it is where the adjoint gives complex matrices, unless
-    it is said to be real. Its measurements may be real all the same (those of Hermitian
-    matrices are), and the law then holds for the real parts.
+    X is complex if the adjoint gives complex matrices, unless `real` is True. The
+    measurements of a complex X may be real (those of Hermitian matrices are); the law
+    then holds for the real parts.
+
+    Parameters
+    ----------
+    operator : Operator
+        A linear map with its adjoint.
+    dtype : dtype
+        Type of the data.
+    real : bool or None
+        Whether the user declared X to be real.
     """
-    rng = np.random.default_rng(0)  # of its own: no solver's start depends on it
+    rng = np.random.default_rng(0)  # its own, so that no solver's start depends on it
     X: Array = rng.standard_normal(operator.signal_shape)
     z: Array = rng.standard_normal(operator.data_shape)
     if np.dtype(dtype).kind == "c":
@@ -81,37 +88,41 @@ def dot_test(operator: Operator, dtype: Any, real: bool | None) -> bool:
         complex_X = bool(back.dtype.kind == "c" and not real)
         if complex_X:
             X = X + 1j * rng.standard_normal(operator.signal_shape)
-        there = np.asarray(operator.forward(X))
+        image = np.asarray(operator.forward(X))
     except NotImplementedError:
         raise InputError(
             "The operator has no adjoint; define its rmatvec, or its adjoint method."
         ) from None
-    if there.shape != z.shape or back.shape != X.shape:
+    if image.shape != z.shape or back.shape != X.shape:
         raise InputError(
-            f"The operator says that it maps {X.shape} to {z.shape}, but its forward "
-            f"map gives {there.shape} and its adjoint {back.shape}."
+            f"The operator declares a map from {X.shape} to {z.shape}, but its forward "
+            f"map gives {image.shape} and its adjoint {back.shape}."
         )
-    if {there.dtype.kind, back.dtype.kind} - set("fiubc"):
+    if {image.dtype.kind, back.dtype.kind} - set("fiubc"):
         raise InputError("The operator gives no numbers; these are needed.")
     inner = getattr(getattr(operator, "linear", operator), "dtype", dtype)
-    tol = 1e-3 if any(map(_coarse, (dtype, inner, there.dtype, back.dtype))) else 1e-6
-    difference = abs(float(np.vdot(there, z).real) - float(np.vdot(X, back).real))
-    if not difference <= tol * max(norm(there), norm(back)):  # also true of NaN
+    tol = (
+        1e-3
+        if any(map(_is_single_precision, (dtype, inner, image.dtype, back.dtype)))
+        else 1e-6
+    )
+    difference = abs(float(np.vdot(image, z).real) - float(np.vdot(X, back).real))
+    if not difference <= tol * max(norm(image), norm(back)):  # also true for NaN
         raise InputError(
             "The operator's adjoint does not belong to its forward map: ⟨A(X), z⟩ and "
-            "⟨X, A*(z)⟩ differ for random X and z; mend its adjoint (rmatvec)."
+            "⟨X, A*(z)⟩ differ for random X and z; correct its adjoint (rmatvec)."
         )
     return complex_X
 
 
-def _coarse(kind: Any) -> bool:
-    """Whether numbers of this type are of less than double precision."""
-    dtype = np.dtype(kind)
+def _is_single_precision(type_: Any) -> bool:
+    """Return whether a floating point type has less than double precision."""
+    dtype = np.dtype(type_)
     return bool(dtype.itemsize < {"f": 8, "c": 16}.get(dtype.kind, 0))
 
 
 def row_blocks(count: int, width: int, numbers: int = 1 << 21) -> Iterator[slice]:
-    """Yield slices of rows of such a width that hold about so many numbers each."""
+    """Yield slices of rows of a given width with about `numbers` entries each."""
     height = max(1, numbers // max(width, 1))
     for start in range(0, count, height):
         yield slice(start, start + height)

@@ -1,4 +1,4 @@
-"""The methods that the paper compares with: the convex program and ℓ1 factorisation."""
+"""Baselines of the paper: convex program, ℓ1 factorisation, projections."""
 
 import math
 import time
@@ -19,8 +19,10 @@ from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import Rule, Steps
 from discrepant.structures.factorisations import Factor, NoCorruption, PSDFactor
 
-FINAL_MU = 1e-5  # the last μ in units of ‖Y‖₂: it leaves that relative error
-FALL_OF_MU = 0.9  # from step to step, as in the paper of Lin et al.
+# The last μ in units of ‖Y‖₂, which is also the relative error that it leaves.
+FINAL_MU = 1e-5
+# Ratio of μ in successive steps, as in Lin et al. (2009).
+MU_DECAY = 0.9
 
 
 def convex(
@@ -46,20 +48,20 @@ def convex(
         The corrupted matrix; NaN marks missing entries.
     alpha : float or "auto"
         λ = 1/α; "auto" is √max(m, n), less where entries are missing, and with
-        ``psd=True`` it is read off the data (see `discrepant.paper.alpha`).
+        ``psd=True`` it is estimated from the data (see `discrepant.paper.alpha`).
     psd : bool
-        Whether X ⪰ 0 is demanded.
+        Whether X ⪰ 0 is a constraint.
     tol : float
-        Accuracy asked of the dual variable at the last μ; the objective is then
-        accurate to some 1e-5.
+        Accuracy of the dual variable at the last μ; the objective is then accurate to
+        about 1e-5.
     max_iter : int
-        Most steps.
+        Maximum number of steps.
     """
     data, operator = validate_observation(y, None)
     Y = data.astype(np.float64)
     check_square(Y.shape, psd)
     check_rates(alpha, "auto", 1.0)
-    Steps(max_iter)
+    Steps(max_iter)  # raises InputError unless positive
     if isinstance(alpha, str):
         rng = np.random.default_rng(0)
         alpha = auto_alpha(data, operator, psd, exact=True, rng=rng)
@@ -70,8 +72,8 @@ def convex(
     lam = 1 / alpha
     X = S = X_old = S_old = np.zeros_like(Y)
     t = t_old = 1.0
-    top = float(np.linalg.norm(Y, 2)) or 1.0
-    mu, mu_last = top, FINAL_MU * top
+    norm = float(np.linalg.norm(Y, 2)) or 1.0
+    mu, mu_last = norm, FINAL_MU * norm
     residuals, ranks, seconds = [], [], []
     started = time.perf_counter()
     status = Status(Outcome.LIMIT, f"took all of {max_iter} steps")
@@ -84,7 +86,7 @@ def convex(
         X, sigma = prox(X_bar - half, mu / 2)
         S = operator.forward(shrink(S_bar - half, lam * mu / 2))
         shift = operator.forward(X + S - X_bar - S_bar)
-        sub = np.hypot(
+        subgradient = np.hypot(
             np.linalg.norm(2 * (X_bar - X) + shift),
             np.linalg.norm(2 * (S_bar - S) + shift),
         )
@@ -92,13 +94,13 @@ def convex(
         ranks.append(len(sigma))
         seconds.append(time.perf_counter() - started)
         # In units of μ this bounds the error of the dual variable.
-        if mu <= mu_last and sub <= tol * mu:
+        if mu <= mu_last and subgradient <= tol * mu:
             status = Status(Outcome.CONVERGED, f"converged after {k} steps")
             break
         if np.vdot(X_bar - X, X - X_old) + np.vdot(S_bar - S, S - S_old) > 0:
-            t = 1.0  # momentum points uphill: start it again
+            t = 1.0  # the momentum points uphill: restart it
         t_old, t = t, (1 + math.sqrt(1 + 4 * t * t)) / 2
-        mu = max(FALL_OF_MU * mu, mu_last)
+        mu = max(MU_DECAY * mu, mu_last)
     columns = {
         "step": np.arange(1, len(residuals) + 1),
         "residual": np.array(residuals) / (float(np.linalg.norm(Y)) or 1.0),
@@ -134,24 +136,24 @@ def l1_factorisation(
 ) -> Recovery:
     """Minimise ``‖U Vᵀ − y‖₁`` by subgradient descent with a decaying step.
 
-    Told the rank (``width=r``) it recovers; over-parameterised (``width=None``) it
-    first comes near the truth and then fits the corruption, unless stopped in time.
+    With the true rank (``width=r``) it recovers X. Over-parameterised (``width=None``)
+    it first approaches X and then fits the corruption, unless it is stopped in time.
 
     Parameters
     ----------
     y : array-like of shape (m, n)
         The corrupted matrix; NaN marks missing entries.
     width : int, optional
-        Columns of the factors; all by default.
+        Number of columns of the factors; min(m, n) by default.
     psd : bool
         Whether X = U Uᵀ, as in the paper, or X = U Vᵀ.
     step : float
         The first step, in units of 1/√(mn): the subgradient ``sign(r)`` has a spectral
-        norm of at most √(mn), so this is free of the scale of the data.
+        norm of at most √(mn), so this does not depend on the scale of the data.
     half_life : int
-        The step is halved after so many steps.
+        Number of steps in which the step size is halved.
     init_scale : float
-        Start of the factors, relative to the root of the data's mean size.
+        Scale of the random start, in units of the root of the mean |y|.
     stop, random_state, callback
         As in `recover`.
     """
@@ -168,25 +170,25 @@ def l1_factorisation(
     else:
         signal = Factor.gaussian((m, n), width, scale, rng)
         factors = (signal.U, signal.V)
-    first = step / math.sqrt(m * n)
+    first_step = step / math.sqrt(m * n)
     with blas_threads(m * n * factors[0].shape[1]):
         status, history = descend(
             Y,
             operator,
             signal,
             NoCorruption(),
-            step=lambda k: first * 0.5 ** (k / half_life),
+            step=lambda k: first_step * 0.5 ** (k / half_life),
             gradient=np.sign,
             stop=(stop,),
             callback=callback,
         )
     X = signal.value()
-    left_over = Y - operator.forward(X)
+    residual = Y - operator.forward(X)
     return Recovery(
         signal=X.astype(data.dtype),
-        corruption=left_over.astype(data.dtype),
+        corruption=residual.astype(data.dtype),
         factors=factors,
-        dual=np.sign(left_over),
+        dual=np.sign(residual),
         y=data,
         operator=operator,
         alpha=math.sqrt(max(m, n)),
@@ -200,13 +202,24 @@ def l1_factorisation(
 def alternating_projections(
     y: ArrayLike, *, rank: int, fraction: float, tol: float = 1e-7, max_iter: int = 500
 ) -> Recovery:
-    """Project by turns on matrices of a given rank and on a given number of outliers.
+    """Project in turn on matrices of a given rank and on a given number of outliers.
 
-    It has to be told both the rank and the share of corrupted entries.
+    Parameters
+    ----------
+    y : array-like of shape (m, n)
+        The corrupted matrix; NaN marks missing entries.
+    rank : int
+        The rank of X, which the method cannot estimate.
+    fraction : float
+        The fraction of corrupted entries, which the method cannot estimate either.
+    tol : float
+        Relative residual at which to stop.
+    max_iter : int
+        Maximum number of steps.
     """
     data, operator = validate_observation(y, None)
     Y = data.astype(np.float64)
-    Steps(max_iter)
+    Steps(max_iter)  # raises InputError unless positive
     outliers = round(fraction * Y.size)
     S = np.zeros_like(Y)
     residuals: list[float] = []
@@ -217,12 +230,12 @@ def alternating_projections(
     for k in range(1, max_iter + 1):
         U, sigma, Vt = np.linalg.svd(Y - S, full_matrices=False)
         X = (U[:, :rank] * sigma[:rank]) @ Vt[:rank]
-        left_over = operator.forward(Y - X)
+        residual = operator.forward(Y - X)
         S = np.zeros_like(Y)
         if outliers:
-            largest = np.argpartition(np.abs(left_over), -outliers, axis=None)
-            S.flat[largest[-outliers:]] = left_over.flat[largest[-outliers:]]
-        residuals.append(float(np.linalg.norm(left_over - S)) / norm)
+            largest = np.argpartition(np.abs(residual), -outliers, axis=None)
+            S.flat[largest[-outliers:]] = residual.flat[largest[-outliers:]]
+        residuals.append(float(np.linalg.norm(residual - S)) / norm)
         seconds.append(time.perf_counter() - started)
         if residuals[-1] <= tol:
             status = Status(Outcome.CONVERGED, f"converged after {k} steps")

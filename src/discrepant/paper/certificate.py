@@ -1,4 +1,4 @@
-"""How far a recovery is from a global optimum, from its own dual.
+"""Duality gap of a recovery: how far it is at most from a global optimum.
 
 The convex program and its dual are
 
@@ -7,7 +7,7 @@ The convex program and its dual are
 
 where X ⪰ 0 relaxes the first bound to λ_max(sym A*(ν)) ≤ 1. Any ν that satisfies both
 gives a lower bound on p, and any X with s = y − A(X) an upper one. Their relative
-distance certifies the answer without knowing the truth.
+difference certifies the result without knowledge of the truth.
 """
 
 from typing import Protocol
@@ -21,7 +21,7 @@ from discrepant.operators.operator import Operator
 
 
 class Certifiable(Protocol):
-    """What a certificate is computed from; `Recovery` and its like have it."""
+    """The attributes from which `certify` computes a certificate."""
 
     @property
     def signal(self) -> Array:
@@ -45,7 +45,7 @@ class Certifiable(Protocol):
 
     @property
     def operator(self) -> Operator:
-        """How X was observed."""
+        """The linear map A."""
         ...
 
     @property
@@ -55,17 +55,23 @@ class Certifiable(Protocol):
 
     @property
     def psd(self) -> bool:
-        """Whether X ⪰ 0 was demanded."""
+        """Whether X ⪰ 0 is a constraint."""
         ...
 
     @property
     def bound(self) -> float:
-        """Size at which gross entries of y were clipped."""
+        """Size at which the solver clipped gross entries of y."""
         ...
 
 
 def certify(recovery: Certifiable) -> Certificate:
-    """Certify any recovery that carries its dual."""
+    """Return the certificate of a recovery that carries its dual variable.
+
+    Parameters
+    ----------
+    recovery : Recovery or result of `recover`
+        Any result with the attributes of `Certifiable`.
+    """
     A, lam = recovery.operator, recovery.lam
     X = recovery.signal.astype(np.float64)
     y = recovery.y.astype(np.float64)
@@ -76,24 +82,24 @@ def certify(recovery: Certifiable) -> Certificate:
     nu = _best_feasible(nu, y, recovery)
     back = A.adjoint(nu)
     nuclear = float(np.linalg.svd(X, compute_uv=False).sum())
-    left_over = y - A.forward(X)  # the corruption that makes X feasible
-    s = np.where(gross, left_over, recovery.corruption)
+    remainder = y - A.forward(X)  # the corruption that makes X feasible
+    s = np.where(gross, remainder, recovery.corruption)
     return certificate_from_products(
         nuclear=nuclear,
-        primal=nuclear + lam * float(np.abs(left_over).sum()),
+        primal=nuclear + lam * float(np.abs(remainder).sum()),
         dual=float(np.vdot(nu, y)),
         on_signal=float(np.vdot(back, X)),
         on_corruption=float(np.vdot(nu, s)),
         weighted_l1=lam * float(np.abs(s).sum()),
-        feasibility=norm(left_over - s) / (norm(y) or np.inf),
+        feasibility=norm(remainder - s) / (norm(y) or np.inf),
     )
 
 
 def _best_feasible(xi: Array, y: Array, recovery: Certifiable) -> Array:
-    """Return the feasible dual of largest value among ``clip(ξ/t, ±λ)``, rescaled.
+    """Return the feasible dual of largest value among rescaled ``clip(ξ/t, ±λ)``.
 
-    A start g₀ that happens to be tiny makes its entry of ξ large, and scaling by the
-    largest entry would waste the rest; clipping such entries costs next to nothing.
+    A very small entry of the random start g₀ makes its entry of ξ large. Scaling all of
+    ξ by that entry would make the bound poor; clipping it costs almost nothing.
     """
     lam, psd, A = recovery.lam, recovery.psd, recovery.operator
     largest = float(np.max(np.abs(xi)))
@@ -116,7 +122,7 @@ def _best_feasible(xi: Array, y: Array, recovery: Certifiable) -> Array:
 
 
 def _dual_norm(back: Array, psd: bool) -> float:
-    """Return ‖·‖₂, or under X ⪰ 0 the largest eigenvalue if it is positive."""
+    """Return ‖·‖₂, or with X ⪰ 0 the largest eigenvalue, at least zero."""
     if psd:
         return max(0.0, float(np.linalg.eigvalsh(sym(back))[-1]))
     return float(np.linalg.norm(back, 2))

@@ -1,11 +1,11 @@
-"""The paper's algorithm: gradient descent with two learning rates.
+"""The paper's algorithm, gradient descent with two learning rates (equations 7, 8).
 
     r = A(U Uᵀ) + g∘g − h∘h − y
     U ← U − τ·sym(A*(r)) U      g ← g − ατ·r∘g      h ← h + ατ·r∘h
 
-`descend` is the one explicit loop of the package. It takes any signal and corruption
-that have ``value()`` and ``descend(grad, rate)``: the factors of a matrix
-(`discrepant.paper.matrix_descent`), a network, or a class of your own.
+`descend` accepts any signal and corruption with the methods ``value()`` and
+``descend(grad, rate)``: the factors of a matrix (`discrepant.paper.matrix_descent`), a
+network, or a class of your own.
 """
 
 import math
@@ -32,15 +32,16 @@ from discrepant.structures.factorisations import Parameterisation
 
 Callback = Callable[[Iteration, Parameterisation, Parameterisation], Any]
 
+# State at the start of a new run.
 FIRST_ITERATION = Iteration(step=0, residual=1.0, seconds=0.0)
-
-# The value is quadratic in the parameters and the step multiplies them by the residual:
-# once a step is too large the residual grows faster and faster, past any bound at once.
-DIVERGED = 1e3  # times the first residual
+# Residual, in units of the first one, from which a run counts as diverged. The value is
+# quadratic in the parameters and a step multiplies them by the residual: once the step
+# size is too large, the residual grows faster than exponentially.
+DIVERGED = 1e3
 
 
 class DivergenceError(ArithmeticError):
-    """The residual grew without bound: the step is too large."""
+    """The residual grew without bound: the step size is too large."""
 
 
 def descend(
@@ -58,37 +59,44 @@ def descend(
     progress: bool | Progress | None = None,
     start: Iteration = FIRST_ITERATION,
 ) -> tuple[Status, History]:
-    """Descend on signal and corruption together until a rule says stop.
+    """Run gradient descent on signal and corruption until a rule stops it.
 
     Parameters
     ----------
     y : array
         The observation.
     operator : Operator
-        How the signal is observed.
+        The linear map A from the signal to the observation.
     signal, corruption : Parameterisation
-        What is descended on, in place.
+        The two parts, changed in place.
     step : float or callable
         The learning rate τ, or a schedule ``step number → τ``.
     alpha : float
-        The corruption's rate is ατ.
+        Ratio α of the learning rates: the corruption's rate is ατ.
     stop : sequence of rules
-        The first rule to speak ends the run.
+        The first rule that returns a status ends the run.
     gradient : callable, optional
         Derivative of the loss with respect to A(X) + s, given the residual; by default
         the residual itself, that of ``½‖r‖²``. ``numpy.sign`` makes it the ℓ1 loss.
     check_every : int
-        The rules and the callback are asked every so many steps.
+        Number of steps between two calls of the rules and the callback.
     callback : callable, optional
-        ``callback(moment, signal, corruption)``; a mapping of names to numbers that it
-        returns is recorded in the history. Its time is not counted.
+        ``callback(iteration, signal, corruption)``. If it returns a mapping of names to
+        numbers, these are recorded in the history. Its time is not counted.
     progress : bool or callable, optional
-        True shows a bar; a callable is told ``(share, note)`` when the rules are asked,
-        and ends the run by returning False.
-    start : Moment
-        Where an interrupted run left off; the history begins there.
+        True shows a bar. A callable is called with ``(fraction, note)`` and ends the
+        run by returning False.
+    start : Iteration
+        State of an interrupted run to continue; the history begins there.
+
+    Returns
+    -------
+    status : Status
+        How the run ended.
+    history : History
+        Step, residual and seconds, and what the callback returned.
     """
-    last = step_limit(stop)
+    last_step = step_limit(stop)
     norm_y = _norm(y) or 1.0
     records: list[dict[str, float]] = []
     seconds, started = start.seconds, time.perf_counter()
@@ -99,19 +107,21 @@ def descend(
         for k in count(start.step):
             residual = operator.forward(signal.value()) + corruption.value() - y
 
-            if k % check_every == 0 or k == last:
+            if k % check_every == 0 or k == last_step:
                 seconds += time.perf_counter() - started
-                moment = Iteration(k, _norm(residual) / norm_y, seconds)
+                iteration = Iteration(k, _norm(residual) / norm_y, seconds)
                 if k == start.step:
-                    largest = DIVERGED * max(1.0, moment.residual)
-                if not moment.residual < largest:  # also true of NaN
+                    largest = DIVERGED * max(1.0, iteration.residual)
+                if not iteration.residual < largest:  # also true for NaN
                     raise DivergenceError(f"diverged within {k} steps")
-                extra = callback(moment, signal, corruption) if callback else None
-                records.append(_record(moment, extra))
-                go_on = report(k / last if last else 0.0, _note(moment, extra))
+                extra = callback(iteration, signal, corruption) if callback else None
+                records.append(_record(iteration, extra))
+                proceed = report(
+                    k / last_step if last_step else 0.0, _note(iteration, extra)
+                )
                 started = time.perf_counter()
-                status = first_stop(stop, moment)
-                if status is None and not go_on:
+                status = first_stop(stop, iteration)
+                if status is None and not proceed:
                     status = Status(
                         Outcome.STOPPED, f"stopped on request after {k} steps"
                     )
@@ -133,33 +143,36 @@ def _norm(z: Any) -> float:
     return math.sqrt(float((z * z).sum()))
 
 
-def _record(moment: Iteration, extra: Any) -> dict[str, float]:
-    """Make one row of the history."""
+def _record(iteration: Iteration, extra: Any) -> dict[str, float]:
+    """Return one row of the history."""
     row = {
-        "step": moment.step,
-        "residual": moment.residual,
-        "seconds": moment.seconds,
+        "step": iteration.step,
+        "residual": iteration.residual,
+        "seconds": iteration.seconds,
     }
     return {**row, **extra} if isinstance(extra, Mapping) else row
 
 
-def _note(moment: Iteration, extra: Any) -> str:
-    """Say beside the bar how the run stands."""
+def _note(iteration: Iteration, extra: Any) -> str:
+    """Return the text beside the progress bar: residual and recorded numbers."""
     recorded = extra if isinstance(extra, Mapping) else {}
     return "  ".join(
-        [f"residual {moment.residual:.1e}"]
+        [f"residual {iteration.residual:.1e}"]
         + [f"{name} {value:.4g}" for name, value in recorded.items()]
     )
 
 
 @dataclass(frozen=True)
 class ErrorToTruth:
-    """A callback that records the relative error to a known truth."""
+    """Callback that records the relative error of the signal to a known truth."""
 
     truth: Array
 
     def __call__(
-        self, moment: Iteration, signal: Parameterisation, corruption: Parameterisation
+        self,
+        iteration: Iteration,
+        signal: Parameterisation,
+        corruption: Parameterisation,
     ) -> dict[str, float]:
-        """Return the error at this moment."""
+        """Return the error at this iteration."""
         return {"error": _norm(signal.value() - self.truth) / _norm(self.truth)}

@@ -1,12 +1,12 @@
-"""The paper's descent on a matrix: how it starts, how fast it goes, in which unit.
+"""The paper's descent on a matrix: Gaussian start, automatic step, unit of the data.
 
-`descend` knows none of this. Here a matrix gets its small Gaussian start, a step that
-its data can bear, and, where the step is left to us, a unit: the data are brought to
-mean size one and their gross entries are clipped, so that neither matters.
+`descend` gets the small Gaussian start and the step size from here. With the automatic
+step the data are first divided by their mean size, and gross entries are clipped, so
+that the result depends on neither.
 
-Clipping leaves the optimum where it is, since that depends on the sign of a gross error
-and not on its size (`clipping_bound`). If in the end an entry was clipped that the
-corruption does not explain, the bound is raised to it and the descent begins again.
+Clipping leaves the optimum unchanged, since that depends on the sign of a gross error
+and not on its size (`clipping_bound`). If a clipped entry proves not to be corrupt, the
+bound is raised to that entry and the descent starts again.
 """
 
 import math
@@ -33,30 +33,20 @@ from discrepant.structures.factorisations import Factor, Hadamard, PSDFactor
 Signal = PSDFactor | Factor
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """Constants of the automatic step.
-
-    Attributes
-    ----------
-    safety : float
-        The step τ in units of ``1 / max(‖A*(y)‖₂, α‖y‖_∞)``. Near an exact fit a step
-        multiplies the error of an entry s by 1 − 2ατs, that of a direction of X by
-        1 − 2τσ, and where both explain the same residual by one minus the sum of the
-        two. That sum is at most 4·safety: the error falls without swinging up to ¼,
-        and falls at all below ½. The bound is an estimate from below, hence 0.3.
-    attempts : int
-        How often the step is halved when the run diverges all the same: 2⁻⁸ of a step
-        that is nearly right is small enough, unless the adjoint is wrong.
-    """
-
-    safety: float = 0.3
-    attempts: int = 8
+# The automatic step τ in units of ``1 / max(‖A*(y)‖₂, α‖y‖_∞)``. Near an exact fit a
+# step multiplies the error of an entry of s by 1 − 2ατs, that of a direction of X by
+# 1 − 2τσ, and where both explain the same residual by one minus the sum of both terms.
+# The sum is at most 4·0.3: errors decrease without oscillation up to ¼ in place of 0.3,
+# and decrease at all below ½. The spectral norm is estimated from below, hence not ½.
+STEP_SAFETY = 0.3
+# Number of runs, each with half the step of the one before, if runs diverge. 2⁻⁸ of a
+# nearly right step is small enough unless the adjoint is wrong.
+MAX_ATTEMPTS = 8
 
 
 @dataclass(frozen=True)
 class DescentSettings:
-    """Settings of the descent on a matrix; `discrepant.recover` explains each."""
+    """Settings of the descent on a matrix, as documented in `discrepant.recover`."""
 
     alpha: float | str = "auto"
     step: float | str = "auto"
@@ -65,7 +55,6 @@ class DescentSettings:
     psd: bool = False
     stop: Sequence[Rule] = DEFAULT_STOP
     callback: Callback | None = None
-    tuning: Tuning = Tuning()
 
 
 def recover_by_descent(
@@ -76,16 +65,16 @@ def recover_by_descent(
     random_state: Any = None,
     progress: bool | Progress | None = None,
 ) -> Recovery:
-    """Split ``y = A(X) + s`` by the paper's descent.
+    """Separate ``y = A(X) + s`` into X and s by the paper's descent.
 
     Parameters
     ----------
     data, operator
         As `discrepant.operators.observation.validate_observation` returns them.
-    settings : Descent
-        How to descend.
+    settings : DescentSettings
+        The settings of the descent.
     random_state : int, Generator or None
-        Seed of the start.
+        Seed of the Gaussian start.
     progress : bool or callable, optional
         As in `discrepant.recover`.
     """
@@ -96,29 +85,31 @@ def recover_by_descent(
         alpha = auto_alpha(data, operator, psd, exact=False, rng=rng)
     else:
         alpha = float(settings.alpha)
-    auto = isinstance(settings.step, str)
-    top = float(np.max(np.abs(y)))
-    bound = clipping_bound(y, top) if auto else top
-    with reporting(progress, "descent") as watch:
+    auto_step = isinstance(settings.step, str)
+    largest_entry = float(np.max(np.abs(y)))
+    bound = clipping_bound(y, largest_entry) if auto_step else largest_entry
+    with reporting(progress, "descent") as report:
         while True:
-            near = np.clip(y, -bound, bound)
-            unit = float(np.mean(np.abs(near), dtype=np.float64)) if auto else 1.0
-            signal, corruption, status, history = _descent(
-                near / (unit or 1.0), operator, alpha, settings, rng, unit, watch
+            clipped = np.clip(y, -bound, bound)
+            unit = 1.0
+            if auto_step:
+                unit = float(np.mean(np.abs(clipped), dtype=np.float64))
+            signal, corruption, status, history = _descend_from_random_start(
+                clipped / (unit or 1.0), operator, alpha, settings, rng, unit, report
             )
             s = corruption.value() * unit
-            missed = (np.abs(y) > bound) & (
+            wrongly_clipped = (np.abs(y) > bound) & (
                 s * np.sign(y) < MIN_CORRUPT_FRACTION * bound
             )
-            if watch.stopped or not missed.any():
+            if report.stopped or not wrongly_clipped.any():
                 break
-            bound = float(np.max(np.abs(y[missed])))  # these are not corrupt
+            bound = float(np.max(np.abs(y[wrongly_clipped])))
 
-    found = _times(signal, unit)
-    factors = (found.U,) if isinstance(found, PSDFactor) else (found.U, found.V)
+    X = _rescale(signal, unit)
+    factors = (X.U,) if isinstance(X, PSDFactor) else (X.U, X.V)
     return Recovery(
-        signal=found.value().astype(data.dtype),
-        corruption=(s + (y - near)).astype(data.dtype),
+        signal=X.value().astype(data.dtype),
+        corruption=(s + (y - clipped)).astype(data.dtype),
         factors=tuple(F.astype(data.dtype) for F in factors),
         dual=corruption.dual(alpha),
         y=data,
@@ -132,7 +123,7 @@ def recover_by_descent(
     )
 
 
-def _descent(
+def _descend_from_random_start(
     y: Array,
     A: Operator,
     alpha: float,
@@ -141,14 +132,14 @@ def _descent(
     unit: float,
     progress: Progress,
 ) -> tuple[Signal, Hadamard, Status, History]:
-    """Descend from a small start, by a step that the data can bear."""
+    """Run the descent from a small Gaussian start, halving the step if it diverges."""
     if isinstance(settings.step, str):
-        gain, tau = _gain_and_step(y, A, alpha, settings.tuning.safety, rng)
+        gain, tau = _gain_and_step(y, A, alpha, rng)
     else:
         gain, tau = 1.0, float(settings.step)
     seed = rng.integers(2**63)
     multiplications = y.size * (settings.width or min(A.signal_shape))
-    for _ in range(settings.tuning.attempts):
+    for _ in range(MAX_ATTEMPTS):
         start = np.random.default_rng(seed)
         signal, corruption = _start(A, y.dtype, settings, gain, start)
         try:
@@ -161,18 +152,18 @@ def _descent(
                     step=tau,
                     alpha=alpha,
                     stop=settings.stop,
-                    callback=_in_units(settings.callback, unit),
+                    callback=_callback_in_data_units(settings.callback, unit),
                     progress=progress,
                 )
             return signal, corruption, status, history
         except DivergenceError as error:
             if not isinstance(settings.step, str):
-                safe = _gain_and_step(y, A, alpha, settings.tuning.safety, rng)[1]
+                safe = _gain_and_step(y, A, alpha, rng)[1]
                 raise InputError(
                     f"The descent {error} with step={tau:g}; use step='auto', which "
                     f"is {safe:.1g} here."
                 ) from None
-            tau /= 2  # the estimate was too bold for this operator
+            tau /= 2
     raise InputError(
         "The descent diverges at every step tried; check that the operator's "
         "adjoint belongs to its forward map."
@@ -180,18 +171,19 @@ def _descent(
 
 
 def _gain_and_step(
-    y: Array, A: Operator, alpha: float, safety: float, rng: np.random.Generator
+    y: Array, A: Operator, alpha: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Return the operator's gain, and a step that fits the data.
+    """Return the gain of the operator and the automatic step size.
 
-    The gain is how much A*A enlarges a matrix: X is smaller than y by its root, and so
-    is its start. U is multiplied by ``1 − τ sym(A*(r))`` and g by ``1 − ατ r``, so that
-    τ has to stay below the inverse of both; the residual is largest at the start, −y.
+    The gain is the factor by which A*A enlarges a matrix: X and its start are smaller
+    than y by the root of the gain. A step multiplies U by ``1 − τ sym(A*(r))`` and g by
+    ``1 − ατ r``, so that τ must stay below the inverse of both; the residual r is
+    largest at the start, where it is −y.
     """
     back = A.adjoint(y)
     gain = euclidean(A.forward(back)) / (euclidean(back) or 1.0) or 1.0
     largest = max(spectral_norm(back, rng), alpha * float(np.max(np.abs(y))))
-    return gain, safety / (largest or 1.0)
+    return gain, STEP_SAFETY / (largest or 1.0)
 
 
 def _start(
@@ -201,36 +193,36 @@ def _start(
     gain: float,
     rng: np.random.Generator,
 ) -> tuple[Signal, Hadamard]:
-    """Draw the small Gaussian start in the working precision."""
+    """Return the small Gaussian start in the working precision."""
     scale, width = settings.init_scale, settings.width
-    of_signal = scale / math.sqrt(gain)
+    signal_scale = scale / math.sqrt(gain)
     signal: Signal
     if settings.psd:
-        drawn = PSDFactor.gaussian(A.signal_shape[0], width, of_signal, rng)
+        drawn = PSDFactor.gaussian(A.signal_shape[0], width, signal_scale, rng)
         signal = PSDFactor(drawn.U.astype(dtype))
     else:
-        pair = Factor.gaussian(A.signal_shape, width, of_signal, rng)
+        pair = Factor.gaussian(A.signal_shape, width, signal_scale, rng)
         signal = Factor(pair.U.astype(dtype), pair.V.astype(dtype))
     g = (scale * rng.standard_normal(A.data_shape)).astype(dtype)
     return signal, Hadamard(g, g.copy())
 
 
-def _times(signal: Signal, unit: float) -> Signal:
-    """Return the signal in another unit."""
+def _rescale(signal: Signal, unit: float) -> Signal:
+    """Return the factors of ``unit·X``."""
     root = math.sqrt(unit)
     if isinstance(signal, PSDFactor):
         return PSDFactor(signal.U * root)
     return Factor(signal.U * root, signal.V * root)
 
 
-def _in_units(callback: Callback | None, unit: float) -> Callback | None:
-    """Show a callback the signal and the corruption in the unit of the data."""
+def _callback_in_data_units(callback: Callback | None, unit: float) -> Callback | None:
+    """Return a callback that gets signal and corruption in the unit of the data."""
     if callback is None or unit == 1:
         return callback
     root = math.sqrt(unit)
 
-    def shown(moment: Iteration, signal: Any, corruption: Any) -> Any:
+    def rescaled(iteration: Iteration, signal: Any, corruption: Any) -> Any:
         scaled = Hadamard(corruption.g * root, corruption.h * root)
-        return callback(moment, _times(signal, unit), scaled)
+        return callback(iteration, _rescale(signal, unit), scaled)
 
-    return shown
+    return rescaled

@@ -1,4 +1,4 @@
-"""What a solve of ``y = A(X) + s`` hands back."""
+"""Recovery: the result of the descent and of the paper's baselines."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,35 +13,36 @@ from discrepant.operators.observation import nan_where_missing
 from discrepant.operators.operator import Operator
 from discrepant.paper.certificate import certify
 
-# Of the median size of the data. A start of 1e-4 leaves the signal 4 to 7% off, and the
-# corruption takes that up: it is zero nowhere, and small where nothing is corrupt.
+# Size of s, in units of the median |y|, up to which an entry is not flagged. A start of
+# 1e-4 leaves an error of 4 to 7% in the signal, which s compensates: at clean entries s
+# is small, not zero.
 NEGLIGIBLE_CORRUPTION = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recovery(ResultDisplayMixin):
-    """A signal and a corruption that together explain the observation.
+    """A signal and a corruption whose sum explains the observation.
 
-    It is a `discrepant.core.results.Result`, and carries the problem that was solved.
+    It has all attributes of a `Result`, and the problem that was solved.
 
     Attributes
     ----------
     signal : ndarray
-        The low-rank matrix X; also called ``low_rank``.
+        The low-rank matrix X; the same as ``low_rank``.
     corruption : ndarray
-        The sparse part s, of the shape of the data; also called ``sparse``.
+        The sparse part s, of the shape of the data; the same as ``sparse``.
     factors : tuple of ndarray
         U for ``X = U Uᵀ``, or U and V for ``X = U Vᵀ``.
     dual : ndarray
-        A multiple of the dual variable ν of ``A(X) + s = y``; its scale is immaterial.
+        A multiple of the dual variable ν of ``A(X) + s = y``; its scale is arbitrary.
     y, operator, alpha, psd
         The problem that was solved; ``lam`` is 1/α.
     status : Status
         How the run ended.
     history : History
-        How it went.
+        Numbers recorded during the run.
     n_steps : int
-        Steps taken.
+        The number of steps taken.
     bound : float
         Size at which gross entries of y were clipped.
     """
@@ -71,44 +72,44 @@ class Recovery(ResultDisplayMixin):
 
     @property
     def noise(self) -> Array:
-        """There is none, in any column."""
+        """Zeros: the model has no noise in any column."""
         return np.zeros(self.signal.shape[1], self.signal.dtype)
 
     @property
     def outliers(self) -> Array:
-        """Which values of the data are corrupt: where s is more than dust."""
-        sizes = np.abs(self.y[self.y != 0])  # zero: not observed, or nothing to go by
-        usual = np.quantile(sizes, 0.5, method="lower") if sizes.size else 0.0
-        return np.asarray(np.abs(self.corruption) > NEGLIGIBLE_CORRUPTION * usual)
+        """Which values of the data are corrupt: those with a non-negligible s."""
+        sizes = np.abs(self.y[self.y != 0])  # entries that are not observed are zero
+        median = np.quantile(sizes, 0.5, method="lower") if sizes.size else 0.0
+        return np.asarray(np.abs(self.corruption) > NEGLIGIBLE_CORRUPTION * median)
 
     @property
     def probability(self) -> Array:
-        """One where s is more than dust: without noise there is no doubt."""
+        """One at corrupt values, else zero: without noise both cases are certain."""
         return self.outliers.astype(self.signal.dtype)
 
     @property
     def residual(self) -> Array:
-        """What is left of the data when both parts are taken; NaN where missing."""
+        """The data minus both parts; NaN at missing entries."""
         A = self.operator
-        left = self.y - A.forward(self.signal) - self.corruption
-        return nan_where_missing(left, A)
+        residual = self.y - A.forward(self.signal) - self.corruption
+        return nan_where_missing(residual, A)
 
     def coordinates(self, rows: Array) -> Array:
-        """Return where new rows lie in the row space of X."""
+        """Return the l1 coordinates of new rows in the row space of X."""
         return l1_coordinates(rows, self.components)
 
     def block(self, rows: slice, columns: slice) -> Array:
-        """Return a part of X."""
+        """Return a block of X."""
         return self.signal[rows, columns]
 
     @property
     def lam(self) -> float:
-        """The weight λ = 1/α of ‖s‖₁ in the convex program that this solves."""
+        """The weight λ = 1/α of ‖s‖₁ in the convex program."""
         return 1 / self.alpha
 
     @property
     def rank(self) -> int:
-        """The rank of X: its singular values before their largest gap."""
+        """The rank of X: the number of singular values before the largest gap."""
         return rank_at_gap(self._spectrum[0])
 
     @property
@@ -123,13 +124,13 @@ class Recovery(ResultDisplayMixin):
 
     @cached_property
     def certificate(self) -> Certificate:
-        """How far this is from a global optimum; computed when first asked for."""
+        """How far the result is from a global optimum; computed on first use."""
         return certify(self)
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array]:
         """All singular values of X and its right singular vectors as rows."""
-        exact = self.signal.dtype.itemsize >= 4  # LAPACK knows no float16
-        X = self.signal if exact else self.signal.astype(np.float32)
+        supported = self.signal.dtype.itemsize >= 4  # LAPACK has no float16
+        X = self.signal if supported else self.signal.astype(np.float32)
         _, sigma, Vt = np.linalg.svd(X, full_matrices=False)
         return sigma.astype(self.signal.dtype), Vt.astype(self.signal.dtype)

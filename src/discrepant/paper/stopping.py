@@ -1,6 +1,7 @@
-"""When to stop: rules that look at a moment of the run and may say how it ended.
+"""Stopping rules of the descent: residual, number of steps, seconds.
 
-A rule is any callable ``Moment → Status | None``; the first to speak ends the run.
+A rule is a callable ``Iteration → Status | None``. The run ends at the first rule that
+returns a status.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +16,7 @@ from discrepant.core.validation import check_number, quote
 
 @dataclass(frozen=True)
 class Iteration:
-    """Where a run stands: steps taken, relative residual, seconds spent."""
+    """State of a run: steps taken, relative residual, seconds since the start."""
 
     step: int
     residual: float
@@ -34,59 +35,63 @@ class Residual:
     def __post_init__(self) -> None:
         check_number("tol", self.tol, "zero or more", lambda tol: tol >= 0)
 
-    def __call__(self, moment: Iteration) -> Status | None:
-        """Judge a moment of the run."""
-        if moment.residual > self.tol:
+    def __call__(self, iteration: Iteration) -> Status | None:
+        """Return the status "converged" if the residual is small enough."""
+        if iteration.residual > self.tol:
             return None
         return Status(
             Outcome.CONVERGED,
-            f"converged after {moment.step} steps: residual {moment.residual:.1e} "
-            f"at or below tol {self.tol:.1e}",
+            f"converged after {iteration.step} steps: residual "
+            f"{iteration.residual:.1e} at or below tol {self.tol:.1e}",
         )
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Stop after so many steps."""
+    """Stop after a number of steps."""
 
-    most: int
+    limit: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.most, Real) or not self.most >= 1:
-            raise InputError(f"At least one step is needed, got {quote(self.most)}.")
+        if not isinstance(self.limit, Real) or not self.limit >= 1:
+            raise InputError(f"At least one step is needed, got {quote(self.limit)}.")
 
-    def __call__(self, moment: Iteration) -> Status | None:
-        """Judge a moment of the run."""
-        if moment.step < self.most:
+    def __call__(self, iteration: Iteration) -> Status | None:
+        """Return the status "limit reached" after the last step."""
+        if iteration.step < self.limit:
             return None
         return Status(
             Outcome.LIMIT,
-            f"took all of {self.most} steps: residual {moment.residual:.1e}",
+            f"took all of {self.limit} steps: residual {iteration.residual:.1e}",
         )
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Stop after so many seconds."""
+    """Stop after a number of seconds."""
 
-    most: float
+    limit: float
 
-    def __call__(self, moment: Iteration) -> Status | None:
-        """Judge a moment of the run."""
-        if moment.seconds < self.most:
+    def __call__(self, iteration: Iteration) -> Status | None:
+        """Return the status "limit reached" once the time is over."""
+        if iteration.seconds < self.limit:
             return None
         return Status(
             Outcome.LIMIT,
-            f"stopped after {self.most:g} s and {moment.step} steps: "
-            f"residual {moment.residual:.1e}",
+            f"stopped after {self.limit:g} s and {iteration.step} steps: "
+            f"residual {iteration.residual:.1e}",
         )
 
 
-DEFAULT_STOP: tuple[Rule, ...] = (Residual(1e-3), Steps(20_000))  # the paper's steps
+# The paper's number of steps, or earlier at a small residual.
+DEFAULT_STOP: tuple[Rule, ...] = (Residual(1e-3), Steps(20_000))
 
 
 def validate_rules(stop: Any) -> tuple[Rule, ...]:
-    """Return the rules as a tuple, and see to it that one of them ends the run."""
+    """Return stopping rules as a tuple, with a step limit if only residuals are given.
+
+    The residual alone need not ever become small enough.
+    """
     if callable(stop):
         rules: tuple[Any, ...] = (stop,)
     else:
@@ -100,14 +105,14 @@ def validate_rules(stop: Any) -> tuple[Rule, ...]:
     return (*rules, DEFAULT_STOP[-1]) if endless else rules
 
 
-def first_stop(rules: Sequence[Rule], moment: Iteration) -> Status | None:
-    """Return the status of the first rule that speaks."""
+def first_stop(rules: Sequence[Rule], iteration: Iteration) -> Status | None:
+    """Return the status of the first rule that ends the run, or None."""
     for rule in rules:
-        if (status := rule(moment)) is not None:
+        if (status := rule(iteration)) is not None:
             return status
     return None
 
 
 def step_limit(rules: Sequence[Rule]) -> int | None:
-    """Return the number of steps after which the run ends at the latest, if set."""
-    return min((rule.most for rule in rules if isinstance(rule, Steps)), default=None)
+    """Return the smallest step limit among the rules, or None."""
+    return min((rule.limit for rule in rules if isinstance(rule, Steps)), default=None)

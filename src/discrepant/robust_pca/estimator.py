@@ -269,7 +269,7 @@ class RobustPCA(
         if labels is None:
             return in_kind_of(X, rows)
         names = getattr(self, "feature_names_in_", None)
-        return labels.over(names).frame(rows)
+        return labels.with_columns(names).frame(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return how much of new rows the subspace explains: 1 − Σ|X − X̂| / Σ|X|.
@@ -317,7 +317,7 @@ class RobustPCA(
         from discrepant.robust_pca.solve import Settings, solve
 
         told = {name: getattr(self, name) for name in SETTINGS}
-        settings = Settings(**told, tol=rules[0].tol, max_iter=rules[1].most)
+        settings = Settings(**told, tol=rules[0].tol, max_iter=rules[1].limit)
         try:
             with reporting(self.verbose, "Fitting") as report:
                 return solve(rows, settings, warm, report)
@@ -357,7 +357,7 @@ class RobustPCA(
                 noise=self.noise,
                 fdr=self.fdr,
                 tol=rules[0].tol,
-                max_iter=rules[1].most,
+                max_iter=rules[1].limit,
                 random_state=self.random_state,
                 n_jobs=self.n_jobs,
                 report=report,

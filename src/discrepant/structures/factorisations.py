@@ -1,9 +1,9 @@
-"""What is descended on: factors of the signal, and two squares for the corruption.
+"""Parameterisations of the signal (U Uᵀ, U Vᵀ) and of the corruption (g∘g − h∘h).
 
-Every parameterisation has two methods. ``value()`` is what it stands for, and
-``descend(grad, rate)`` moves the parameters against ``grad``, the gradient with respect
-to that value, by the chain rule. They change in place; the arrays handed out by
-``value()`` are to be read, not written.
+Every parameterisation has two methods. ``value()`` returns the array that the
+parameters represent. ``descend(grad, rate)`` takes a gradient step on the parameters,
+in place, given the gradient with respect to that array. Do not write to the arrays that
+``value()`` returns.
 """
 
 from typing import Any, Protocol
@@ -15,14 +15,14 @@ from discrepant.core.validation import check_integer
 
 
 class Parameterisation(Protocol):
-    """Something whose value is changed by descending on its parameters."""
+    """An array that is a function of parameters, and a gradient step on these."""
 
     def value(self) -> Any:
-        """Return what the parameters stand for."""
+        """Return the array that the parameters represent."""
         ...
 
     def descend(self, grad: Any, rate: float) -> None:
-        """Move the parameters against ``grad`` at the given rate."""
+        """Take a gradient step, given the gradient with respect to the value."""
         ...
 
 
@@ -46,7 +46,7 @@ class PSDFactor:
         cls, n: int, width: int | None, scale: float, rng: np.random.Generator
     ) -> "PSDFactor":
         """Start from N(0, scale²), as the paper's experiments do."""
-        width = _checked_width(width, n)
+        width = _check_width(width, n)
         return cls(scale * rng.standard_normal((n, width)))
 
     @classmethod
@@ -67,7 +67,7 @@ class PSDFactor:
 class Factor:
     """``X = U Vᵀ`` with U of m×r′ and V of n×r′: any matrix of rank at most r′.
 
-    It is the positive semidefinite case on ``[U; V][U; V]ᵀ``, read off its corner:
+    It is the off-diagonal block of the positive semidefinite ``[U; V][U; V]ᵀ``:
     ``U ← U − τ A*(r) V`` and ``V ← V − τ A*(r)ᵀ U``.
     """
 
@@ -84,7 +84,7 @@ class Factor:
     ) -> "Factor":
         """Start from N(0, scale²)."""
         m, n = shape
-        width = _checked_width(width, min(shape))
+        width = _check_width(width, min(shape))
         stacked = scale * rng.standard_normal((m + n, width))
         return cls(stacked[:m], stacked[m:])
 
@@ -93,7 +93,7 @@ class Factor:
         return np.asarray(self.U @ self.V.T)
 
     def descend(self, grad: Array, rate: float) -> None:
-        """Move both factors at once."""
+        """Take ``U ← U − rate·grad V`` and ``V ← V − rate·gradᵀ U`` together."""
         dU, dV = grad @ self.V, grad.T @ self.U
         dU *= rate
         dV *= rate
@@ -102,10 +102,10 @@ class Factor:
 
 
 class Hadamard:
-    """``s = g∘g − h∘h``: sparse by the same bias that makes U Uᵀ low-rank.
+    """``s = g∘g − h∘h``: sparse by the same implicit bias that makes U Uᵀ low-rank.
 
-    ``g ← g − ατ r∘g`` and ``h ← h + ατ r∘h``, the paper's equation (8). The pass that
-    moves g and h also refreshes their value, so ``value()`` is free.
+    ``g ← g − ατ r∘g`` and ``h ← h + ατ r∘h``, the paper's equation (8). The step also
+    updates s, so that ``value()`` takes no time.
     """
 
     def __init__(self, g: Array, h: Array) -> None:
@@ -133,7 +133,7 @@ class Hadamard:
         return self._value
 
     def descend(self, grad: Array, rate: float) -> None:
-        """Move g and h."""
+        """Take ``g ← g − rate·grad∘g`` and ``h ← h + rate·grad∘h``."""
         self._step(
             self.g.reshape(-1),
             self.h.reshape(-1),
@@ -143,9 +143,9 @@ class Hadamard:
         )
 
     def dual(self, alpha: float) -> Array:
-        """Read ``ξ = −∫ r dt`` back from ``g = g₀ exp(αξ)`` and ``h = h₀ exp(−αξ)``.
+        """Return the dual ``ξ = −∫ r dt`` from ``g = g₀ exp(αξ)``, ``h = h₀ exp(−αξ)``.
 
-        Both start equal, so ``ξ = (log|g| − log|h|) / 2α``.
+        g and h start equal, so ``ξ = (log|g| − log|h|) / 2α``.
         """
         tiny = np.finfo(self.g.dtype).tiny
         g, h = np.maximum(np.abs(self.g), tiny), np.maximum(np.abs(self.h), tiny)
@@ -153,24 +153,24 @@ class Hadamard:
 
 
 class NoCorruption:
-    """``s = 0``: no corruption is modelled, as in the baselines."""
+    """``s = 0``: a model without corruption, for the baselines."""
 
     def value(self) -> float:
         """Return zero."""
         return 0.0
 
     def descend(self, grad: Any, rate: float) -> None:
-        """Do nothing."""
+        """Do nothing: there are no parameters."""
 
 
-def _checked_width(width: int | None, most: int) -> int:
-    """Default the width r′ to its most, and refuse what cannot be."""
+def _check_width(width: int | None, limit: int) -> int:
+    """Return the width r′, by default its largest value; refuse invalid ones."""
     if width is None:
-        return most
+        return limit
     return check_integer(
         "width",
         width,
-        f"a whole number between 1 and {most} for this matrix, or left out to "
+        f"a whole number between 1 and {limit} for this matrix, or left out to "
         "over-parameterise fully",
-        lambda columns: 1 <= columns <= most,
+        lambda columns: 1 <= columns <= limit,
     )

@@ -1,4 +1,4 @@
-"""Compiled inner loops of the descent; importing this module loads the compiler."""
+"""Compiled inner loops of the descent (importing this module loads Numba)."""
 
 import numpy as np
 
