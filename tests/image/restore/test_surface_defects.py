@@ -211,7 +211,7 @@ def test_suggestions_are_written_drawn_and_accepted(tmp_path):
     assert "suggested" in str(report)
     suggested = read(tmp_path / "clean-suggestions.png").values > 0
     assert suggested[covered > 0.5].mean() > 0.5
-    assert read(job.beside).values.shape[1] == 3 * 160 + 2 * 8
+    assert read(job.side_by_side).values.shape[1] == 3 * 160 + 2 * 8
     arguments = ["restore", str(tmp_path / "scan.png"), "-o", str(tmp_path / "b.png")]
     arguments += ["--fast", "--known-bad", str(tmp_path / "clean-suggestions.png")]
     assert CliRunner().invoke(app, arguments).exit_code == 0
