@@ -33,7 +33,9 @@ def cells(path):
         return list(csv.reader(file))
 
 
-def test_the_command_writes_everything(discrepant, file, sensors, tmp_path):
+def test_the_command_writes_table_flags_report_and_figure(
+    discrepant, file, sensors, tmp_path
+):
     done = discrepant("clean", file, "-o", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     out = tmp_path / "out"
@@ -45,12 +47,12 @@ def test_the_command_writes_everything(discrepant, file, sensors, tmp_path):
     assert len(flagged) == summary["flagged"]
     assert summary["rows"] == "counted from 1 below the labels"
     names = list(sensors[0].columns)
-    found = np.zeros(sensors[1].shape, bool)
+    flags = np.zeros(sensors[1].shape, bool)
     for row, column in zip(flagged["row"], flagged["column"], strict=True):
-        found[row - 1, names.index(column)] = True
+        flags[row - 1, names.index(column)] = True
     wrong = sensors[1]
-    assert (found & wrong).sum() >= 0.95 * found.sum()
-    assert (found & wrong).sum() >= 0.95 * wrong.sum()
+    assert (flags & wrong).sum() >= 0.95 * flags.sum()
+    assert (flags & wrong).sum() >= 0.95 * wrong.sum()
     # Only flagged cells are other than they were, and those are.
     before, after = cells(file), cells(out / "cleaned.csv")
     differ = np.array(
@@ -59,11 +61,11 @@ def test_the_command_writes_everything(discrepant, file, sensors, tmp_path):
             for rows in zip(before[1:], after[1:], strict=True)
         ]
     )
-    np.testing.assert_array_equal(differ, found)
+    np.testing.assert_array_equal(differ, flags)
     assert before[0] == after[0]
 
 
-def test_text_stays_as_it_was_written(tmp_path):
+def test_unchanged_cells_keep_their_text(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=80)
     lines = ["code;when;a;b;c;note"]
@@ -91,7 +93,7 @@ def test_text_stays_as_it_was_written(tmp_path):
     assert fields[:2] + fields[3:] == old.split(b";")[:2] + old.split(b";")[3:]
 
 
-def test_unchanged_is_the_same_bytes(tmp_path):
+def test_an_unchanged_file_has_the_same_bytes(tmp_path):
     path = tmp_path / "odd.csv"
     path.write_bytes(
         b'id, x ,"y, z"\n007,"a ""q"",\nb",1.50\n\n008,1e3, "2.0"\n009,3\n'
@@ -117,7 +119,7 @@ def test_unchanged_is_the_same_bytes(tmp_path):
         ("a,a\n1,x\n2,y\n", ["a", "a"], (2, 2)),
     ],
 )
-def test_labels_of_mixed_tables(tmp_path, text, names, shape):
+def test_header_of_tables_with_text(tmp_path, text, names, shape):
     path = tmp_path / "t.csv"
     path.write_text(text)
     table = read_table_file(path).table
@@ -125,7 +127,7 @@ def test_labels_of_mixed_tables(tmp_path, text, names, shape):
     assert table.shape == shape
 
 
-def test_dates_are_dates_and_latin_is_read(tmp_path):
+def test_dates_and_latin_1_are_read(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(
         "when,größe\n2024-01-01 10:00,1\n2024-01-02T11:00:00,2\n".encode("latin-1")
@@ -189,7 +191,7 @@ def test_excel_without_openpyxl(tmp_path, monkeypatch):
         clean_file(tmp_path / "t.xlsx", tmp_path / "out")
 
 
-def test_options_reach_the_work(file, tmp_path):
+def test_options_are_applied(file, tmp_path):
     report = clean_file(file, tmp_path / "out", drop=["air °C"], fill=True, fdr=0.05)
     roles = {column["name"]: column["role"] for column in report.columns}
     assert roles["air °C"] == "set aside"
@@ -207,16 +209,16 @@ def test_without_matplotlib(file, tmp_path, monkeypatch):
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES - {"cells.png"}
 
 
-def test_told_to_stop_it_writes_what_was_judged(file, tmp_path, monkeypatch):
-    monkeypatch.setattr("discrepant.table.model.score.BLOCK", 100)
-    told = []
+def test_an_early_stop_writes_the_scored_rows(file, tmp_path, monkeypatch):
+    monkeypatch.setattr("discrepant.table.model.score.BLOCK_ROWS", 100)
+    fractions = []
 
-    def watch(share, note):
-        told.append(share)
-        return note != "judging"
+    def watch(fraction, note):
+        fractions.append(fraction)
+        return note != "scoring"
 
     report = clean_file(file, tmp_path / "out", progress=watch)
-    assert told == sorted(told)
+    assert fractions == sorted(fractions)
     assert report.caveats[0].startswith("Stopped early: the first 100 of")
     whole = clean_file(file, tmp_path / "whole")
     assert 0 < report.flagged < whole.flagged
@@ -228,9 +230,9 @@ def test_told_to_stop_it_writes_what_was_judged(file, tmp_path, monkeypatch):
     assert out[101:] == given[101:]
 
 
-def test_told_to_stop_before_anything_is_judged_it_writes_nothing(file, tmp_path):
+def test_a_stop_before_the_first_row_writes_nothing(file, tmp_path):
     with pytest.raises(StoppedError):
-        clean_file(file, tmp_path / "out", progress=lambda share, note: False)
+        clean_file(file, tmp_path / "out", progress=lambda fraction, note: False)
     assert not (tmp_path / "out").exists()
 
 
@@ -244,7 +246,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "phrase"),
     [
         (("missing.csv",), "does not exist"),
         ((".",), "is a folder"),
@@ -254,7 +256,7 @@ BAD = {
         (("labels.csv",), "no rows below"),
         (("ragged.csv",), "cannot be read"),
         (("binary.csv",), "not a text file"),
-        (("broken.xlsx",), ""),
+        (("broken.xlsx",), "cannot be read"),
         (("good.csv", "--columns", "a,nothing"), "--columns names 'nothing'"),
         (("good.csv", "--drop", "nothing"), "--drop names 'nothing'"),
         (("good.csv", "--fdr", "2"), "--fdr must be"),
@@ -262,7 +264,7 @@ BAD = {
         (("cleaned.csv", "-o", ".", "--overwrite"), "overwritten by its own result"),
     ],
 )
-def test_mistakes_get_one_sentence(discrepant, tmp_path, args, said):
+def test_mistakes_get_one_sentence(discrepant, tmp_path, args, phrase):
     for name, text in BAD.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
@@ -276,15 +278,15 @@ def test_mistakes_get_one_sentence(discrepant, tmp_path, args, said):
         args = (*args, "-o", "out")
     done = discrepant("clean", *args, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert said in done.stderr
+    assert phrase in done.stderr
     assert done.stderr.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "taken" / "report.html").read_text() == "precious"
 
 
-def test_names_that_come_twice_are_an_answer(sensors, tmp_path):
+def test_repeated_column_names_get_a_caveat(sensors, tmp_path):
     frame = sensors[0].rename(columns={"soil °C": "air °C"})
     frame.to_csv(tmp_path / "t.csv", index=False)
     report = clean_file(tmp_path / "t.csv", tmp_path / "out")
-    assert any("share a name" in caveat for caveat in report.caveats)
+    assert any("the same name" in caveat for caveat in report.caveats)
     assert (tmp_path / "out" / "report.html").exists()

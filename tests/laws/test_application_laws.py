@@ -80,8 +80,8 @@ def test_the_unit_of_a_column_does_not_matter(table, power, column):
 @given(tables(), st.integers(1, 30))
 def test_rows_are_judged_by_themselves(table, cut):
     cleaner = quietly(Cleaner().fit, table)
-    whole = np.asarray(quietly(cleaner.judge, table).mask)
-    parts = [quietly(cleaner.judge, part).mask for part in (table[:cut], table[cut:])]
+    whole = np.asarray(quietly(cleaner.clean, table).mask)
+    parts = [quietly(cleaner.clean, part).mask for part in (table[:cut], table[cut:])]
     assert np.array_equal(np.vstack(list(map(np.asarray, parts))), whole)
 
 

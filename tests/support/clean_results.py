@@ -1,4 +1,4 @@
-"""A cleaned table that is made, not computed: for tests of what shows it."""
+"""A synthetic CleanResult, for tests of figures and reports."""
 
 from dataclasses import dataclass
 
@@ -6,38 +6,22 @@ import numpy as np
 import pandas as pd
 
 from discrepant.table.example_data import sensor_table
+from discrepant.table.result import CleanResult, ColumnSummary
 
 
 @dataclass(frozen=True)
-class Column:
-    name: object
-    role: str = "numeric"
-    sentinels: tuple = ()
-    missing: int = 0
-    flagged: int = 0
-    explained: float = float("nan")
-    note: str = ""
+class StoredScores:
+    """Expected values and log-odds that a `CleanResult` reads its cells from."""
 
-
-@dataclass(frozen=True, eq=False)
-class Cleaned:
-    original: object
-    table: object
-    mask: object
-    flagged: pd.DataFrame
     expected: pd.DataFrame
-    probability: pd.DataFrame
-    noise: pd.Series
-    columns: tuple
-    rows: tuple = ()
-    row_numbers: tuple = ()
-    rank: int = 3
-    caveats: tuple = ()
-    fdr: float = 0.01
+    log_odds: pd.DataFrame
+
+    def frame(self, name):
+        return getattr(self, name)
 
 
-def made(rows=600, *, names=None, bad_rows=(), caveats=()):
-    """Return a sensor table "cleaned" by what is known of it."""
+def synthetic_result(rows=600, *, names=None, bad_rows=(), caveats=()):
+    """Return a sensor table whose known errors are flagged and replaced."""
     frame, wrong = sensor_table(rows)
     if names is not None:
         frame.columns = names
@@ -53,37 +37,39 @@ def made(rows=600, *, names=None, bad_rows=(), caveats=()):
     ]
     noise = pd.Series([np.nan] * 3 + sizes, frame.columns)
     table = frame.copy()
-    cells = []
+    flags = []
     for row, place in np.argwhere(wrong & frame.notna().to_numpy()):
-        hope, half = expected.iloc[row, place], 3 * noise.iloc[place]
-        table.iloc[row, place] = hope
+        centre, half = expected.iloc[row, place], 3 * noise.iloc[place]
+        interval = centre - half, centre + half
+        table.iloc[row, place] = centre
         label, name = frame.index[row], frame.columns[place]
         value = frame.iloc[row, place]
-        cells.append((label, name, value, hope, hope - half, hope + half, 9.0, 0.999))
+        flags.append((label, name, value, centre, *interval, 9.0, 0.999))
     heads = "row column value expected low high score probability".split()
     mask = pd.DataFrame(wrong & frame.notna(), frame.index, frame.columns)
     columns = tuple(
-        Column(
+        ColumnSummary(
             name,
-            ("date", "identifier", "text", *["numeric"] * 12)[place],
+            ("dates", "identifier", "text", *["numbers"] * 12)[place],
             (-999.0,) if place == 4 else (),
             int(frame.iloc[:, place].isna().sum()),
             int(mask.iloc[:, place].sum()),
             0.97 if place > 2 else float("nan"),
-            "set aside" if place < 3 else "",
+            "not checked" if place < 3 else "",
         )
         for place, name in enumerate(frame.columns)
     )
-    return Cleaned(
-        frame,
-        table,
-        mask,
-        pd.DataFrame(cells, columns=heads),
-        expected,
-        mask.astype(float) * 0.999,
-        noise,
-        columns,
-        tuple(frame.index[list(bad_rows)]),
-        tuple(bad_rows),
+    return CleanResult(
+        table=table,
+        flagged=pd.DataFrame(flags, columns=heads),
+        mask=mask,
+        bad_rows=frame.index[list(bad_rows)],
+        row_numbers=np.array(bad_rows, int),
+        noise=noise,
+        rank=3,
+        columns=columns,
         caveats=caveats,
+        fdr=0.01,
+        original=frame,
+        cells=StoredScores(expected, pd.DataFrame(np.where(mask, 9.0, -9.0))),
     )

@@ -1,4 +1,4 @@
-"""Made tables, and what is wrong in them."""
+"""Synthetic tables with known errors."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ def correlated(n=300, p=6, rank=2, noise=0.2, seed=0):
     return mixed + noise * rng.normal(size=(n, p))
 
 
-def spoilt(n=300, p=6, count=15, seed=0):
+def corrupted(n=300, p=6, count=15, seed=0):
     """Return a table with a few gross errors, and where they are."""
     rng = np.random.default_rng(seed + 1)
     table = correlated(n, p, seed=seed)
@@ -26,7 +26,7 @@ def frame_of(values):
 
 
 def sensors(n=600, seed=0):
-    """Make a table of sensors: units, offsets, times, an id, text, errors and gaps."""
+    """Return a sensor table with units, times, an id, text, errors and gaps."""
     rng = np.random.default_rng(seed)
     day = np.sin(np.arange(n) * 2 * np.pi / 96) + 0.3 * rng.normal(size=n)
     wet = np.cumsum(rng.normal(size=n)) / 8

@@ -1,6 +1,4 @@
-"""clean: wrong cells by the company they keep, and the laws of what comes out."""
-
-from dataclasses import replace
+"""clean(): flags, replacements and summaries, and the laws that results obey."""
 
 import numpy as np
 import pandas as pd
@@ -8,12 +6,12 @@ import pytest
 
 from discrepant import Cleaner, InputError, clean
 from discrepant.core.progress import StoppedError
-from discrepant.table import build_result as verdict
 from discrepant.table.columns.table_output import as_type
 from discrepant.table.example_data import CHANNELS, sensor_table
-from discrepant.table.model.calibration import cutoff
+from discrepant.table.model import score
+from discrepant.table.model.calibration import fdr_threshold
 from discrepant.table.report.view import View
-from support.tables import correlated, sensors, spoilt
+from support.tables import correlated, corrupted, sensors
 
 
 @pytest.fixture(scope="module")
@@ -22,106 +20,106 @@ def table():
 
 
 @pytest.fixture(scope="module")
-def found(table):
+def result(table):
     return clean(table[0])
 
 
-def test_sensors_are_flagged_rightly_and_completely(table, found):
+def test_errors_of_sensors_are_flagged_with_high_precision_and_recall(table, result):
     _, wrong, _, _ = table
-    flagged = found.mask.filter(like="sensor").to_numpy()
+    flagged = result.mask.filter(like="sensor").to_numpy()
     assert (flagged & wrong).sum() >= 0.95 * flagged.sum()
     assert (flagged & wrong).sum() >= 0.95 * wrong.sum()
-    assert not found.mask[["time", "reading", "station"]].to_numpy().any()
+    assert not result.mask[["time", "reading", "station"]].to_numpy().any()
 
 
 @pytest.mark.parametrize("seed", range(20, 23))
-def test_a_short_table_of_sensors(seed):
+def test_errors_in_a_short_sensor_table(seed):
     frame, wrong = sensor_table(300, seed)
-    found = clean(frame)
-    flagged = found.mask.to_numpy()
+    result = clean(frame)
+    flagged = result.mask.to_numpy()
     assert (flagged & wrong).sum() >= 0.95 * flagged.sum()
     assert (flagged & wrong).sum() >= 0.95 * wrong.sum()
-    made = [channel[2] for channel in CHANNELS.values()]
-    assert np.median(found.noise.to_numpy()[3:] / made) < 1.6
+    noise = [channel[2] for channel in CHANNELS.values()]
+    assert np.median(result.noise.to_numpy()[3:] / noise) < 1.6
 
 
-def test_what_is_flagged_is_mended(table, found):
+def test_replacements_are_close_to_the_true_values(table, result):
     frame, wrong, _, right = table
-    both = found.mask.filter(like="sensor").to_numpy() & wrong
-    away = found.table.filter(like="sensor").to_numpy() - right
+    both = result.mask.filter(like="sensor").to_numpy() & wrong
+    away = result.table.filter(like="sensor").to_numpy() - right
     before = frame.filter(like="sensor").to_numpy() - right
     spread = right.std(axis=0) * np.ones(right.shape)
     size = np.sqrt(np.mean((away / spread)[both] ** 2))
     assert size < 0.15 * np.sqrt(np.mean((before / spread)[both] ** 2))
 
 
-def test_noise_is_the_spread_around_what_is_expected(table, found):
+def test_noise_is_the_standard_deviation_of_clean_residuals(table, result):
     frame, wrong, _, _ = table
     for k, name in enumerate(frame.filter(like="sensor")):
-        away = (frame[name] - found.expected[name])[~wrong[:, k]]
-        assert 0.7 < found.noise[name] / away.std() < 1.2
-    assert np.isnan(found.noise["time"])
-    assert found.rank == 3
+        away = (frame[name] - result.expected[name])[~wrong[:, k]]
+        assert 0.7 < result.noise[name] / away.std() < 1.2
+    assert np.isnan(result.noise["time"])
+    assert result.rank == 3
 
 
-def test_columns_and_caveats_say_what_was_set_aside(found):
-    roles = {report.name: report.role for report in found.columns}
+def test_columns_and_caveats_name_unchecked_columns(result):
+    roles = {report.name: report.role for report in result.columns}
     assert roles["reading"] == "identifier"
     assert roles["time"] == "dates"
     assert roles["station"] == "text"
     assert roles["sensor_0"] == "numbers"
-    assert any("'reading'" in caveat for caveat in found.caveats)
-    assert sum(report.flagged for report in found.columns) == len(found.flagged)
-    assert "flagged" in str(found)
-    assert "flagged" in repr(found)
+    assert any("'reading'" in caveat for caveat in result.caveats)
+    assert sum(report.flagged for report in result.columns) == len(result.flagged)
+    assert "flagged" in str(result)
+    assert "flagged" in repr(result)
 
 
-def test_flagged_is_the_mask_as_a_list(table, found):
+def test_flagged_lists_the_cells_of_the_mask(table, result):
     frame = table[0]
-    listed = found.flagged
+    listed = result.flagged
     assert list(listed.columns) == [
         *("row", "column", "value", "expected", "low", "high", "score", "probability"),
     ]
-    assert len(listed) == found.mask.to_numpy().sum()
+    assert len(listed) == result.mask.to_numpy().sum()
     assert listed["probability"].is_monotonic_decreasing
     assert listed["probability"].between(0.5, 1).all()
     assert (listed["low"] <= listed["expected"]).all()
     assert (listed["expected"] <= listed["high"]).all()
     for line in listed.itertuples():
-        assert found.mask.loc[line.row, line.column]
+        assert result.mask.loc[line.row, line.column]
         assert frame.loc[line.row, line.column] == line.value
-        assert found.table.loc[line.row, line.column] == line.expected
+        assert result.table.loc[line.row, line.column] == line.expected
 
 
-def test_intervals_hold_what_they_should(table, found):
+def test_intervals_contain_the_true_values(table, result):
     _, wrong, _, right = table
     inside = []
-    for line in found.flagged.itertuples():
+    for line in result.flagged.itertuples():
         column = int(line.column[-1])
         if wrong[line.row, column]:
             inside.append(line.low <= right[line.row, column] <= line.high)
     assert np.mean(inside) > 0.85  # the sensors are not normal
 
 
-def test_what_is_not_flagged_is_the_input_bit_for_bit(table, found):
+def test_unflagged_cells_are_unchanged(table, result):
     frame = table[0]
-    assert found.table.dtypes.equals(frame.dtypes)
-    assert found.table.index.equals(frame.index)
-    assert found.table.columns.equals(frame.columns)
-    kept = ~found.mask
-    pd.testing.assert_frame_equal(found.table.where(kept), frame.where(kept))
+    assert result.table.dtypes.equals(frame.dtypes)
+    assert result.table.index.equals(frame.index)
+    assert result.table.columns.equals(frame.columns)
+    kept = ~result.mask
+    pd.testing.assert_frame_equal(result.table.where(kept), frame.where(kept))
 
 
-def test_gaps_are_filled_only_if_asked(table, found):
+def test_missing_cells_are_imputed_only_with_fill(table, result):
     frame, _, gaps, right = table
-    assert found.table.filter(like="sensor").isna().to_numpy().sum() == gaps.sum()
+    assert result.table.filter(like="sensor").isna().to_numpy().sum() == gaps.sum()
     filled = clean(frame, fill=True).table.filter(like="sensor").to_numpy()
     assert np.isfinite(filled).all()
     missed = ((filled - right) / right.std(axis=0))[gaps]
     assert np.sqrt(np.mean(missed**2)) < 0.3
 
 
-def test_gaps_of_a_lopsided_column_are_filled_around_its_mean():
+def test_imputations_of_a_skewed_column_have_its_mean():
     rng = np.random.default_rng(0)
     table = np.column_stack([rng.normal(size=(400, 3)), rng.exponential(size=400)])
     table[::4, 3] = np.nan
@@ -129,13 +127,13 @@ def test_gaps_of_a_lopsided_column_are_filled_around_its_mean():
     assert abs(filled.mean() - np.nanmean(table[:, 3])) < 0.2
 
 
-def test_of_a_large_table_all_cells_are_judged_again(table, found, monkeypatch):
-    monkeypatch.setattr(verdict, "TUNING", replace(verdict.TUNING, kept=0))
+def test_scores_of_a_large_table_are_computed_on_demand(table, result, monkeypatch):
+    monkeypatch.setattr(score, "MAX_STORED_CELLS", 0)
     again = clean(table[0])
-    pd.testing.assert_frame_equal(again.table, found.table)
-    pd.testing.assert_frame_equal(again.flagged, found.flagged)
-    pd.testing.assert_frame_equal(again.expected, found.expected)
-    pd.testing.assert_frame_equal(again.scores, found.scores)
+    pd.testing.assert_frame_equal(again.table, result.table)
+    pd.testing.assert_frame_equal(again.flagged, result.flagged)
+    pd.testing.assert_frame_equal(again.expected, result.expected)
+    pd.testing.assert_frame_equal(again.scores, result.scores)
 
 
 def test_the_input_is_not_changed(table):
@@ -145,23 +143,23 @@ def test_the_input_is_not_changed(table):
     pd.testing.assert_frame_equal(frame, before)
 
 
-def test_probability_and_expected_have_the_tables_labels(table, found):
+def test_probability_and_expected_have_the_labels_of_the_table(table, result):
     frame = table[0]
-    for part in (found.mask, found.expected, found.probability):
+    for part in (result.mask, result.expected, result.probability):
         assert part.shape == frame.shape
         assert part.index.equals(frame.index)
         assert part.columns.equals(frame.columns)
-    sensor = found.probability.filter(like="sensor")
+    sensor = result.probability.filter(like="sensor")
     assert sensor.isna().equals(frame.filter(like="sensor").isna())
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_nothing_wrong_nothing_flagged(seed):
+def test_uncorrupted_tables_have_hardly_any_flags(seed):
     assert clean(correlated(seed=seed)).mask.to_numpy().mean() <= 0.002
 
 
 @pytest.mark.parametrize("loader", ["iris", "wine", "breast_cancer", "diabetes"])
-def test_real_tables_as_they_are(loader):
+def test_real_tables_have_few_flags(loader):
     import sklearn.datasets
 
     table = getattr(sklearn.datasets, f"load_{loader}")(as_frame=True).data
@@ -169,12 +167,12 @@ def test_real_tables_as_they_are(loader):
 
 
 class TestLaws:
-    data, wrong = spoilt()
+    data, wrong = corrupted()
 
     def flags(self, table, **options):
         return clean(table, **options).mask.to_numpy()
 
-    def test_errors_are_found(self):
+    def test_gross_errors_are_flagged(self):
         flagged = self.flags(self.data)
         assert (flagged & self.wrong).sum() >= 14
         assert (flagged & ~self.wrong).sum() <= 1
@@ -204,23 +202,23 @@ class TestLaws:
         few, many = (self.flags(self.data, fdr=fdr) for fdr in (1e-6, 0.2))
         assert not (few & ~many).any()
 
-    def test_the_rate_goes_beyond_the_sure_cells(self):
+    def test_a_larger_rate_flags_uncertain_cells(self):
         noisy = self.data + np.random.default_rng(1).normal(size=self.data.shape)
         few, many = (self.flags(noisy, fdr=fdr).sum() for fdr in (0.01, 0.2))
         assert few < many
 
-    def test_cleaning_twice_finds_little_more(self):
+    def test_cleaning_again_flags_hardly_more(self):
         once = clean(self.data).table
         assert self.flags(once).sum() <= 2
 
 
-def test_independent_columns_are_said_to_be():
+def test_independent_columns_get_a_caveat():
     rng = np.random.default_rng(0)
     table = rng.normal(size=(300, 6))
     table[4, 2], table[9, 0] = 30, -25
-    found = clean(table)
-    assert np.argwhere(found.mask.to_numpy()).tolist() == [[4, 2], [9, 0]]
-    assert any("No column says anything" in caveat for caveat in found.caveats)
+    result = clean(table)
+    assert np.argwhere(result.mask.to_numpy()).tolist() == [[4, 2], [9, 0]]
+    assert any("No column predicts another" in caveat for caveat in result.caveats)
 
 
 @pytest.mark.parametrize("law", ["normal", "uniform", "exponential", "laplace"])
@@ -230,35 +228,35 @@ def test_independent_columns_are_not_flagged(law):
     assert clean(table).mask.to_numpy().mean() <= 0.005
 
 
-def test_rows_wrong_from_end_to_end():
+def test_rows_that_are_wrong_as_a_whole():
     table = correlated()
     rng = np.random.default_rng(5)
     table[[10, 50, 200]] = 8 * rng.normal(size=(3, 6))
-    found = clean(pd.DataFrame(table).rename("r{}".format))
-    assert {"r10", "r50", "r200"} >= set(found.rows)
-    assert len(found.rows) >= 2
-    assert any("end to end" in caveat for caveat in found.caveats)
+    result = clean(pd.DataFrame(table).rename("r{}".format))
+    assert {"r10", "r50", "r200"} >= set(result.bad_rows)
+    assert len(result.bad_rows) >= 2
+    assert any("as a whole" in caveat for caveat in result.caveats)
 
 
-def test_short_and_narrow():
+def test_forty_rows_and_five_columns():
     table = correlated(40, 5)
     table[3, 2] += 9
     table[9, 0] -= 9
-    found = clean(table)
-    assert {(3, 2), (9, 0)} <= {tuple(cell) for cell in np.argwhere(found.mask)}
-    assert found.mask.to_numpy().sum() <= 3
+    result = clean(table)
+    assert {(3, 2), (9, 0)} <= {tuple(cell) for cell in np.argwhere(result.mask)}
+    assert result.mask.to_numpy().sum() <= 3
 
 
-def test_sentinels_are_codes():
+def test_missing_value_codes_are_flagged_and_replaced_only_with_fill():
     table = correlated()
     rows = np.random.default_rng(0).choice(300, 20, replace=False)
     table[rows, 1] = -999
-    found = clean(table)
-    assert found.columns[1].sentinels == (-999.0,)
-    assert found.mask[1].to_numpy()[rows].all()
-    assert found.mask.to_numpy().sum() <= 22
-    assert any("-999" in caveat for caveat in found.caveats)
-    assert (found.table[rows, 1] == -999).all()
+    result = clean(table)
+    assert result.columns[1].sentinels == (-999.0,)
+    assert result.mask[1].to_numpy()[rows].all()
+    assert result.mask.to_numpy().sum() <= 22
+    assert any("-999" in caveat for caveat in result.caveats)
+    assert (result.table[rows, 1] == -999).all()
     assert (np.abs(clean(table, fill=True).table[rows, 1]) < 20).all()
     cleaner = Cleaner().fit(table)
     assert (cleaner.transform(table)[rows, 1] == -999).all()
@@ -266,50 +264,51 @@ def test_sentinels_are_codes():
     assert (np.abs(cleaner.transform(table)[rows, 1]) < 20).all()
 
 
-def test_errors_that_repeat_are_no_codes():
+def test_repeated_errors_are_not_missing_value_codes():
     table = np.column_stack([correlated(), np.arange(300) % 5 + 1.0])
     table[::30, 6] = 50
-    found = clean(table)
-    assert found.columns[6].sentinels == ()
-    assert found.mask[6].to_numpy()[::30].all()
-    assert (found.table[::30, 6] < 6).all()
+    result = clean(table)
+    assert result.columns[6].sentinels == ()
+    assert result.mask[6].to_numpy()[::30].all()
+    assert (result.table[::30, 6] < 6).all()
 
 
-def test_rain_is_no_stray():
+def test_rare_nonzero_values_are_valid():
     table = correlated()
     rng = np.random.default_rng(2)
     rain = np.where(rng.random(300) < 0.08, np.round(rng.exponential(0.1, 300), 2), 0.0)
-    found = clean(np.column_stack([table, rain]))
-    assert found.mask[6].sum() <= 1
+    result = clean(np.column_stack([table, rain]))
+    assert result.mask[6].sum() <= 1
     rain[5] = 40
     assert clean(np.column_stack([table, rain])).mask.loc[5, 6]
 
 
-def test_a_column_that_hardly_varies_is_no_trouble():
+def test_a_nearly_constant_column_is_not_flagged():
     table = correlated(2400, 5)
     counts = np.zeros(2400)
     counts[1::40] = np.arange(60) % 12
-    clean(np.column_stack([table, counts]))
+    result = clean(np.column_stack([table, counts]))
+    assert result.mask.to_numpy().mean() <= 0.002
 
 
-def test_of_two_columns_alike_a_gap_in_one_leaves_the_other_in_peace():
+def test_a_gap_in_one_of_two_equal_columns_does_not_flag_the_other():
     table = correlated()
     table = np.column_stack([table, table[:, 0] + 1e-3 * table[:, 1]])
     table[::9, 0] = np.nan
     assert clean(table).mask.to_numpy().mean() <= 0.002
 
 
-def test_progress_is_told_and_can_stop():
-    shares = []
-    clean(correlated(), progress=lambda share, note: shares.append(share))
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
+def test_progress_is_reported_and_can_stop():
+    fractions = []
+    clean(correlated(), progress=lambda fraction, note: fractions.append(fraction))
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1
     with pytest.raises(StoppedError):
-        clean(correlated(), progress=lambda share, note: False)
+        clean(correlated(), progress=lambda fraction, note: False)
 
 
 @pytest.mark.parametrize("fdr", [0, 1, -0.1, "much", None, True])
-def test_rates_that_are_none(fdr):
+def test_invalid_rates_are_refused(fdr):
     with pytest.raises(InputError, match="fdr"):
         clean(correlated(), fdr=fdr)
 
@@ -332,12 +331,12 @@ def test_rates_above_a_twentieth_flag_more():
     table[wrong] += rng.choice([-3, 3], wrong.sum())
     counts = [clean(table, fdr=rate).mask.to_numpy().sum() for rate in (0.05, 0.1, 0.3)]
     assert counts[0] < counts[1] < counts[2]
-    kept = Cleaner(fdr=0.3).fit(table).judge(table)
+    kept = Cleaner(fdr=0.3).fit(table).clean(table)
     assert kept.mask.to_numpy().sum() == counts[2]
 
 
-def test_a_cleaner_that_was_sure_of_nothing_still_flags_new_rows():
-    assert cutoff(np.array([2.5], np.float32), 0.01) < 6
+def test_a_table_without_flags_leaves_a_threshold_for_new_rows():
+    assert fdr_threshold(np.array([2.5], np.float32), 0.01) < 6
 
 
 @pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int64", "uint64"])
@@ -349,37 +348,37 @@ def test_replacements_reach_the_ends_of_integers(kind):
     assert as_type(np.array([3.5, 99.7]), np.dtype(kind)).tolist() == [4, 100]
 
 
-def test_rows_wrong_from_end_to_end_are_told_apart_by_place():
+def test_bad_rows_with_repeated_labels_are_given_by_position():
     table = correlated()
     table[10] = 8 * np.random.default_rng(5).normal(size=6)
-    found = clean(pd.DataFrame(table, index=np.arange(300) // 2))
-    assert list(found.rows) == [5]
-    assert found.row_numbers.tolist() == [10]
-    assert View(found).bad_rows.tolist() == [10]
+    result = clean(pd.DataFrame(table, index=np.arange(300) // 2))
+    assert list(result.bad_rows) == [5]
+    assert result.row_numbers.tolist() == [10]
+    assert View(result).bad_rows.tolist() == [10]
 
 
 def test_one_percentage_for_one_result(tmp_path):
     table = pd.DataFrame(correlated()).assign(name="x", other="y")
     table.iloc[3, 2] += 9
-    found = clean(table)
-    found.report(tmp_path / "report.html")
-    sentence = str(found).split(". ")[0]
+    result = clean(table)
+    result.report(tmp_path / "report.html")
+    sentence = str(result).split(". ")[0]
     assert "0.056%" in sentence  # of 1800 cells of numbers
     assert sentence in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_scores_after_an_early_stop_cover_the_rows_that_the_mask_covers(monkeypatch):
-    monkeypatch.setattr(verdict, "TUNING", replace(verdict.TUNING, kept=0))
+    monkeypatch.setattr(score, "MAX_STORED_CELLS", 0)
     table = correlated(3000)
     table[::100, 2] += 9
     stops = iter([True, True, True, True, False])
-    found = clean(table, progress=lambda share, note: next(stops, False))
-    judged = np.flatnonzero(found.mask.to_numpy().any(axis=1)).max()
-    scores = found.scores.to_numpy()
-    assert judged < 2900
+    result = clean(table, progress=lambda fraction, note: next(stops, False))
+    last = np.flatnonzero(result.mask.to_numpy().any(axis=1)).max()
+    scores = result.scores.to_numpy()
+    assert last < 2900
     assert (scores[2900:] == -50).all()
-    assert found.expected.iloc[2900:].isna().all(axis=None)
-    assert (found.mask.to_numpy() <= (scores > 0)).all()
+    assert result.expected.iloc[2900:].isna().all(axis=None)
+    assert (result.mask.to_numpy() <= (scores > 0)).all()
 
 
 @pytest.mark.parametrize(
@@ -390,16 +389,16 @@ def test_scores_after_an_early_stop_cover_the_rows_that_the_mask_covers(monkeypa
         *[("calls", 2_012_000_000, 9_899_999_999, 300), (3, 10**12, 10**13, 90)],
     ],
 )
-def test_numbers_that_name_something_are_set_aside(name, low, high, distinct):
+def test_codes_are_identifiers(name, low, high, distinct):
     rng = np.random.default_rng(0)
     names = rng.choice(rng.integers(low, high, distinct), 300)
     names[:2] = low, high - 1
     table = pd.DataFrame(correlated())
     table.insert(0, name if isinstance(name, str) else "x", names)
-    found = clean(table)
-    assert found.columns[0].role == "identifier"
-    assert found.table.iloc[:, 0].equals(table.iloc[:, 0])
-    assert any("identifier" in caveat for caveat in found.caveats)
+    result = clean(table)
+    assert result.columns[0].role == "identifier"
+    assert result.table.iloc[:, 0].equals(table.iloc[:, 0])
+    assert any("identifier" in caveat for caveat in result.caveats)
 
 
 @pytest.mark.parametrize(
@@ -416,6 +415,6 @@ def test_whole_measurements_are_analysed(name, unit, offset):
         values = np.round(values, -6)
     table = pd.DataFrame(correlated()).assign(**{name: values})
     table.loc[7, name] = offset + 12 * unit
-    found = clean(table)
-    assert found.columns[-1].role == "numbers"
-    assert found.mask.loc[7, name]
+    result = clean(table)
+    assert result.columns[-1].role == "numbers"
+    assert result.mask.loc[7, name]

@@ -1,4 +1,4 @@
-"""Cleaner: scikit-learn's conventions, and new rows judged by themselves."""
+"""Cleaner: scikit-learn's conventions, and new rows scored by themselves."""
 
 import pickle
 
@@ -9,11 +9,11 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from discrepant import Cleaner, InputError, clean
-from support.tables import correlated, sensors, spoilt
+from support.tables import correlated, corrupted, sensors
 
 
 @parametrize_with_checks([Cleaner()])
-def test_scikit_learn(estimator, check):
+def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
@@ -22,32 +22,32 @@ def fitted():
     return Cleaner().fit(correlated())
 
 
-def test_the_table_itself_is_cleaned_as_by_clean():
+def test_the_training_table_is_cleaned_as_by_clean():
     frame = sensors()[0]
     cleaner = Cleaner().fit(frame)
-    found = clean(frame)
-    pd.testing.assert_frame_equal(cleaner.transform(frame), found.table)
-    pd.testing.assert_frame_equal(cleaner.judge(frame).mask, found.mask)
-    assert cleaner.rank_ == found.rank
-    assert repr(cleaner.columns_) == repr(found.columns)
-    pd.testing.assert_series_equal(cleaner.noise_, found.noise)
+    result = clean(frame)
+    pd.testing.assert_frame_equal(cleaner.transform(frame), result.table)
+    pd.testing.assert_frame_equal(cleaner.clean(frame).mask, result.mask)
+    assert cleaner.rank_ == result.rank
+    assert repr(cleaner.columns_) == repr(result.columns)
+    pd.testing.assert_series_equal(cleaner.noise_, result.noise)
 
 
-def test_new_rows(fitted):
-    data, wrong = spoilt(seed=0)
-    flagged = fitted.judge(data).mask.to_numpy()
+def test_errors_in_new_rows_are_flagged(fitted):
+    data, wrong = corrupted(seed=0)
+    flagged = fitted.clean(data).mask.to_numpy()
     assert (flagged & wrong).sum() >= 14
     assert (flagged & ~wrong).sum() <= 1
 
 
-def test_each_row_is_judged_by_itself(fitted):
-    data, _ = spoilt(seed=0)
+def test_each_row_is_scored_by_itself(fitted):
+    data, _ = corrupted(seed=0)
     together = fitted.transform(data)
     apart = np.vstack([fitted.transform(row[None]) for row in data[:40]])
     np.testing.assert_array_equal(apart, together[:40])
 
 
-def test_frames_come_out_as_frames():
+def test_frames_are_returned_as_frames():
     frame = sensors()[0]
     cleaner = Cleaner(fill=True).fit(frame)
     new = frame.iloc[100:120].copy()
@@ -67,9 +67,9 @@ def test_new_rows_may_hold_text_where_numbers_were():
     cleaner = Cleaner().fit(frame)
     new = frame.iloc[:5].astype(object)
     new.iloc[2, 3] = "broken"
-    found = cleaner.judge(new)
-    assert found.mask.iloc[2, 3]
-    assert isinstance(found.table.iloc[2, 3], float)
+    result = cleaner.clean(new)
+    assert result.mask.iloc[2, 3]
+    assert isinstance(result.table.iloc[2, 3], float)
 
 
 def test_other_columns_are_refused(fitted):
@@ -80,7 +80,7 @@ def test_other_columns_are_refused(fitted):
         cleaner.transform(pd.DataFrame(correlated(), columns=list("abcdeg")))
 
 
-def test_parameters_are_not_touched(fitted):
+def test_parameters_are_unchanged_by_fit():
     model = Cleaner(fdr=0.02, drop=[1])
     before = model.get_params()
     model.fit(correlated())
@@ -88,13 +88,13 @@ def test_parameters_are_not_touched(fitted):
     assert clone(model).get_params() == before
 
 
-def test_it_can_be_kept(fitted):
-    data, _ = spoilt(seed=0)
+def test_a_pickled_cleaner_gives_the_same_table(fitted):
+    data, _ = corrupted(seed=0)
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.transform(data), fitted.transform(data))
 
 
-def test_text_and_nothing_get_one_sentence():
+def test_text_and_empty_tables_are_refused_in_one_sentence():
     for table in (np.array([["a", "b"], ["c", "d"]]), np.full((5, 2), np.nan)):
         with pytest.raises(InputError) as caught:
             Cleaner().fit(table)

@@ -1,4 +1,4 @@
-"""clean on tables of many columns: a low rank and noise instead of a covariance."""
+"""clean() on tables of more than 80 columns (factor model)."""
 
 import numpy as np
 import pytest
@@ -19,46 +19,46 @@ def case(request):
     return given, wrong & ~np.isnan(given), right
 
 
-def test_errors_are_found(case):
+def test_gross_errors_are_flagged(case):
     given, wrong, right = case
-    found = clean(given, fill=True)
-    flagged = found.mask.to_numpy()
+    result = clean(given, fill=True)
+    flagged = result.mask.to_numpy()
     assert (flagged & wrong).sum() >= 0.98 * flagged.sum()
     assert (flagged & wrong).sum() >= 0.98 * wrong.sum()
-    assert found.rank in (4, 5)  # medians are no means: one more may take the offset
-    away = (found.table - right) / right.std(axis=0)
+    assert result.rank in (4, 5)  # medians are no means: one more may take the offset
+    away = (result.table - right) / right.std(axis=0)
     assert np.sqrt(np.mean(away[wrong] ** 2)) < 0.4
     assert np.sqrt(np.mean(away[np.isnan(given)] ** 2)) < 0.5
 
 
-def test_noise_is_each_columns_own(case):
+def test_noise_is_estimated_per_column(case):
     given, _, right = case
-    found = clean(given)
-    explained = np.array([report.explained for report in found.columns])
+    result = clean(given)
+    explained = np.array([report.explained for report in result.columns])
     assert np.median(explained) > 0.85
-    ratio = found.noise.to_numpy() / (np.sqrt(1 - explained) * right.std(axis=0))
+    ratio = result.noise.to_numpy() / (np.sqrt(1 - explained) * right.std(axis=0))
     assert 0.5 < np.median(ratio) < 2
 
 
-def test_nothing_wrong_nothing_flagged():
+def test_an_uncorrupted_table_has_hardly_any_flags():
     assert clean(correlated(200, 100)).mask.to_numpy().mean() < 0.002
 
 
-def test_new_rows_are_judged_by_themselves():
+def test_new_rows_are_scored_by_themselves():
     table = correlated(250, 90)
     cleaner = Cleaner().fit(table[:200])
     new = table[200:].copy()
     new[3, 5] += 20
-    found = cleaner.judge(new)
-    assert found.mask.iloc[3, 5]
-    assert found.mask.to_numpy().sum() <= 3
-    np.testing.assert_allclose(cleaner.transform(new[3:4])[0], found.table[3])
+    result = cleaner.clean(new)
+    assert result.mask.iloc[3, 5]
+    assert result.mask.to_numpy().sum() <= 3
+    np.testing.assert_allclose(cleaner.transform(new[3:4])[0], result.table[3])
 
 
-def test_independent_columns():
+def test_outliers_of_independent_columns_are_flagged():
     rng = np.random.default_rng(0)
     table = rng.normal(size=(300, 100))
     table[7, 3] = 40
-    found = clean(table)
-    assert np.argwhere(found.mask).tolist() == [[7, 3]]
-    assert any("No column says anything" in caveat for caveat in found.caveats)
+    result = clean(table)
+    assert np.argwhere(result.mask).tolist() == [[7, 3]]
+    assert any("No column predicts another" in caveat for caveat in result.caveats)

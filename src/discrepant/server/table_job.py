@@ -17,7 +17,7 @@ from discrepant.table.columns.table_input import as_frame
 from discrepant.table.io.table_file import TableFile, read_table_file
 from discrepant.table.report import svg
 from discrepant.table.report.view import View, format_number
-from discrepant.table.result import CleanResult, summary
+from discrepant.table.result import CleanResult
 
 MAX_LISTED = 5000  # flagged cells in the list on the page
 # Functions that read a file, for the equivalent Python code
@@ -66,7 +66,7 @@ def clean_upload(upload: Upload, folder: Path, report: Report) -> JobResult:
     table = f"{reader}({upload.name!r})" if reader else "table"
     return JobResult(
         page_data={
-            "headline": summary(cleaned),
+            "headline": cleaned.summary(),
             "notes": list(notes),
             "map": _cell_map(cleaned),
             "flagged": _list_flags(cleaned, cells),

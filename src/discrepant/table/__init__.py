@@ -1,1 +1,1 @@
-"""Tables: find and replace wrong cells."""
+"""Tables: flag and replace wrong cells."""

@@ -1,8 +1,7 @@
-"""Tables of Dask: learnt from some of their rows, judged partition by partition.
+"""Dask tables: fit a `Cleaner` to a sample of the rows, score partitions lazily.
 
-What a column is, how columns go together and from which odds on a cell is flagged is
-learnt from rows drawn evenly from all partitions (`Cleaner`); no table is learnt from
-more than a few thousand rows. Each row is then judged by itself, where it lies.
+Kinds of columns, model and threshold come from rows drawn evenly from all partitions.
+Each row is then scored by itself, on the worker that holds it.
 """
 
 from dataclasses import dataclass, field
@@ -14,30 +13,30 @@ from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.progress import Progress, reporting
 from discrepant.robust_pca.dask.cluster import compute_tasks, worker_pool
 from discrepant.table.cleaner import Cleaner
-from discrepant.table.result import ColumnReport
+from discrepant.table.report.sentences import ColumnSummary
 
-ROWS = 20_000  # that are learnt from: all of a smaller table
+# Rows that the `Cleaner` is fitted to: all of a smaller table.
+SAMPLE_ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class LazyCleaned:
-    """A clean Dask table, and what was wrong in it; all of its size is lazy.
+class LazyCleanResult:
+    """A cleaned Dask table and its flags; everything of the table's size is lazy.
 
     Attributes
     ----------
     table, mask : dask.dataframe.DataFrame
-        The clean table, and which cells were flagged; in the partitions of the input.
+        The cleaned table, and the flagged cells, in the partitions of the input.
         ``dask.compute(result.table, result.mask, result.flagged)`` scores each
         partition once; computed one after the other, each scores it again.
     flagged : dask.dataframe.DataFrame
-        One line a flagged cell, as for `Cleaned`, in the order of the partitions.
+        One row per flagged cell, as for `CleanResult`, in the order of the partitions.
     noise, rank, columns, caveats
-        As for `Cleaned`, and found from the rows that were learnt from. So are the
-        counts in `columns`.
+        As for `CleanResult`, of the sampled rows. So are the counts in `columns`.
     fdr : float
-        The false discovery rate that was asked for.
+        The false discovery rate that was requested.
     cleaner : Cleaner
-        What was learnt; its `judge` says the same of rows in memory.
+        The fitted model; its method `clean` scores rows in memory.
     """
 
     table: Any = field(repr=False)
@@ -45,20 +44,20 @@ class LazyCleaned:
     flagged: Any = field(repr=False)
     noise: Any
     rank: int
-    columns: tuple[ColumnReport, ...]
+    columns: tuple[ColumnSummary, ...]
     caveats: tuple[str, ...]
     fdr: float
     cleaner: Cleaner = field(repr=False)
 
 
-def clean_lazily(
+def clean_dask(
     table: Any,
     fdr: float,
     fill: bool,
-    told: dict[str, Any],
+    options: dict[str, Any],
     progress: bool | Progress | None,
-) -> LazyCleaned:
-    """Learn a Dask table from some of its rows; nothing else is computed yet."""
+) -> LazyCleanResult:
+    """Fit a `Cleaner` to a sample of a Dask table; nothing else is computed yet."""
     import dask.dataframe as dd
     from dask import delayed
 
@@ -67,14 +66,14 @@ def clean_lazily(
             f"clean takes a Dask DataFrame, got a Dask {type(table).__name__}; "
             "dask.dataframe.from_dask_array makes one of an array."
         )
-    rng = np.random.default_rng(told["random_state"])
-    cleaner = Cleaner(fdr, fill=fill, **told)
+    rng = np.random.default_rng(options["random_state"])
+    cleaner = Cleaner(fdr, fill=fill, **options)
     with reporting(progress, "Cleaning") as report, worker_pool(table):
-        some = _drawn(table, rng)
-        report(0.5, f"learning from {len(some):,} rows")
-        cleaner.fit(some)
-        report(1.0, "learnt")
-    first = cleaner.judge(some.iloc[:1])
+        sample = _sample_rows(table, rng)
+        report(0.5, f"fitting to {len(sample):,} rows")
+        cleaner.fit(sample)
+        report(1.0, "fitted")
+    first = cleaner.clean(sample.iloc[:1])
     metas = {"table": table._meta, "mask": first.mask.iloc[:0]}
     metas["flagged"] = first.flagged.iloc[:0]
     # The results of a partition are one task of three: computed together, it is scored
@@ -90,7 +89,7 @@ def clean_lazily(
         )
         for name, meta in metas.items()
     }
-    return LazyCleaned(
+    return LazyCleanResult(
         **parts,
         noise=cleaner.noise_,
         rank=cleaner.rank_,
@@ -101,7 +100,7 @@ def clean_lazily(
     )
 
 
-def _drawn(table: Any, rng: np.random.Generator) -> Any:
+def _sample_rows(table: Any, rng: np.random.Generator) -> Any:
     """Return rows drawn evenly from all partitions, in their order."""
     import pandas as pd
     from dask import delayed
@@ -112,14 +111,14 @@ def _drawn(table: Any, rng: np.random.Generator) -> Any:
     if not total:
         raise InputError("The table has no rows.")
     which = np.arange(total)
-    if total > ROWS:
-        which = np.sort(rng.choice(total, ROWS, replace=False))
+    if total > SAMPLE_ROWS:
+        which = np.sort(rng.choice(total, SAMPLE_ROWS, replace=False))
     ends = np.cumsum(lengths)
-    told = np.split(which, np.searchsorted(which, ends[:-1]))
+    by_part = np.split(which, np.searchsorted(which, ends[:-1]))
     starts = ends - lengths
     tasks = [
         delayed(_rows)(part, rows - start)
-        for part, rows, start in zip(parts, told, starts, strict=True)
+        for part, rows, start in zip(parts, by_part, starts, strict=True)
         if len(rows)
     ]
     return pd.concat(compute_tasks(tasks))
@@ -130,10 +129,10 @@ def _rows(part: Any, which: Any) -> Any:
 
 
 def _score(part: Any, cleaner: Cleaner) -> dict[str, Any]:
-    """Return the clean table, the mask and the flagged cells of one partition."""
+    """Return the cleaned table, the mask and the flagged cells of one partition."""
     if not len(part):
         return {}
-    result = cleaner.judge(part)
+    result = cleaner.clean(part)
     return {name: getattr(result, name) for name in ("table", "mask", "flagged")}
 
 

@@ -1,4 +1,4 @@
-"""A table in a file cleaned: what is wrong in it found, written down and mended."""
+"""Clean the table in a file, and write table, flags, report and figure to a folder."""
 
 import time
 import warnings
@@ -17,26 +17,28 @@ from discrepant.table.clean import clean
 from discrepant.table.io.table_file import TableFile, read_table_file
 from discrepant.table.report.figures import cell_map
 from discrepant.table.report.report import write_report
-from discrepant.table.result import CleanResult, ColumnReport, summary
+from discrepant.table.report.sentences import ColumnSummary
+from discrepant.table.result import CleanResult
 
-JUDGED = ("numbers", "few values", "booleans")  # roles of columns
-READING, CLEANING = 0.15, 0.85  # where the parts of the work end, about
+# Roles of the columns that are part of the model.
+MODELLED_ROLES = ("numbers", "few values", "booleans")
+# Fractions of the progress at which reading and cleaning end.
+READING, CLEANING = 0.15, 0.85
 
 
 @dataclass(frozen=True)
 class CleanReport:
-    """What was found in a table, and where it was written.
+    """Summary of a cleaned file, and of the files that were written.
 
-    ``flagged`` counts cells and ``bad_rows`` names rows; ``columns`` says of each
-    what it is, what was done to it and, in its unit, its noise; ``rows`` says in words
-    what the labels of the rows are. ``no_picture`` is the reason why none was drawn, if
-    so.
+    ``flagged`` is the number of flagged cells, ``bad_rows`` are labels of rows, and
+    ``columns`` summarises each column. ``rows`` explains the labels of the rows.
+    ``no_picture`` is the reason why no figure was drawn, if so.
     """
 
     file: str
     shape: tuple[int, int]
     rows: str
-    found: str
+    headline: str
     flagged: int
     bad_rows: tuple[str, ...]
     rank: int
@@ -52,20 +54,22 @@ class CleanReport:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What stands in ``summary.json``."""
+        """The content of ``summary.json``."""
         return summary_of(self)
 
     def __str__(self) -> str:
-        worst = sorted(self.columns, key=lambda column: -column["flagged"])[:3]
-        most = ", ".join(f"{c['name']} ({c['flagged']})" for c in worst if c["flagged"])
-        aside = [c for c in self.columns if c["role"] not in JUDGED]
-        named = ", ".join(f"{c['name']} ({c['role']})" for c in aside[:6])
-        more = f" and {len(aside) - 6} more" if len(aside) > 6 else ""
+        ordered = sorted(self.columns, key=lambda column: -column["flagged"])[:3]
+        most = ", ".join(
+            f"{c['name']} ({c['flagged']})" for c in ordered if c["flagged"]
+        )
+        unchecked = [c for c in self.columns if c["role"] not in MODELLED_ROLES]
+        named = ", ".join(f"{c['name']} ({c['role']})" for c in unchecked[:6])
+        more = f" and {len(unchecked) - 6} more" if len(unchecked) > 6 else ""
         lines = [
             f"{self.file}: {self.shape[0]:,}×{self.shape[1]}, rank {self.rank}. "
-            f"{self.found}",
-            f"Most in: {most}." if most else "",
-            f"Set aside, as they were: {named}{more}." if aside else "",
+            f"{self.headline}",
+            f"Most flags: {most}." if most else "",
+            f"Not checked: {named}{more}." if unchecked else "",
             f"Written to {self.folder}: {', '.join(self.files)}.",
         ]
         return "\n".join(line for line in lines if line)
@@ -88,26 +92,26 @@ def clean_file(
     overwrite: bool = False,
     progress: bool | Progress | None = False,
 ) -> CleanReport:
-    """Clean the table of a file; write it, its flags, a page and a picture.
+    """Clean the table in a file; write it, its flags, a report and a figure.
 
     Parameters
     ----------
     file : Path
-        A table; see `table.io.table_file.read_table_file` for it, ``header``,
-        ``index``, ``key``, ``sheet`` and ``decimal``.
+        The table. It, ``header``, ``index``, ``key``, ``sheet`` and ``decimal`` are as
+        for `table.io.table_file.read_table_file`.
     output : Path
-        Folder for the results; made if needed.
+        Folder for the results; created if needed.
     columns, drop : sequence of str, optional
-        Names of the columns to look into, and of those to leave alone.
+        Names of the columns to analyse, and of those to leave out.
     fdr, fill
         As in `discrepant.clean`.
     seed : int
         The same seed gives the same result.
     overwrite : bool
-        Whether results that are there already may be replaced.
+        Replace existing results.
     progress : bool or callable
-        See `core.progress.reporting`. Told to stop, the rows that were judged
-        are written; where none was, nothing is, and `StoppedError` raised.
+        See `core.progress.reporting`. After an early stop, the rows scored so far are
+        written; where there are none, `StoppedError` is raised.
     """
     expected = (*_names(file.suffix.lower()), "summary.json")
     with (
@@ -126,7 +130,7 @@ def clean_file(
             decimal=decimal,
             progress=subrange(watch, 0, READING),
         )
-        found, caveats = clean_source(
+        result, caveats = clean_source(
             source,
             fdr=fdr,
             fill=fill,
@@ -136,17 +140,17 @@ def clean_file(
             progress=subrange(watch, READING, CLEANING),
         )
         watch(CLEANING, "writing")
-        names, no_picture = write_cleaned(found, source, scratch, title=file.name)
-        rows, width = np.shape(found.mask)
+        names, no_picture = write_cleaned(result, source, scratch, title=file.name)
+        rows, width = np.shape(result.mask)
         report = CleanReport(
             file=file.name,
             shape=(rows, width),
             rows=source.rows,
-            found=summary(found),
-            flagged=int(np.asarray(found.mask).sum()),
-            bad_rows=tuple(map(str, found.rows)),
-            rank=int(found.rank),
-            columns=tuple(map(_plain, found.columns, found.noise)),
+            headline=result.summary(),
+            flagged=int(np.asarray(result.mask).sum()),
+            bad_rows=tuple(map(str, result.bad_rows)),
+            rank=int(result.rank),
+            columns=tuple(map(_as_json, result.columns, result.noise)),
             caveats=caveats,
             fdr=fdr,
             filled=fill,
@@ -171,13 +175,13 @@ def clean_source(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[CleanResult, tuple[str, ...]]:
-    """Clean what was read from a file; also returns all there is to know of it.
+    """Clean the table of a file; return the result and all caveats.
 
     The parameters are those of `discrepant.clean`.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = clean(
+        result = clean(
             source.table,
             fdr=fdr,
             fill=fill,
@@ -186,55 +190,55 @@ def clean_source(
             random_state=seed,
             progress=progress,
         )
-    noticed = dict.fromkeys(str(warning.message) for warning in caught)
-    return found, (*source.notes, *map(str, found.caveats), *noticed)
+    warned = dict.fromkeys(str(warning.message) for warning in caught)
+    return result, (*source.notes, *map(str, result.caveats), *warned)
 
 
 def write_cleaned(
-    found: CleanResult, source: TableFile, folder: Path, *, title: str
+    result: CleanResult, source: TableFile, folder: Path, *, title: str
 ) -> tuple[tuple[str, ...], str]:
-    """Write table, flags, page and picture into a folder.
+    """Write table, flags, report and figure into a folder.
 
     Returns the names of the files, the table's first, and the reason why there is no
-    picture, if so.
+    figure, if so.
     """
     names = _names(source.suffix)
-    source.write(folder / names[0], found.table)
-    _write_flagged(folder / "flagged.csv", found.flagged)
-    write_report(found, folder / "report.html", title=title, rows=source.rows)
+    source.write(folder / names[0], result.table)
+    _write_flagged(folder / "flagged.csv", result.flagged)
+    write_report(result, folder / "report.html", title=title, rows=source.rows)
     try:
         with _quiet_fonts():
-            cell_map(found).savefig(folder / "cells.png")
-    except InputError as error:  # matplotlib is an extra: do without
+            cell_map(result).savefig(folder / "cells.png")
+    except InputError as error:  # matplotlib is an optional dependency
         return tuple(name for name in names if name != "cells.png"), str(error)
     return names, ""
 
 
 def _names(suffix: str) -> tuple[str, ...]:
-    """Return what the results of a table of this ending are called."""
+    """Return the names of the result files."""
     return (f"cleaned{suffix}", "flagged.csv", "report.html", "cells.png")
 
 
 def _columns(
-    option: str, asked: Sequence[str] | None, table: Any, file: Path
+    option: str, requested: Sequence[str] | None, table: Any, file: Path
 ) -> list[Any] | None:
-    """Return the table's own labels of columns that are given as text."""
-    if not asked:
+    """Return the labels of the columns that are named as text."""
+    if not requested:
         return None
     labels = list(getattr(table, "columns", range(table.shape[1])))
     known = {str(label).strip(): label for label in labels}
-    for name in asked:
+    for name in requested:
         if name not in known:
             some = ", ".join(list(known)[:12]) + (", …" if len(known) > 12 else "")
             raise InputError(
                 f"{option}= names {name!r}, which {file.name} does not have; it has "
                 f"{some}."
             )
-    return [known[name] for name in asked]
+    return [known[name] for name in requested]
 
 
 def _write_flagged(path: Path, flagged: Any) -> None:
-    """Write the flagged cells; what was computed in six digits, values in full."""
+    """Write the flagged cells; computed numbers in six digits, values in full."""
     computed = ("expected", "low", "high", "score", "probability")
     texts = {
         name: [f"{value:.6g}" if value == value else "" for value in flagged[name]]
@@ -243,21 +247,21 @@ def _write_flagged(path: Path, flagged: Any) -> None:
     flagged.assign(**texts).to_csv(path, index=False)
 
 
-def _plain(column: ColumnReport, noise: float) -> dict[str, Any]:
-    """Return what is said of a column in words and numbers that JSON knows."""
-    sizes = {"explained": column.explained, "noise": noise}
+def _as_json(column: ColumnSummary, noise: float) -> dict[str, Any]:
+    """Return the summary of a column as JSON values."""
+    numbers = {"explained": column.explained, "noise": noise}
     return {
         **asdict(column),
         "name": str(column.name),
         "sentinels": [float(value) for value in column.sentinels],
         # JSON has no NaN.
-        **{k: float(v) if np.isfinite(v) else None for k, v in sizes.items()},
+        **{k: float(v) if np.isfinite(v) else None for k, v in numbers.items()},
     }
 
 
 @contextmanager
 def _quiet_fonts() -> Iterator[None]:
-    """Let a label have signs that the font does not; it is drawn without them."""
+    """Ignore warnings about characters that the font does not have."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         yield

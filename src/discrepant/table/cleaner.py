@@ -1,4 +1,4 @@
-"""Cleaner: a table is learnt once, and new rows are cleaned by it."""
+"""Cleaner: a scikit-learn estimator that fits a table and cleans new rows."""
 
 from typing import Any
 
@@ -14,45 +14,51 @@ from discrepant.core.validation import (
     error_text,
     masked_to_nan,
 )
-from discrepant.table.build_result import judge_sheet, verdict
-from discrepant.table.clean import check_numbers, learn_sheet
-from discrepant.table.columns.labelled import frame_of, is_grid
-from discrepant.table.columns.table_input import Sheet, open_sheet
-from discrepant.table.model.calibration import cutoff, least_odds
+from discrepant.table.clean import flag_and_replace
+from discrepant.table.columns.table_input import (
+    ParsedTable,
+    check_has_numbers,
+    frame_from_xarray,
+    is_xarray,
+    parse_table,
+)
+from discrepant.table.model.calibration import fdr_threshold, min_log_odds
+from discrepant.table.model.fit import fit_table_model
+from discrepant.table.model.score import score_rows
 from discrepant.table.result import CleanResult
 
 
 class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Learn a table, and clean new rows of the same columns.
+    """Fit a model to a table, and clean new rows of the same columns with it.
 
-    Each new row is judged by itself: what is flagged in it does not depend on the rows
-    that come with it. A data frame may hold columns of any type, as for `clean`; an
-    array must hold numbers. xarray comes back as xarray.
+    Each new row is scored by itself: its flags do not depend on the rows that come with
+    it. A data frame may hold columns of any type, as for `clean`; an array must hold
+    numbers. xarray objects are returned as xarray objects.
 
     Parameters
     ----------
     fdr : float
-        Share of the flags that may be false, by the model's own odds on the table that
-        is learnt; the cutoff is kept for new rows. See `discrepant.clean`.
+        False discovery rate on the training table; its threshold is kept for new rows.
+        See `discrepant.clean`.
     fill : bool
         Also impute missing cells, and codes for them such as −999.
     columns, drop : label or list of labels, optional
-        The only columns to judge, and columns not to judge; positions for an array.
+        The only columns to analyse, and columns to leave out; positions for an array.
     random_state : int, Generator or None
-        Draws the rows that are learnt from, where they are more than 3000.
+        Draws the rows that the model is fitted to, where there are more than 3000.
 
     Attributes
     ----------
     noise_ : Series
-        Spread of a clean cell around what the others say of it, in its unit.
+        Standard deviation of a clean cell around its expected value, in its unit.
     rank_ : int
-        Number of directions in which columns go together more than by chance.
-    columns_ : tuple of ColumnReport
-        What each column was taken for, and what was found in it.
+        Number of directions with more variance than independent columns have.
+    columns_ : tuple of ColumnSummary
+        The role of each column, and what was detected in it.
     caveats_ : tuple of str
-        What to know before trusting the result.
+        Limits of the result, in sentences.
     cutoff_ : float
-        Log odds from which on a cell is flagged.
+        Log-odds from which a cell is flagged.
 
     Examples
     --------
@@ -62,7 +68,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> table = rng.normal(size=(200, 1)) + 0.1 * rng.normal(size=(200, 5))
     >>> cleaner = Cleaner().fit(table)
     >>> new = np.array([[0.3, 0.2, 9.0, 0.4, 0.3]])
-    >>> cleaner.judge(new).flagged["column"].tolist()
+    >>> cleaner.clean(new).flagged["column"].tolist()
     [2]
     """
 
@@ -82,48 +88,51 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "Cleaner":
-        """Learn what the columns of a table are and how they go together.
+        """Fit kinds of columns, transforms and the model of the rows.
 
         Parameters
         ----------
         X : DataFrame, xarray or array of shape (n_samples, n_features)
-            NaN is missing. Wrong cells may be among them.
+            NaN is missing. Cells may be corrupted.
         y : None
             Ignored.
         """
         check_fdr(self.fdr)
         check_flag("fill", self.fill)
         check_seed(self.random_state)
-        sheet = self._sheet(X, reset=True)
-        check_numbers(sheet)
-        rules = learn_sheet(sheet, self.random_state, None)
-        judged = judge_sheet(sheet, rules, least_odds(self.fdr), False)
-        self.cutoff_ = cutoff(judged[0].score, self.fdr)
-        found = verdict(sheet, rules, judged, self.cutoff_, self.fdr, False)
-        self.noise_, self.rank_ = found.noise, found.rank
-        self.columns_, self.caveats_ = found.columns, found.caveats
-        self._fields, self._rules = sheet.fields, rules
+        parsed = self._parse(X, reset=True)
+        check_has_numbers(parsed)
+        rng = np.random.default_rng(self.random_state)
+        model = fit_table_model(parsed, rng, None)
+        candidates = score_rows(parsed.values, model, min_log_odds(self.fdr))
+        self.cutoff_ = fdr_threshold(candidates.log_odds, self.fdr)
+        result = flag_and_replace(
+            parsed, model, candidates, self.cutoff_, self.fdr, False
+        )
+        self.noise_, self.rank_ = result.noise, result.rank
+        self.columns_, self.caveats_ = result.columns, result.caveats
+        self._types, self._model = parsed.types, model
         return self
 
     def transform(self, X: Any) -> Any:
-        """Clean rows: flagged cells are replaced, and gaps filled if that was asked."""
-        return self.judge(X).table
+        """Return rows with flagged cells replaced, and gaps imputed if ``fill``."""
+        return self.clean(X).table
 
-    def judge(self, X: Any) -> CleanResult:
-        """Say what is wrong in rows, each judged by itself."""
+    def clean(self, X: Any) -> CleanResult:
+        """Flag and replace cells of new rows, each row by itself."""
         check_is_fitted(self)
-        sheet = self._sheet(X, reset=False)
-        judged = judge_sheet(sheet, self._rules, self.cutoff_, bool(self.fill))
-        return verdict(
-            sheet, self._rules, judged, self.cutoff_, float(self.fdr), bool(self.fill)
+        parsed, fill = self._parse(X, reset=False), bool(self.fill)
+        candidates = score_rows(parsed.values, self._model, self.cutoff_, fill=fill)
+        return flag_and_replace(
+            parsed, self._model, candidates, self.cutoff_, float(self.fdr), fill
         )
 
-    def _sheet(self, X: Any, reset: bool) -> Sheet:
-        grid = is_grid(X)
-        table = frame_of(X) if grid else masked_to_nan(X)
-        framed = grid or (hasattr(X, "columns") and hasattr(X, "dtypes"))
+    def _parse(self, X: Any, reset: bool) -> ParsedTable:
+        xarray = is_xarray(X)
+        table = frame_from_xarray(X) if xarray else masked_to_nan(X)
+        is_frame = xarray or (hasattr(X, "columns") and hasattr(X, "dtypes"))
         options: dict[str, Any] = {"skip_check_array": True}
-        if not framed:
+        if not is_frame:
             options = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
             options["ensure_min_samples"] = 2 if reset else 1
         try:
@@ -131,13 +140,13 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         except (ValueError, TypeError, RuntimeError) as error:
             kind = InputTypeError if isinstance(error, TypeError) else InputError
             raise kind(error_text(error) + ".") from None
-        checked = X if grid else checked
+        checked = X if xarray else checked
         if reset:
-            return open_sheet(checked, self.columns, self.drop)
-        return open_sheet(checked, fields=self._fields)
+            return parse_table(checked, self.columns, self.drop)
+        return parse_table(checked, known_types=self._types)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_rules" in self.__dict__
+        return "_model" in self.__dict__
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""A made table of sensors, with what is wrong in it known."""
+"""A synthetic sensor table with known errors."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 
-# name, unit → offset, size of the signal, noise, decimals
+# Name and unit → offset, size of the signal, noise, number of decimals.
 CHANNELS = {
     "air °C": (14.0, 6.0, 0.25, 2),
     "soil °C": (11.0, 3.0, 0.1, 2),
@@ -21,20 +21,21 @@ CHANNELS = {
     "CO2 ppm": (480.0, 60.0, 3.0, 0),
     "inlet K": (291.0, 5.0, 0.2, 2),
 }
-GROSS = 8.0  # an error is at least so many times the noise of its column
+# Smallest error, in the noise of its column.
+MIN_ERROR = 8.0
 
 
 def sensor_table(rows: int = 600, random_state: int = 0) -> tuple[Any, Array]:
-    """Make a table of twelve sensors that share three causes.
+    """Return a synthetic table of twelve sensors driven by three common factors.
 
-    Each channel has a unit, an offset and a noise of its own; a time, a number of the
-    record and the name of a site come with it. Of the readings, 3% are wrong (spikes,
+    Each sensor has its own unit, offset and noise; a time, a record number and the name
+    of a site come with it. Of the readings, 3% are wrong (spikes,
     mirrored values, a factor of ten, stuck at zero) and 5% missing.
 
     Parameters
     ----------
     rows : int
-        How many readings, ten minutes apart.
+        Number of readings, ten minutes apart.
     random_state : int
         The same seed gives the same table.
 
@@ -43,7 +44,7 @@ def sensor_table(rows: int = 600, random_state: int = 0) -> tuple[Any, Array]:
     table : DataFrame
         The readings.
     wrong : ndarray of bool
-        Which of its cells were made wrong; of the table's shape.
+        The cells that were corrupted; of the table's shape.
 
     Examples
     --------
@@ -59,11 +60,11 @@ def sensor_table(rows: int = 600, random_state: int = 0) -> tuple[Any, Array]:
     weather = np.cumsum(rng.standard_normal(rows)) * 0.1
     weather = (weather - weather.mean()) / (weather.std() or 1.0)
     load = np.sign(np.sin(2 * np.pi * hours / 31)) + 0.5 * rng.standard_normal(rows)
-    causes = np.stack([np.sqrt(2) * np.sin(2 * np.pi * hours / 24), weather, load])
-    weights = rng.standard_normal((3, len(CHANNELS)))
-    weights /= np.linalg.norm(weights, axis=0)
+    factors = np.stack([np.sqrt(2) * np.sin(2 * np.pi * hours / 24), weather, load])
+    loadings = rng.standard_normal((3, len(CHANNELS)))
+    loadings /= np.linalg.norm(loadings, axis=0)
     offset, size, noise, decimals = np.array(list(CHANNELS.values())).T
-    clean = offset + size * (causes.T @ weights)  # (rows, channels)
+    clean = offset + size * (factors.T @ loadings)  # (rows, channels)
     values = clean + noise * rng.standard_normal(clean.shape)
     cells = rng.permutation(values.size)
     wrong = np.zeros(values.size, bool)
@@ -75,8 +76,8 @@ def sensor_table(rows: int = 600, random_state: int = 0) -> tuple[Any, Array]:
     kinds = np.stack([spikes, 2 * offset - clean, 10 * clean, np.zeros_like(clean)])
     kind = rng.choice(4, clean.shape, p=(0.6, 0.2, 0.1, 0.1))
     errors = np.take_along_axis(kinds, kind[None], axis=0)[0]
-    near = np.abs(errors - clean) < GROSS * noise
-    beyond = GROSS * noise * rng.uniform(1, 3, clean.shape)
+    near = np.abs(errors - clean) < MIN_ERROR * noise
+    beyond = MIN_ERROR * noise * rng.uniform(1, 3, clean.shape)
     errors = np.where(near, clean + np.sign(errors - clean) * beyond, errors)
     values = np.where(wrong, errors, values)
     values[missing] = np.nan

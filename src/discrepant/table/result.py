@@ -1,94 +1,93 @@
-"""What `clean` hands back: the table, what was wrong in it, and what to make of it."""
+"""CleanResult: the cleaned table, its flags, and what to know about them."""
 
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from discrepant.table.model.calibration import probability
+from discrepant.core.linalg import Array
+from discrepant.table.columns.table_input import ParsedTable
+from discrepant.table.model.calibration import calibrated_probability
+from discrepant.table.model.fit import TableModel
+from discrepant.table.model.score import FlagCandidates, FullScores, score_all_cells
+from discrepant.table.report.sentences import (
+    ColumnSummary,
+    caveats,
+    column_note,
+    summary,
+)
+
+# Fraction of a row's cells that must be flagged for the row to be bad as a whole.
+BAD_ROW_FRACTION = 0.5
+# Number of its cells that must be flagged.
+BAD_ROW_CELLS = 3
 
 
-@dataclass(frozen=True)
-class ColumnReport:
-    """What a column was taken for, and what was found in it.
+@dataclass(eq=False)
+class OnDemandScores:
+    """Scores of all cells: stored for small tables, else computed when first used."""
 
-    Attributes
-    ----------
-    name : object
-        Its label.
-    role : str
-        "numbers", "few values", "booleans": judged, or heard of others; "identifier",
-        "constant", "empty", "text", "dates", "durations", "categories", "other", "set
-        aside": carried through untouched.
-    sentinels : tuple of float
-        Codes for missing values, such as −999.
-    missing, flagged : int
-        Number of cells.
-    explained : float
-        Share of its variance that the other columns explain; NaN where it is not
-        modelled.
-    note : str
-        What else there is to say, in a sentence; often empty.
-    """
+    parsed: ParsedTable
+    model: TableModel
+    full: FullScores | None
+    scored_rows: int  # from the first: fewer than all after an early stop
 
-    name: Any
-    role: str
-    sentinels: tuple[float, ...] = ()
-    missing: int = 0
-    flagged: int = 0
-    explained: float = np.nan
-    note: str = ""
+    def frame(self, name: str) -> Any:
+        """Return "log_odds" or "expected" with the labels of the table."""
+        if self.full is None:
+            self.full = score_all_cells(
+                self.parsed.values, self.model, self.scored_rows
+            )
+        return with_labels(self.parsed, getattr(self.full, name), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class CleanResult:
-    """A clean table, and what was wrong in it.
+    """A cleaned table, and the cells that were flagged in it.
 
     Attributes
     ----------
     table : same type as the input
-        Flagged cells are replaced by what they should be. Missing cells, and flagged
+        Flagged cells are replaced by their expected values. Missing cells, and flagged
         codes for missing values such as −999, are imputed only with ``fill=True``. All
-        other cells are bit for bit those of the input.
+        other cells equal the input bit for bit.
     flagged : DataFrame
-        One line a flagged cell, surest first: ``row`` and ``column`` (labels),
-        ``value``, ``expected``, ``low`` and ``high`` (a 95% interval of what it should
-        be), ``score`` (log odds by the model) and ``probability`` (calibrated).
+        One row per flagged cell, most certain first: ``row`` and ``column`` (labels),
+        ``value``, ``expected``, ``low`` and ``high`` (its 95% interval), ``score``
+        (log-odds by the model) and ``probability`` (calibrated).
     mask : DataFrame of bool
-        The flagged cells; shape and labels of the table.
-    rows : Index
-        Labels of the rows that are wrong from end to end.
+        The flagged cells, with the shape and labels of the table.
+    bad_rows : Index
+        Labels of the rows that are wrong as a whole.
     row_numbers : int array
         Positions of these rows, from 0: labels may repeat.
     noise : Series
-        For each column, in its unit, the spread of a clean cell around what the others
-        say of it; NaN where it is not modelled.
+        For each column, in its unit, the standard deviation of a clean cell around its
+        expected value; NaN where the column is not modelled.
     rank : int
-        Number of directions in which columns go together more than by chance.
-    columns : tuple of ColumnReport
+        Number of directions with more variance than independent columns have.
+    columns : tuple of ColumnSummary
         One for each column.
     caveats : tuple of str
-        What to know before trusting the result, in sentences.
+        Limits of the result, in sentences.
     fdr : float
-        The false discovery rate that was asked for.
+        The false discovery rate that was requested.
     original : same type as the input
         The table as it was given.
-    cells : Cells
-        Keeps or works out ``expected``, ``scores`` and ``probability``, which are of
-        the table's size. Beyond two million cells they are worked out when they are
-        first asked for, from the original.
+    cells : OnDemandScores
+        Stores or computes ``expected``, ``scores`` and ``probability``. Beyond two
+        million cells they are computed from the original when they are first used.
     """
 
     table: Any = field(repr=False)
     flagged: Any
     mask: Any = field(repr=False)
-    rows: Any
+    bad_rows: Any
     row_numbers: Any = field(repr=False)
     noise: Any
     rank: int
-    columns: tuple[ColumnReport, ...]
+    columns: tuple[ColumnSummary, ...]
     caveats: tuple[str, ...]
     fdr: float
     original: Any = field(repr=False)
@@ -96,74 +95,189 @@ class CleanResult:
 
     @property
     def expected(self) -> Any:
-        """What each cell should be; NaN in columns that are not modelled."""
+        """Expected value of each cell; NaN in columns that are not modelled."""
         return self.cells.frame("expected")
 
     @property
     def scores(self) -> Any:
-        """Log odds of each cell to be wrong, by the model.
+        """Log-odds that each cell is corrupted, by the model.
 
-        NaN where it is missing, and −50 where it was not judged.
+        NaN where it is missing, and −50 where it was not scored.
         """
-        return self.cells.frame("score")
+        return self.cells.frame("log_odds")
 
     @property
     def probability(self) -> Any:
-        """Chance that each cell is wrong, calibrated; NaN where it is missing."""
+        """Calibrated probability that each cell is corrupted; NaN where missing."""
         scores = self.scores
         return type(scores)(
-            probability(scores.to_numpy()), index=scores.index, columns=scores.columns
+            calibrated_probability(scores.to_numpy()),
+            index=scores.index,
+            columns=scores.columns,
         )
 
+    def summary(self) -> str:
+        """Return the number of flagged cells and bad rows, in one or two sentences."""
+        return summary(self)
+
     def plot(self) -> Any:
-        """Draw the map of cells: which were flagged, and how surely."""
-        return _later("figures").cell_map(self)
+        """Draw the map of the table's cells with its flags (matplotlib)."""
+        from discrepant.table.report.figures import cell_map
+
+        return cell_map(self)
 
     def report(self, path: str | Path) -> Any:
-        """Write one self-contained HTML page: what was found, and how sure it is."""
-        return _later("report").write_report(self, path)
+        """Write one self-contained HTML page about the flags."""
+        from discrepant.table.report.report import write_report
+
+        return write_report(self, path)
 
     def _repr_html_(self) -> str:
-        return str(_later("report").fragment(self))
+        from discrepant.table.report.report import fragment
+
+        return fragment(self)
 
     def __str__(self) -> str:
-        return " ".join([summary(self), *self.caveats[:1]])
+        return " ".join([self.summary(), *self.caveats[:1]])
 
     __repr__ = __str__
 
 
-def summary(cleaned: Any) -> str:
-    """Return how many cells of a cleaned table are flagged, in a sentence or two."""
-    rows, width = np.shape(cleaned.mask)
-    flagged = int(np.asarray(cleaned.mask).sum())
-    columns = int(np.asarray(cleaned.mask).any(axis=0).sum())
-    if not flagged:
-        sentence = f"None of the {rows:,}×{width} cells stands out"
-    else:
-        share = 100 * flagged / max(rows * sum(analysed(cleaned)), 1)
-        sentence = (
-            f"{flagged:,} {'cell is' if flagged == 1 else 'cells are'} flagged "
-            f"({share:.2g}% of the columns looked into), in {columns} of {width} "
-            f"{'column' if width == 1 else 'columns'}"
+def with_labels(parsed: ParsedTable, values: Array, empty: Any) -> Any:
+    """Return an array of the numeric columns as a frame of all columns."""
+    import pandas as pd
+
+    frame, positions = parsed.frame, parsed.numeric_positions
+    if len(positions) < frame.shape[1]:
+        every = np.full(frame.shape, empty, values.dtype)
+        every[:, positions] = values
+        values = every
+    labels = {"index": frame.index, "columns": frame.columns}
+    return pd.DataFrame(values, **labels, copy=False)
+
+
+def build_result(
+    parsed: ParsedTable,
+    model: TableModel,
+    candidates: FlagCandidates,
+    flagged: Array,
+    cleaned: Any,
+    fdr: float,
+) -> CleanResult:
+    """Collect mask, list of flags, bad rows, column summaries and caveats.
+
+    Parameters
+    ----------
+    parsed, model, candidates
+        The table, its model and its scores.
+    flagged : bool array
+        Which of the candidates are flagged.
+    cleaned : same type as the input
+        The table with flagged cells replaced.
+    fdr : float
+    """
+    import pandas as pd
+
+    frame = parsed.frame
+    mask = np.zeros(parsed.values.shape, bool)
+    mask[tuple(candidates.cells[flagged].T)] = True
+    bad_rows = _bad_rows(parsed, model, mask)
+    noise = np.full(frame.shape[1], np.nan)
+    noise[parsed.numeric_positions] = model.noise
+    columns = _column_summaries(parsed, model, mask)
+    return CleanResult(
+        table=cleaned,
+        flagged=_flag_list(parsed, candidates, flagged),
+        mask=with_labels(parsed, mask, False),
+        bad_rows=frame.index[bad_rows],
+        row_numbers=np.flatnonzero(bad_rows),
+        noise=pd.Series(noise, index=frame.columns, name="noise"),
+        rank=model.rank,
+        columns=columns,
+        caveats=caveats(parsed, model, mask, candidates.scored_rows, bad_rows, columns),
+        fdr=fdr,
+        original=parsed.original,
+        cells=OnDemandScores(parsed, model, candidates.full, candidates.scored_rows),
+    )
+
+
+def _bad_rows(parsed: ParsedTable, model: TableModel, mask: Array) -> Array:
+    """Return the rows of which most cells are flagged, as a bool array."""
+    modelled = model.modelled
+    counts = mask[:, modelled].sum(axis=1)
+    candidates = np.flatnonzero(counts >= BAD_ROW_CELLS)
+    observed = (~np.isnan(parsed.values[candidates][:, modelled])).sum(axis=1)
+    bad = np.zeros(len(mask), bool)
+    bad[candidates] = counts[candidates] >= BAD_ROW_FRACTION * observed
+    return bad
+
+
+def _flag_list(parsed: ParsedTable, candidates: FlagCandidates, flagged: Array) -> Any:
+    """Return the flagged cells as a data frame, most certain first."""
+    import pandas as pd
+
+    score = candidates.log_odds[flagged].astype(np.float64)
+    order = np.argsort(-score, kind="stable")
+    rows, numeric = candidates.cells[flagged][order].T
+    interval = candidates.interval[flagged][order]
+    expected, score = candidates.expected[flagged][order], score[order]
+    columns = np.array(parsed.numeric_positions, int)[numeric]
+    labels = list(parsed.frame.columns)
+    value: Any = parsed.values[rows, numeric]
+    if parsed.unparsed:
+        value = value.astype(object)
+        for n, (row, column) in enumerate(zip(rows, columns, strict=True)):
+            if column in parsed.unparsed and parsed.unparsed[column][row]:
+                value[n] = parsed.frame.iloc[row, column]
+    index = parsed.frame.index
+    multi = index.nlevels > 1
+    return pd.DataFrame(
+        {
+            "row": _objects([index[row] for row in rows]) if multi else index[rows],
+            "column": _objects([labels[column] for column in columns]),
+            "value": value,
+            "expected": expected,
+            "low": interval[:, 0],
+            "high": interval[:, 1],
+            "score": score,
+            "probability": calibrated_probability(score),
+        }
+    )
+
+
+def _objects(labels: list[Any]) -> Array:
+    """Return labels, tuples too, as one array of objects."""
+    column = np.empty(len(labels), object)
+    for n, label in enumerate(labels):
+        column[n] = label
+    return column
+
+
+def _column_summaries(
+    parsed: ParsedTable, model: TableModel, mask: Array
+) -> tuple[ColumnSummary, ...]:
+    explained = model.explained
+    numeric = {j: k for k, j in enumerate(parsed.numeric_positions)}
+    summaries = []
+    for j, name in enumerate(parsed.frame.columns):
+        role = parsed.types[j].role
+        if j not in numeric:
+            missing = int(parsed.frame.iloc[:, j].isna().sum())
+            note = column_note(parsed, j, role)
+            summaries.append(ColumnSummary(name, role, missing=missing, note=note))
+            continue
+        k = numeric[j]
+        kind = model.transforms[k].kind
+        is_boolean = role == "booleans" and kind != "constant"
+        summaries.append(
+            ColumnSummary(
+                name=name,
+                role="booleans" if is_boolean else kind,
+                sentinels=model.missing_codes[k],
+                missing=int(np.isnan(parsed.values[:, k]).sum()),
+                flagged=int(mask[:, k].sum()),
+                explained=float(explained[k]),
+                note=column_note(parsed, j, kind),
+            )
         )
-    sentence += f", at a false discovery rate of {100 * cleaned.fdr:g}%."
-    bad = len(cleaned.rows)
-    if bad:
-        sentence += (
-            f" {bad:,} {'row is' if bad == 1 else 'rows are'} wrong from end to end."
-        )
-    return sentence
-
-
-def analysed(cleaned: Any) -> list[bool]:
-    """Return for each column whether its cells were compared with others."""
-    noise = np.asarray(cleaned.noise, float)
-    return [
-        bool(np.isfinite(size)) or report.flagged > 0
-        for size, report in zip(noise, cleaned.columns, strict=True)
-    ]
-
-
-def _later(room: str) -> Any:
-    """Load what draws and writes, which stands below this room, when it is needed."""
-    return import_module(f"discrepant.table.report.{room}")
+    return tuple(summaries)

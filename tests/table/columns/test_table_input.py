@@ -1,4 +1,4 @@
-"""clean: every kind of table and column in, the same kind out, or one sentence."""
+"""clean(): containers and column types are preserved, other input is refused."""
 
 import datetime
 
@@ -8,53 +8,53 @@ import pytest
 import scipy.sparse
 
 from discrepant import InputError, clean
-from support.tables import correlated, frame_of, spoilt
+from support.tables import correlated, corrupted, frame_of
 
-DATA, WRONG = spoilt()
+DATA, WRONG = corrupted()
 
 
 class TestContainers:
     def test_array(self):
         before = DATA.copy()
-        found = clean(DATA)
-        assert isinstance(found.table, np.ndarray)
-        mask = found.mask.to_numpy()
-        np.testing.assert_array_equal(found.table[~mask], before[~mask])
+        result = clean(DATA)
+        assert isinstance(result.table, np.ndarray)
+        mask = result.mask.to_numpy()
+        np.testing.assert_array_equal(result.table[~mask], before[~mask])
         np.testing.assert_array_equal(DATA, before)
-        assert not (found.table[mask] == before[mask]).any()
+        assert not (result.table[mask] == before[mask]).any()
 
     def test_float32_stays(self):
-        found = clean(DATA.astype(np.float32))
-        assert found.table.dtype == np.float32
+        result = clean(DATA.astype(np.float32))
+        assert result.table.dtype == np.float32
 
     def test_integers_stay(self):
-        found = clean(np.round(10 * DATA).astype(np.int16))
-        assert found.table.dtype == np.int16
-        assert found.mask.to_numpy().any()
+        result = clean(np.round(10 * DATA).astype(np.int16))
+        assert result.table.dtype == np.int16
+        assert result.mask.to_numpy().any()
 
     def test_lists(self):
         rows = np.round(DATA, 3).tolist()
-        found = clean(rows)
-        assert isinstance(found.table, list)
-        mask = found.mask.to_numpy()
+        result = clean(rows)
+        assert isinstance(result.table, list)
+        mask = result.mask.to_numpy()
         same = [[a == b for a, b in zip(*pair, strict=True)] for pair in
-                zip(rows, found.table, strict=True)]  # fmt: skip
+                zip(rows, result.table, strict=True)]  # fmt: skip
         np.testing.assert_array_equal(np.array(same), ~mask)
 
     def test_masked_arrays(self):
         gaps = np.zeros(DATA.shape, bool)
         gaps[::7, 1] = True
         masked = np.ma.masked_array(np.where(gaps, 1e9, DATA), gaps)
-        found = clean(masked)
+        result = clean(masked)
         plain = clean(np.where(gaps, np.nan, DATA))
-        np.testing.assert_array_equal(found.mask, plain.mask)
+        np.testing.assert_array_equal(result.mask, plain.mask)
 
     def test_arrays_of_objects(self):
         mixed = DATA.astype(object)
         mixed[3, 0] = "n/a"
-        found = clean(mixed)
-        assert found.table.dtype == object
-        assert found.table[3, 0] == "n/a"
+        result = clean(mixed)
+        assert result.table.dtype == object
+        assert result.table[3, 0] == "n/a"
 
     def test_read_only(self):
         table = DATA.copy()
@@ -64,35 +64,35 @@ class TestContainers:
     def test_polars(self):
         polars = pytest.importorskip("polars")
         table = polars.DataFrame(frame_of(DATA).to_dict("list"))
-        found = clean(table)
-        assert isinstance(found.table, polars.DataFrame)
-        assert found.table.schema == table.schema
-        np.testing.assert_array_equal(found.mask, clean(DATA).mask)
+        result = clean(table)
+        assert isinstance(result.table, polars.DataFrame)
+        assert result.table.schema == table.schema
+        np.testing.assert_array_equal(result.mask, clean(DATA).mask)
 
 
 class TestLabels:
     def test_duplicated_names(self):
         frame = pd.DataFrame(DATA, columns=list("aabbcc"))
-        found = clean(frame)
-        np.testing.assert_array_equal(found.mask, clean(DATA).mask)
-        assert list(found.table.columns) == list("aabbcc")
-        assert any("share a name" in caveat for caveat in found.caveats)
+        result = clean(frame)
+        np.testing.assert_array_equal(result.mask, clean(DATA).mask)
+        assert list(result.table.columns) == list("aabbcc")
+        assert any("the same name" in caveat for caveat in result.caveats)
 
     def test_several_levels_on_both_axes(self):
         frame = pd.DataFrame(DATA)
         frame.columns = pd.MultiIndex.from_product([["x", "y"], [1, 2, 3]])
         frame.index = pd.MultiIndex.from_product([range(30), range(10)])
-        found = clean(frame)
-        assert found.table.columns.equals(frame.columns)
-        assert found.table.index.equals(frame.index)
-        line = found.flagged.iloc[0]
-        assert found.mask.loc[line["row"], line["column"]]
+        result = clean(frame)
+        assert result.table.columns.equals(frame.columns)
+        assert result.table.index.equals(frame.index)
+        line = result.flagged.iloc[0]
+        assert result.mask.loc[line["row"], line["column"]]
 
     def test_repeated_rows_labels(self):
         frame = frame_of(DATA)
         frame.index = [0] * len(frame)
-        found = clean(frame)
-        np.testing.assert_array_equal(found.mask, clean(DATA).mask)
+        result = clean(frame)
+        np.testing.assert_array_equal(result.mask, clean(DATA).mask)
 
     def test_names_of_any_type(self):
         frame = pd.DataFrame(DATA, columns=[1, "two", 3.0, None, ("f", 5), 6])
@@ -117,11 +117,11 @@ class TestColumns:
         by_place = clean(DATA, drop=5)
         np.testing.assert_array_equal(by_place.mask, one.mask)
 
-    def test_choosing_what_is_not_there(self):
+    def test_unknown_columns_are_refused_by_name(self):
         for option in ("columns", "drop"):
             with pytest.raises(InputError, match=f"{option}= names 'z'"):
                 clean(frame_of(DATA), **{option: ["a", "z"]})
-        with pytest.raises(InputError, match="no column to judge"):
+        with pytest.raises(InputError, match="no column to check"):
             clean(frame_of(DATA), drop=list("abcdef"))
 
     @pytest.mark.parametrize(
@@ -135,13 +135,13 @@ class TestColumns:
         frame["a"] = scaled.astype(kind)
         if kind[0].isupper():
             frame.loc[20, "a"] = pd.NA
-        found = clean(frame, fill=True)
-        assert found.table["a"].dtype == frame["a"].dtype
-        assert found.mask.loc[wrong, "a"]
-        assert abs(found.table.loc[wrong, "a"] - 3000) < 1500
-        assert not found.table["a"].isna().any()
+        result = clean(frame, fill=True)
+        assert result.table["a"].dtype == frame["a"].dtype
+        assert result.mask.loc[wrong, "a"]
+        assert abs(result.table.loc[wrong, "a"] - 3000) < 1500
+        assert not result.table["a"].isna().any()
         if "nt" in kind:
-            assert found.table.loc[wrong, "a"] % 1 == 0
+            assert result.table.loc[wrong, "a"] % 1 == 0
 
     @pytest.mark.parametrize("kind", ["bool", "boolean"])
     def test_booleans_stay(self, kind):
@@ -149,13 +149,13 @@ class TestColumns:
         frame["on"] = (frame["a"] > 0).astype(kind)
         if kind == "boolean":
             frame.loc[5, "on"] = pd.NA
-        found = clean(frame, fill=True)
-        assert found.table["on"].dtype == frame["on"].dtype
-        assert not found.mask["on"].any()
-        assert found.columns[6].role == "booleans"
-        assert not found.table["on"].isna().any()
+        result = clean(frame, fill=True)
+        assert result.table["on"].dtype == frame["on"].dtype
+        assert not result.mask["on"].any()
+        assert result.columns[6].role == "booleans"
+        assert not result.table["on"].isna().any()
 
-    def test_what_is_carried_through(self):
+    def test_other_types_are_returned_unchanged(self):
         n = len(DATA)
         frame = frame_of(DATA)
         frame["text"] = "word"
@@ -168,17 +168,17 @@ class TestColumns:
         frame["code"] = [f"{i:05d}" for i in range(n)]
         frame["complex"] = 1j * np.arange(n)
         frame["things"] = [[i] for i in range(n)]
-        found = clean(frame)
-        roles = {report.name: report.role for report in found.columns}
+        result = clean(frame)
+        roles = {report.name: report.role for report in result.columns}
         assert roles["text"] == roles["code"] == roles["things"] == "text"
         assert roles["date"] == roles["period"] == roles["day"] == "dates"
         assert roles["iso"] == "dates"
         assert roles["span"] == "durations"
         assert roles["level"] == "categories"
         assert roles["complex"] == "other"
-        aside = frame.columns[6:]
-        pd.testing.assert_frame_equal(found.table[aside], frame[aside])
-        np.testing.assert_array_equal(found.mask.iloc[:, :6], clean(DATA).mask)
+        others = frame.columns[6:]
+        pd.testing.assert_frame_equal(result.table[others], frame[others])
+        np.testing.assert_array_equal(result.mask.iloc[:, :6], clean(DATA).mask)
 
     @pytest.mark.parametrize(
         "identifier",
@@ -190,42 +190,42 @@ class TestColumns:
         ],
         ids=["rising", "shuffled", "ticks", "falling"],
     )
-    def test_identifiers_are_set_aside(self, identifier):
+    def test_identifiers_are_not_checked(self, identifier):
         frame = frame_of(DATA).assign(which=identifier)
-        found = clean(frame)
-        assert found.columns[-1].role == "identifier"
-        assert any("'which'" in caveat for caveat in found.caveats)
+        result = clean(frame)
+        assert result.columns[-1].role == "identifier"
+        assert any("'which'" in caveat for caveat in result.caveats)
 
     def test_identifiers_by_name(self):
         numbers = np.random.default_rng(0).integers(10**6, 10**8, 300)
-        found = clean(frame_of(DATA).assign(patient_id=numbers))
-        assert found.columns[-1].role == "identifier"
+        result = clean(frame_of(DATA).assign(patient_id=numbers))
+        assert result.columns[-1].role == "identifier"
 
     def test_constants(self):
         frame = frame_of(DATA).assign(same=7.0, nearly=0.0, gaps=np.nan)
         frame.loc[3, "nearly"] = 1e-3
         frame.loc[4, "same"] = np.nan
-        found = clean(frame)
-        assert [report.role for report in found.columns[6:]] == [
+        result = clean(frame)
+        assert [report.role for report in result.columns[6:]] == [
             *("constant", "constant", "empty"),
         ]
-        np.testing.assert_array_equal(found.mask.iloc[:, :6], clean(DATA).mask)
+        np.testing.assert_array_equal(result.mask.iloc[:, :6], clean(DATA).mask)
         assert clean(frame, fill=True).table.loc[4, "same"] == 7
 
-    def test_infinities_are_wrong(self):
+    def test_infinities_are_flagged(self):
         table = correlated()
         table[2, 2], table[5, 1] = np.inf, -np.inf
-        found = clean(table)
-        assert found.mask.iloc[2, 2]
-        assert found.mask.iloc[5, 1]
-        assert np.isfinite(found.table).all()
+        result = clean(table)
+        assert result.mask.iloc[2, 2]
+        assert result.mask.iloc[5, 1]
+        assert np.isfinite(result.table).all()
 
-    def test_huge_values_are_wrong(self):
+    def test_huge_values_are_flagged(self):
         table = correlated()
         table[2, 2] = 1e300
-        found = clean(table)
-        assert np.argwhere(found.mask).tolist() == [[2, 2]]
-        assert abs(found.table[2, 2]) < 10
+        result = clean(table)
+        assert np.argwhere(result.mask).tolist() == [[2, 2]]
+        assert abs(result.table[2, 2]) < 10
 
     def test_many_gaps(self):
         table = correlated()
@@ -269,7 +269,7 @@ def bad_tables():
 
 
 @pytest.mark.parametrize("number", range(len(list(bad_tables()))))
-def test_one_sentence(number):
+def test_invalid_tables_are_refused_in_one_sentence(number):
     with pytest.raises(InputError) as caught:
         clean(list(bad_tables())[number])
     assert "\n" not in str(caught.value)
@@ -277,7 +277,7 @@ def test_one_sentence(number):
 
 
 @pytest.mark.parametrize(
-    ("shape", "said"),
+    ("shape", "phrase"),
     [
         ((2, 3), "too few"),
         ((9, 4), "too few"),
@@ -285,13 +285,13 @@ def test_one_sentence(number):
         ((12, 3), "few"),
     ],
 )
-def test_little_to_go_by_is_said(shape, said):
-    found = clean(np.random.default_rng(0).normal(size=shape))
-    assert not found.mask.to_numpy().any()
-    assert any(said in caveat for caveat in found.caveats)
+def test_small_tables_get_a_caveat(shape, phrase):
+    result = clean(np.random.default_rng(0).normal(size=shape))
+    assert not result.mask.to_numpy().any()
+    assert any(phrase in caveat for caveat in result.caveats)
 
 
-def test_nothing_varies():
-    found = clean(np.ones((50, 4)))
-    assert not found.mask.to_numpy().any()
-    assert any("varies" in caveat for caveat in found.caveats)
+def test_constant_tables_get_a_caveat():
+    result = clean(np.ones((50, 4)))
+    assert not result.mask.to_numpy().any()
+    assert any("varies" in caveat for caveat in result.caveats)

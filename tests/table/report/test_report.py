@@ -1,4 +1,4 @@
-"""What is shown of a cleaned table: harmless, whole by itself, legible."""
+"""Report and figures of a result table: self-contained, escaped, legible."""
 
 import re
 from html.parser import HTMLParser
@@ -12,8 +12,8 @@ from discrepant.table.example_data import sensor_table
 from discrepant.table.report import svg
 from discrepant.table.report.figures import before_after, cell_map
 from discrepant.table.report.report import LISTED, fragment, page, write_report
-from discrepant.table.report.view import BINS, View, format_number
-from support.clean_results import made
+from discrepant.table.report.view import MAP_LINES, View, format_number
+from support.clean_results import synthetic_result
 
 VOID = {"meta", "image", "rect", "path", "circle", "br"}
 HOSTILE = "<script>alert(1)</script>\"'&$x_{ $title"
@@ -50,12 +50,12 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def cleaned():
-    return made(bad_rows=[100, 400], caveats=("One & only <caveat>.",))
+def result():
+    return synthetic_result(bad_rows=[100, 400], caveats=("One & only <caveat>.",))
 
 
-def test_the_page_needs_nothing_beside_it(cleaned, tmp_path):
-    write_report(cleaned, tmp_path / "report.html", title="sensors.csv")
+def test_the_page_is_self_contained(result, tmp_path):
+    write_report(result, tmp_path / "report.html", title="sensors.csv")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     parsed = Page(text)
     assert "script" not in parsed.tags
@@ -68,58 +68,58 @@ def test_the_page_needs_nothing_beside_it(cleaned, tmp_path):
     assert "One &amp; only &lt;caveat&gt;." in text
 
 
-def test_everything_is_said(cleaned):
-    text = page(cleaned)
-    count = int(cleaned.mask.to_numpy().sum())
+def test_the_page_has_counts_codes_and_names(result):
+    text = page(result)
+    count = int(result.mask.to_numpy().sum())
     assert f"{count} cells are flagged" in text
-    assert "2 rows are wrong from end to end" in text
-    assert "-999 taken for missing" in text
+    assert "2 rows are wrong as a whole" in text
+    assert "-999 read as missing" in text
     assert f"… and {count - LISTED} more." in text
-    for name in cleaned.original.columns:
+    for name in result.original.columns:
         assert name in text
     assert text.count("<svg") == 1 + 4
 
 
 def test_hostile_names_and_values_are_text():
     names = [f"{HOSTILE} {i}" for i in range(15)]
-    cleaned = made(60, names=names)
-    frame = cleaned.flagged.astype({"value": object, "row": object})
+    result = synthetic_result(60, names=names)
+    frame = result.flagged.astype({"value": object, "row": object})
     frame.loc[0, "value"] = frame.loc[0, "row"] = HOSTILE
-    cleaned = made(60, names=names, caveats=(HOSTILE,))
-    object.__setattr__(cleaned, "flagged", frame)
-    for text in (page(cleaned, title=HOSTILE, rows=HOSTILE), fragment(cleaned)):
+    result = synthetic_result(60, names=names, caveats=(HOSTILE,))
+    object.__setattr__(result, "flagged", frame)
+    for text in (page(result, title=HOSTILE, rows=HOSTILE), fragment(result)):
         parsed = Page(text)
         assert not {"script", "img", "b"} & set(parsed.tags)
         assert "<script>" not in text
         assert "&lt;script&gt;" in text
 
 
-def test_the_page_needs_no_matplotlib(cleaned, monkeypatch):
+def test_the_page_needs_no_matplotlib(result, monkeypatch):
     monkeypatch.setattr("discrepant.core.plotting.find_spec", lambda name: None)
-    assert page(cleaned).count("<svg") == 5
+    assert page(result).count("<svg") == 5
     with pytest.raises(InputError, match="matplotlib"):
-        cell_map(cleaned)
+        cell_map(result)
 
 
-def test_the_piece_for_notebooks_is_short(cleaned):
-    text = fragment(cleaned)
+def test_the_notebook_card_is_short(result):
+    text = fragment(result)
     Page(text)
     assert len(text) < 6000
     assert text.count("<tr>") == 9
     assert "cells are flagged" in text
 
 
-def test_a_clean_table_has_a_page():
-    cleaned = made(60)
-    nothing = cleaned.mask & False
-    object.__setattr__(cleaned, "mask", nothing)
-    object.__setattr__(cleaned, "flagged", cleaned.flagged.iloc[:0])
-    text = page(cleaned)
+def test_the_page_of_a_table_without_flags():
+    result = synthetic_result(60)
+    nothing = result.mask & False
+    object.__setattr__(result, "mask", nothing)
+    object.__setattr__(result, "flagged", result.flagged.iloc[:0])
+    text = page(result)
     Page(text)
-    assert "stands out" in text
+    assert "is flagged" in text
 
 
-def test_the_inline_picture_is_a_png():
+def test_the_cell_map_is_a_png():
     image = pytest.importorskip("PIL.Image")
     import io
 
@@ -128,36 +128,39 @@ def test_the_inline_picture_is_a_png():
     np.testing.assert_array_equal(read, pixels)
 
 
-def test_one_flag_among_many_rows_is_seen():
-    cleaned = made(5000)
-    mask = np.zeros(cleaned.mask.shape, bool)
-    row = int(cleaned.original["air °C"].notna().to_numpy().nonzero()[0][-1])
+def test_one_flag_among_many_rows_is_visible():
+    result = synthetic_result(5000)
+    mask = np.zeros(result.mask.shape, bool)
+    row = int(result.original["air °C"].notna().to_numpy().nonzero()[0][-1])
     mask[row, 3] = True
-    object.__setattr__(cleaned, "mask", pd.DataFrame(mask))
-    bins = View(cleaned).bins()
-    assert bins.strength.shape == (-(-5000 // bins.rows), 15)
-    assert len(bins.strength) <= BINS
-    assert np.count_nonzero(bins.strength) == 1
-    assert bins.strength.max() >= 0.2
-    assert bins.strength[-1, 3] > 0 or bins.strength[-2, 3] > 0
+    object.__setattr__(result, "mask", pd.DataFrame(mask))
+    grid = View(result).cell_grid()
+    assert grid.strength.shape == (-(-5000 // grid.rows_per_line), 15)
+    assert len(grid.strength) <= MAP_LINES
+    assert np.count_nonzero(grid.strength) == 1
+    assert grid.strength.max() >= 0.2
+    assert grid.strength[-1, 3] > 0 or grid.strength[-2, 3] > 0
 
 
-def test_pictures(cleaned, tmp_path):
-    figure = cell_map(cleaned)
+def test_figures_are_drawn_for_checked_columns(result, tmp_path):
+    figure = cell_map(result)
     figure.savefig(tmp_path / "map.png")
     labels = [text.get_text() for text in figure.axes[0].get_xticklabels()]
-    assert labels == list(cleaned.original.columns)
-    before_after(cleaned, "air °C").savefig(tmp_path / "column.png")
+    assert labels == list(result.original.columns)
+    before_after(result, "air °C").savefig(tmp_path / "column.png")
     with pytest.raises(InputError, match="no column"):
-        before_after(cleaned, "nothing")
-    with pytest.raises(InputError, match="set aside"):
-        before_after(cleaned, "site")
+        before_after(result, "nothing")
+    with pytest.raises(InputError, match="not checked"):
+        before_after(result, "site")
 
 
-def test_dollars_in_names_are_no_mathematics(tmp_path):
-    cleaned = made(60, names=[f"$\\frac{i}" for i in range(15)])
-    cell_map(cleaned).savefig(tmp_path / "map.png")
-    before_after(cleaned, "$\\frac5").savefig(tmp_path / "column.png")
+def test_dollars_in_names_are_text(tmp_path):
+    result = synthetic_result(60, names=[f"$\\frac{i}" for i in range(15)])
+    figure = cell_map(result)
+    figure.savefig(tmp_path / "map.png")
+    labels = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    assert labels == list(result.original.columns)
+    before_after(result, "$\\frac5").savefig(tmp_path / "column.png")
 
 
 @pytest.mark.parametrize(
@@ -177,11 +180,11 @@ def test_dollars_in_names_are_no_mathematics(tmp_path):
         ("x", "x"),
     ],
 )
-def test_numbers_for_readers(value, text):
+def test_format_number(value, text):
     assert format_number(value) == text
 
 
-def test_the_made_table_is_what_it_says():
+def test_the_synthetic_sensor_table():
     table, wrong = sensor_table(600, random_state=1)
     values = table.iloc[:, 3:]
     assert wrong.shape == table.shape
@@ -192,7 +195,7 @@ def test_the_made_table_is_what_it_says():
     pd.testing.assert_frame_equal(table, again)
 
 
-def test_no_colour_carries_meaning_alone(cleaned):
-    text = page(cleaned)
+def test_no_colour_carries_meaning_alone(result):
+    text = page(result)
     assert re.search(r'title="too high">[^<]*▲', text)
     assert re.search(r'title="too low">[^<]*▼', text)

@@ -1,4 +1,4 @@
-"""The same table with some cells replaced: same type, labels and types of columns."""
+"""Write replaced cells back into the original container, dtypes and notations."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -8,104 +8,113 @@ import numpy as np
 
 from discrepant.core.arrays import round_to_dtype
 from discrepant.core.linalg import Array
-from discrepant.table.columns.labelled import grid_like, is_grid
-from discrepant.table.columns.table_input import Field, Sheet
+from discrepant.table.columns.table_input import (
+    ColumnType,
+    ParsedTable,
+    is_xarray,
+    xarray_from_frame,
+)
 
-# By column of numbers: which rows are replaced, and by what.
-Changes = dict[int, tuple[Array, Array]]
+# By numeric column: the rows that are replaced, and their new values.
+Replacements = dict[int, tuple[Array, Array]]
 
 
-def rewrite(sheet: Sheet, cells: Array, new: Array) -> Any:
-    """Give the table with other numbers in some cells, all else bit for bit the same.
+def replace_cells(parsed: ParsedTable, cells: Array, new: Array) -> Any:
+    """Return the original table with new numbers in some cells, all others unchanged.
 
     Parameters
     ----------
-    sheet : Sheet
+    parsed : ParsedTable
         The table.
     cells : int array (k, 2)
-        Which cells are replaced, by row and column of numbers.
+        Row and numeric column of each cell to replace.
     new : array (k,)
-        By what; whole numbers and booleans are rounded to.
+        The new values; rounded for columns of integers and booleans.
     """
     order = np.lexsort(cells.T)
     rows, columns = cells[order].T
-    found, begins = np.unique(columns, return_index=True)
+    changed, starts = np.unique(columns, return_index=True)
     parts = zip(
-        np.split(rows, begins[1:]), np.split(new[order], begins[1:]), strict=True
+        np.split(rows, starts[1:]), np.split(new[order], starts[1:]), strict=True
     )
-    changes: Changes = dict(zip(found.tolist(), parts, strict=False))
-    given = sheet.given
-    if isinstance(given, list | tuple):
-        return _lists(sheet, changes)
-    if type(given).__module__.split(".")[0] == "polars":
-        return _polars(sheet, changes)
-    if is_grid(given):
-        return grid_like(given, _frame(sheet, cells, new, changes))
-    if not hasattr(given, "iloc"):
-        return _array(sheet, changes)
-    return _frame(sheet, cells, new, changes)
+    replacements: Replacements = dict(zip(changed.tolist(), parts, strict=False))
+    original = parsed.original
+    if isinstance(original, list | tuple):
+        return _replace_in_lists(parsed, replacements)
+    if type(original).__module__.split(".")[0] == "polars":
+        return _replace_in_polars(parsed, replacements)
+    if is_xarray(original):
+        frame = _replace_in_frame(parsed, cells, new, replacements)
+        return xarray_from_frame(original, frame)
+    if not hasattr(original, "iloc"):
+        return _replace_in_array(parsed, replacements)
+    return _replace_in_frame(parsed, cells, new, replacements)
 
 
-def _frame(sheet: Sheet, cells: Array, new: Array, changes: Changes) -> Any:
+def _replace_in_frame(
+    parsed: ParsedTable, cells: Array, new: Array, replacements: Replacements
+) -> Any:
     import pandas as pd
 
-    frame = sheet.frame
-    if set(frame.dtypes) == {np.dtype(np.float64)} and len(sheet.judged) == len(
-        sheet.fields
+    frame, positions = parsed.frame, parsed.numeric_positions
+    if set(frame.dtypes) == {np.dtype(np.float64)} and len(positions) == len(
+        parsed.types
     ):
-        values = sheet.values.copy()
+        values = parsed.values.copy()
         values[tuple(cells.T)] = new
         labels = {"index": frame.index, "columns": frame.columns}
-        whole = pd.DataFrame(values, **labels, copy=False)
-        whole.attrs = dict(frame.attrs)
-        return whole
-    out = frame.copy()
-    for k, (rows, numbers) in changes.items():
-        j = sheet.judged[k]
-        out.isetitem(j, _column(frame.iloc[:, j], sheet.fields[j], rows, numbers))
-    return out
+        cleaned = pd.DataFrame(values, **labels, copy=False)
+        cleaned.attrs = dict(frame.attrs)
+        return cleaned
+    cleaned = frame.copy()
+    for k, (rows, numbers) in replacements.items():
+        j = positions[k]
+        series = _replace_in_series(frame.iloc[:, j], parsed.types[j], rows, numbers)
+        cleaned.isetitem(j, series)
+    return cleaned
 
 
-def _column(series: Any, field: Field, rows: Array, numbers: Array) -> Any:
-    """Give a column with some cells replaced."""
+def _replace_in_series(
+    series: Any, column_type: ColumnType, rows: Array, numbers: Array
+) -> Any:
     import pandas as pd
 
-    kind = series.dtype
-    if pd.api.types.is_object_dtype(kind) or pd.api.types.is_string_dtype(kind):
+    dtype = series.dtype
+    if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
         cells = series.to_numpy(dtype=object, copy=True)
-        whole = _whole(cells)
+        whole = _all_whole(cells)
         for i, number in zip(rows, numbers, strict=True):
-            cells[i] = _like(cells[i], float(number), field, whole)
-        return pd.Series(cells, index=series.index, dtype=kind, name=series.name)
-    plain = getattr(kind, "numpy_dtype", getattr(kind, "subtype", kind))
-    fitted = as_type(numbers, np.dtype(plain))
-    if isinstance(kind, pd.SparseDtype):
+            cells[i] = _like(cells[i], float(number), column_type, whole)
+        return pd.Series(cells, index=series.index, dtype=dtype, name=series.name)
+    numpy_dtype = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", dtype))
+    fitted = as_type(numbers, np.dtype(numpy_dtype))
+    if isinstance(dtype, pd.SparseDtype):
         dense = np.asarray(series.sparse.to_dense()).copy()
         dense[rows] = fitted
-        return pd.Series(dense, index=series.index, name=series.name).astype(kind)
+        return pd.Series(dense, index=series.index, name=series.name).astype(dtype)
     column = series.copy()
     column.iloc[rows] = fitted
     return column
 
 
-def as_type(numbers: Array, kind: np.dtype[Any]) -> Array:
-    """Give numbers as a type holds them: rounded and within its range."""
-    if kind.kind == "b":
+def as_type(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Return numbers as a dtype: integers rounded and clipped to its range."""
+    if dtype.kind == "b":
         return np.asarray(numbers >= 0.5)
-    if kind.kind in "iu":
-        return round_to_dtype(numbers, kind)
-    return numbers.astype(kind)
+    if dtype.kind in "iu":
+        return round_to_dtype(numbers, dtype)
+    return numbers.astype(dtype)
 
 
-def _whole(cells: Array) -> bool:
-    """Say whether all cells that are numbers are whole ones."""
+def _all_whole(cells: Array) -> bool:
+    """Return whether all cells that are floats are whole numbers."""
     return not any(isinstance(cell, float) and not cell.is_integer() for cell in cells)
 
 
-def _like(cell: Any, number: float, field: Field, whole: bool) -> Any:
-    """Write a number as the cell that it replaces was written."""
-    if isinstance(cell, str) and field.writing is not None:
-        return field.writing.write(number)
+def _like(cell: Any, number: float, column_type: ColumnType, whole: bool) -> Any:
+    """Return a number in the type and notation of the cell that it replaces."""
+    if isinstance(cell, str) and column_type.number_format is not None:
+        return column_type.number_format.format(number)
     if isinstance(cell, bool | np.bool_):
         return number >= 0.5
     if isinstance(cell, Decimal | Fraction):
@@ -113,44 +122,45 @@ def _like(cell: Any, number: float, field: Field, whole: bool) -> Any:
     return round(number) if whole and isinstance(cell, int) else number
 
 
-def _array(sheet: Sheet, changes: Changes) -> Array:
-    array = np.asarray(sheet.given)
-    if isinstance(sheet.given, np.ma.MaskedArray) or array.dtype.kind == "f":
-        kind = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
-        out = np.array(sheet.frame.to_numpy(), kind)
+def _replace_in_array(parsed: ParsedTable, replacements: Replacements) -> Array:
+    array, positions = np.asarray(parsed.original), parsed.numeric_positions
+    if isinstance(parsed.original, np.ma.MaskedArray) or array.dtype.kind == "f":
+        dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
+        cleaned = np.array(parsed.frame.to_numpy(), dtype)
     elif array.dtype.kind in "iub":
-        out = array.copy()
+        cleaned = array.copy()
     else:
-        out = sheet.frame.to_numpy(dtype=object, copy=True)
-        for k, (rows, numbers) in changes.items():
-            j = sheet.judged[k]
-            whole = _whole(out[:, j])
+        cleaned = parsed.frame.to_numpy(dtype=object, copy=True)
+        for k, (rows, numbers) in replacements.items():
+            j = positions[k]
+            whole = _all_whole(cleaned[:, j])
             for i, number in zip(rows, numbers.tolist(), strict=True):
-                out[i, j] = _like(out[i, j], number, sheet.fields[j], whole)
-        return np.asarray(out if array.dtype == object else out.astype(array.dtype))
-    for k, (rows, numbers) in changes.items():
-        out[rows, sheet.judged[k]] = as_type(numbers, out.dtype)
-    return out
+                cleaned[i, j] = _like(cleaned[i, j], number, parsed.types[j], whole)
+        same = array.dtype == object
+        return np.asarray(cleaned if same else cleaned.astype(array.dtype))
+    for k, (rows, numbers) in replacements.items():
+        cleaned[rows, positions[k]] = as_type(numbers, cleaned.dtype)
+    return cleaned
 
 
-def _lists(sheet: Sheet, changes: Changes) -> list[Any]:
-    lines = [list(line) for line in sheet.given]
-    for k, (rows, numbers) in changes.items():
-        j = sheet.judged[k]
-        column = np.array([None, *(line[j] for line in lines)], object)[1:]
-        whole = _whole(column)
+def _replace_in_lists(parsed: ParsedTable, replacements: Replacements) -> list[Any]:
+    cleaned = [list(row) for row in parsed.original]
+    for k, (rows, numbers) in replacements.items():
+        j = parsed.numeric_positions[k]
+        column = np.array([None, *(row[j] for row in cleaned)], object)[1:]
+        whole = _all_whole(column)
         for i, number in zip(rows, numbers.tolist(), strict=True):
-            lines[i][j] = _like(lines[i][j], number, sheet.fields[j], whole)
-    return lines
+            cleaned[i][j] = _like(cleaned[i][j], number, parsed.types[j], whole)
+    return cleaned
 
 
-def _polars(sheet: Sheet, changes: Changes) -> Any:
+def _replace_in_polars(parsed: ParsedTable, replacements: Replacements) -> Any:
     import polars
 
-    table = sheet.given
+    table = parsed.original
     changed = []
-    for k, (rows, numbers) in changes.items():
-        j = sheet.judged[k]
+    for k, (rows, numbers) in replacements.items():
+        j = parsed.numeric_positions[k]
         series = table[table.columns[j]]
         cells = series.to_list()
         whole = series.dtype.is_integer()
@@ -158,6 +168,6 @@ def _polars(sheet: Sheet, changes: Changes) -> Any:
             if whole:
                 cells[i] = round(number)
             else:
-                cells[i] = _like(cells[i], number, sheet.fields[j], False)
+                cells[i] = _like(cells[i], number, parsed.types[j], False)
         changed.append(polars.Series(series.name, cells, dtype=series.dtype))
     return table.with_columns(changed)

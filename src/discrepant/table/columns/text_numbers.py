@@ -1,4 +1,4 @@
-"""Numbers as people write them: "12,5", "1 234.5", "$5.00", "70 kg", and "n/a"."""
+"""Parse and format numbers written as text: "12,5", "1 234.5", "$5.00", "70 kg"."""
 
 import math
 import re
@@ -13,15 +13,26 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 
-MISSING = frozenset(
+# Words for a missing value, in lower case.
+MISSING_WORDS = frozenset(
     "|na|n/a|#n/a|<na>|nan|-nan|null|none|-|--|—|?|.|missing|unknown|n.a.".split("|")
 )
-# Share of the cells with something in them that must read as numbers. Below it, a
+# Fraction of the cells that are not missing which must parse as numbers. Below it, a
 # column of words and codes would be taken for numbers with errors.
-MOST = 0.8
-# A thousand has no zero before it: the comma of 0,049 stands before decimals. There is
-# a digit before any exponent: E26 is a name.
-_MARKS = {
+MIN_NUMERIC_FRACTION = 0.8
+# Fraction of a column's texts that must have the same unit. Where two units are mixed
+# (kg and lb, AM and PM) the rarer would otherwise be flagged.
+SAME_UNIT_FRACTION = 0.95
+# Number of cells from which another notation (<0.5, 12.3*, 5 lb) is intended.
+MIN_PATTERN_CELLS = 3
+# The same as a fraction of the cells.
+MIN_PATTERN_FRACTION = 0.01
+# Digits of codes that are all equally long: hours and days have two.
+MIN_CODE_DIGITS = 4
+
+# A group of thousands has no zero before it: the comma of 0,049 is a decimal mark.
+# There is a digit before any exponent: E26 is a name.
+_NUMBER_PATTERNS = {
     mark: re.compile(
         r"[+-]?(?=[.,]?\d)"
         rf"([1-9]\d{{0,2}}(?P<group>[{group}' ])\d{{3}}((?P=group)\d{{3}})*|\d+)?"
@@ -29,15 +40,15 @@ _MARKS = {
     )
     for mark, group in ((".", ","), (",", "."))
 }
-_OTHER = {".": ",", ",": "."}
+_OTHER_MARK = {".": ",", ",": "."}
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./]\d\d?[./]\d{4}.*")
-# Thin spaces and those that do not break, minus, dash and apostrophe, each as a plain
-# sign: places in a text stay what they are.
-_PLAIN = str.maketrans("\u00a0\u202f\u2009\u2212\u2013\u2019", "   --'")
-_MINUS = "-\u2212\u2013"
-_SIDES = ("outer", "inner")  # of a currency
+# Thin and non-breaking spaces, minus, dash and apostrophe, each as its ASCII character:
+# positions in a text do not change.
+_ASCII = str.maketrans("\u00a0\u202f\u2009\u2212\u2013\u2019", "   --'")
+_MINUS_SIGNS = "-\u2212\u2013"
+_SIGN_GROUPS = ("outer", "inner")  # before and after the currency
 
-# What stands around a number: a currency before it, a unit after it.
+# A number with the currency before it and the unit after it.
 _PARTS = re.compile(
     r"(?P<outer>[+(-]*)(?P<before>[^\d\s.,()+-]{0,4} ?)(?P<inner>[+(-]?)"
     r"(?P<number>[.,]?\d([\d., ']*\d)?[.,]?([eE][+-]?\d+)?)"
@@ -47,266 +58,298 @@ _CURRENCIES = frozenset(
     "AUD BRL CAD CHF CNY CZK DKK EUR GBP HUF INR JPY KRW MXN NOK NZD PLN SEK SGD TRY "
     "USD ZAR".split()
 )
-# Share of a column's texts that must have the same unit. Where two are mixed (kg and
-# lb, AM and PM) the rarer would be flagged for being what it is.
-SAME_UNIT = 0.95
-# Cells, and their share, from which another way of writing (<0.5, 12.3*, 5 lb) is a
-# custom and no slip.
-FEW, CUSTOM = 3, 0.01
-_CODE = re.compile(r"0\d+")  # digits that name something: 00123
-_WIDE = 4  # digits of names that are all equally long: hours and days have two
+_LEADING_ZERO = re.compile(r"0\d+")  # as in codes: 00123
 
 
 @dataclass(frozen=True)
-class Writing:
-    """How a column of text writes its numbers.
+class NumberFormat:
+    """The notation of the numbers in a column of text.
 
     Attributes
     ----------
-    mark : {".", ","}
-        What stands before the decimals.
-    places : int
-        How many decimals there are.
-    before, after : str
+    decimal_mark : {".", ","}
+        The character before the decimals.
+    decimals : int
+        Number of decimals.
+    prefix, suffix : str
         A currency, and a unit.
-    group : str
-        What stands between thousands.
-    booked : bool
-        Whether negative numbers stand in parentheses.
-    minus : str
-        What stands before them otherwise.
-    inner : bool
-        Whether parentheses and minus stand after the currency.
-    form : {"f", "e", "E", "g", "G"}
-        As in Python: decimals, powers of ten, or whichever is shorter.
-    customs : frozenset of str
-        Shapes of cells that are no such numbers, on purpose.
+    thousands_mark : str
+        The character between thousands.
+    negative_in_parentheses : bool
+        Whether negative numbers are in parentheses, as in accounting.
+    minus_sign : str
+        The sign of negative numbers otherwise.
+    sign_after_prefix : bool
+        Whether parentheses and minus follow the currency.
+    format_code : {"f", "e", "E", "g", "G"}
+        As in Python: decimals, powers of ten, or the shorter of the two.
+    tolerated_patterns : frozenset of str
+        Patterns of other notations that are intended (<0.5).
     """
 
-    mark: str = "."
-    places: int = 0
-    before: str = ""
-    after: str = ""
-    group: str = ""
-    booked: bool = False
-    minus: str = "-"
-    inner: bool = False
-    form: str = "f"
-    customs: frozenset[str] = frozenset()
+    decimal_mark: str = "."
+    decimals: int = 0
+    prefix: str = ""
+    suffix: str = ""
+    thousands_mark: str = ""
+    negative_in_parentheses: bool = False
+    minus_sign: str = "-"
+    sign_after_prefix: bool = False
+    format_code: str = "f"
+    tolerated_patterns: frozenset[str] = frozenset()
 
-    def read(self, text: str) -> float | None:
-        """Read a number as `parse` does, with the column's unit or without one."""
-        text = _tidy(text)
-        booked = self.booked and "(" in text and text.endswith(")")
-        if booked:
+    def parse(self, text: str) -> float | None:
+        """Parse a number as `parse_number` does, with or without the column's unit."""
+        text = _normalise(text)
+        parentheses = (
+            self.negative_in_parentheses and "(" in text and text.endswith(")")
+        )
+        if parentheses:
             text = text[:-1].replace("(", "", 1)
-        before, after = _tidy(self.before), _tidy(self.after)
-        sign = text[:1] if text[:1] in ("+", "-") and before else ""
-        number = text.removeprefix(sign).removesuffix(after).removeprefix(before)
-        found = parse(sign + number.strip(), self.mark)
-        if not booked or found is None:
-            return found
-        return None if found < 0 else -found
+        prefix, suffix = _normalise(self.prefix), _normalise(self.suffix)
+        sign = text[:1] if text[:1] in ("+", "-") and prefix else ""
+        number = text.removeprefix(sign).removesuffix(suffix).removeprefix(prefix)
+        value = parse_number(sign + number.strip(), self.decimal_mark)
+        if not parentheses or value is None:
+            return value
+        return None if value < 0 else -value
 
-    def write(self, value: float) -> str:
-        """Write a number as the column does."""
-        digits = format(abs(value), f",.{self.places}{self.form}")
-        signs = {",": self.group, ".": self.mark}
-        number = "".join(signs.get(c, c) for c in digits)
-        below = value < 0 and any(c in "123456789" for c in digits)
-        sign = ("(" if self.booked else self.minus) if below else ""
-        first = (self.before, sign) if self.inner else (sign, self.before)
-        return "".join([*first, number, self.after, ")" if sign == "(" else ""])
+    def format(self, value: float) -> str:
+        """Return a number in the notation of the column."""
+        digits = format(abs(value), f",.{self.decimals}{self.format_code}")
+        marks = {",": self.thousands_mark, ".": self.decimal_mark}
+        number = "".join(marks.get(c, c) for c in digits)
+        negative = value < 0 and any(c in "123456789" for c in digits)
+        minus = "(" if self.negative_in_parentheses else self.minus_sign
+        sign = minus if negative else ""
+        first = (self.prefix, sign) if self.sign_after_prefix else (sign, self.prefix)
+        return "".join([*first, number, self.suffix, ")" if sign == "(" else ""])
 
 
 @dataclass(frozen=True, eq=False)
-class Readout:
-    """A column of anything, read as numbers where most cells are."""
+class ParsedColumn:
+    """The numbers of a column of arbitrary objects.
 
-    values: Array  # NaN: missing, or not to be read
-    unreadable: Array  # bool
-    foreign: Array  # bool: those among them that are so on purpose
-    writing: Writing
-    numeric: bool
-    dates: bool
+    Attributes
+    ----------
+    values : array
+        NaN where a cell is missing or does not parse.
+    unparsed : bool array
+        Cells that do not parse.
+    other_notation : bool array
+        Those of them whose notation is intended.
+    number_format : NumberFormat
+    is_numeric, has_dates : bool
+        Whether most cells are numbers, and whether most are dates.
+    """
+
+    values: Array
+    unparsed: Array
+    other_notation: Array
+    number_format: NumberFormat
+    is_numeric: bool
+    has_dates: bool
 
 
-def parse(text: str, mark: str) -> float | None:
-    """Read a number; NaN stands for a word for missing, None for anything else."""
-    text = _tidy(text)
-    if text.lower() in MISSING:
+def parse_number(text: str, decimal_mark: str) -> float | None:
+    """Parse a number; NaN for a word for missing, None for any other text."""
+    text = _normalise(text)
+    if text.lower() in MISSING_WORDS:
         return math.nan
-    for one, other in ((mark, _OTHER[mark]), (_OTHER[mark], mark)):
-        if _MARKS[one].fullmatch(text):
-            found = float(
-                "".join(c for c in text if c not in f" '{other}").replace(one, ".")
+    other_mark = _OTHER_MARK[decimal_mark]
+    for mark, other in ((decimal_mark, other_mark), (other_mark, decimal_mark)):
+        if _NUMBER_PATTERNS[mark].fullmatch(text):
+            value = float(
+                "".join(c for c in text if c not in f" '{other}").replace(mark, ".")
             )
-            return found if math.isfinite(found) else None
+            return value if math.isfinite(value) else None
     return None
 
 
-def _tidy(text: str) -> str:
-    """Return a text with plain spaces and signs."""
-    return text.strip().translate(_PLAIN)
+def _normalise(text: str) -> str:
+    """Return a text with ASCII spaces and signs."""
+    return text.strip().translate(_ASCII)
 
 
-def _shape(text: str) -> str:
-    """Return how a text with digits is written, whatever they are."""
-    shape = re.sub(r"\d+", "0", _tidy(text))
-    return shape if "0" in shape else ""
+def _pattern(text: str) -> str:
+    """Return the notation of a text with digits: "<0" for "<0.5" and "<12"."""
+    pattern = re.sub(r"\d+", "0", _normalise(text))
+    return pattern if "0" in pattern else ""
 
 
-def are_names(texts: Collection[str]) -> bool:
-    """Say whether digits name something, as zip codes do, instead of counting it.
+def is_code_column(texts: Collection[str]) -> bool:
+    """Return whether digits are codes, such as postcodes, instead of numbers.
 
     Most begin with a zero, or some do and all are equally long.
     """
-    codes = sum(bool(_CODE.fullmatch(text)) for text in texts)
+    codes = sum(bool(_LEADING_ZERO.fullmatch(text)) for text in texts)
     if 2 * codes > len(texts):
         return True
     lengths = Counter(len(text) for text in texts if text.isdecimal())
     if not codes or not lengths:
         return False
     length, count = lengths.most_common(1)[0]
-    return length >= _WIDE and count == sum(lengths.values()) >= 0.98 * len(texts)
+    same = count == sum(lengths.values()) >= 0.98 * len(texts)
+    return length >= MIN_CODE_DIGITS and same
 
 
-def mark_of(texts: list[str]) -> str:
-    """Say whether a column's decimals stand after a point or a comma."""
+def detect_decimal_mark(texts: list[str]) -> str:
+    """Return the decimal mark, "." or ",", that more texts of a column agree with."""
     counts = {
         mark: sum(bool(pattern.fullmatch(text.strip())) for text in texts)
-        for mark, pattern in _MARKS.items()
+        for mark, pattern in _NUMBER_PATTERNS.items()
     }
     return "," if counts[","] > counts["."] else "."
 
 
-def read(cells: Array, missing: Array, told: Writing | None = None) -> Readout:
-    """Read a column of objects.
+def parse_column(
+    cells: Array, missing: Array, known_format: NumberFormat | None = None
+) -> ParsedColumn:
+    """Parse a column of objects as numbers.
 
     Parameters
     ----------
     cells : array of objects
     missing : bool array
         Cells that hold nothing.
-    told : Writing, optional
-        How the column writes its numbers, where it was read before; it is then read
-        as numbers whatever share of it can be.
+    known_format : NumberFormat, optional
+        The notation, where the column was parsed before; it is then numeric whatever
+        fraction of the cells parses.
     """
     texts = {cell for cell, gone in zip(cells, missing, strict=True)
              if not gone and isinstance(cell, str)}  # fmt: skip
-    writing = told or _writing(sorted(texts))
-    known = {text: writing.read(text) for text in texts}
+    number_format = known_format or _detect_format(sorted(texts))
+    parsed = {text: number_format.parse(text) for text in texts}
     values = np.full(len(cells), np.nan)
-    unreadable = np.zeros(len(cells), bool)
+    unparsed = np.zeros(len(cells), bool)
     dates = 0
     for i, cell in enumerate(cells):
         if missing[i]:
             continue
-        found = known[cell] if isinstance(cell, str) else _number(cell)
-        if found is None:
-            unreadable[i] = True
+        value = parsed[cell] if isinstance(cell, str) else _as_float(cell)
+        if value is None:
+            unparsed[i] = True
             dates += not isinstance(cell, str) and hasattr(cell, "year")
             dates += isinstance(cell, str) and bool(_DATE.fullmatch(cell.strip()))
         else:
-            values[i] = found
-    readable = int(np.isfinite(values).sum())
-    held = readable + int(unreadable.sum())
-    numeric = told is not None or (
-        readable > 0 and readable >= MOST * held and not are_names(texts)
+            values[i] = value
+    numeric = int(np.isfinite(values).sum())
+    not_missing = numeric + int(unparsed.sum())
+    is_numeric = known_format is not None or (
+        numeric > 0
+        and numeric >= MIN_NUMERIC_FRACTION * not_missing
+        and not is_code_column(texts)
     )
-    shapes = [
-        _shape(cell) if bad and isinstance(cell, str) else ""
-        for cell, bad in zip(cells, unreadable, strict=True)
+    patterns = [
+        _pattern(cell) if bad and isinstance(cell, str) else ""
+        for cell, bad in zip(cells, unparsed, strict=True)
     ]
-    if told is None:
-        least = max(FEW, CUSTOM * held)
-        common = {s for s, count in Counter(shapes).items() if s and count >= least}
-        writing = replace(writing, customs=frozenset(common))
-    foreign = np.array([shape in writing.customs for shape in shapes], bool)
-    often = 2 * dates > max(held, 1)
-    return Readout(values, unreadable, foreign, writing, numeric, often)
+    if known_format is None:
+        least = max(MIN_PATTERN_CELLS, MIN_PATTERN_FRACTION * not_missing)
+        counts = Counter(patterns)
+        common = {p for p, count in counts.items() if p and count >= least}
+        number_format = replace(number_format, tolerated_patterns=frozenset(common))
+    tolerated = number_format.tolerated_patterns
+    other_notation = np.array([pattern in tolerated for pattern in patterns], bool)
+    has_dates = 2 * dates > max(not_missing, 1)
+    return ParsedColumn(
+        values, unparsed, other_notation, number_format, is_numeric, has_dates
+    )
 
 
-def _writing(texts: list[str]) -> Writing:
-    """Learn how a column writes its numbers."""
-    found = [
+def _detect_format(texts: list[str]) -> NumberFormat:
+    """Return the notation of a column's numbers."""
+    matches = [
         (parts, text.strip())
         for text in texts
-        if (parts := _PARTS.fullmatch(_tidy(text))) is not None
+        if (parts := _PARTS.fullmatch(_normalise(text))) is not None
     ]
-    held = sum(_tidy(text).lower() not in MISSING for text in texts)
-    before, after = _around(found, held)
-    numbers = [parts["number"] for parts, _ in found]
-    mark = mark_of(numbers)
-    form, places = _digits([n for n in numbers if _MARKS[mark].fullmatch(n)], mark)
-    groups = [_grouped(text[slice(*p.span("number"))], mark) for p, text in found]
-    signs = [c for p, text in found for c in text[: p.start("number")] if c in _MINUS]
-    outer, inner = (Counter(p[name][:1] for p, _ in found) for name in _SIDES)
-    return Writing(
+    not_missing = sum(_normalise(text).lower() not in MISSING_WORDS for text in texts)
+    prefix, suffix = _common_unit(matches, not_missing)
+    numbers = [parts["number"] for parts, _ in matches]
+    mark = detect_decimal_mark(numbers)
+    format_code, decimals = _detect_digits(
+        [n for n in numbers if _NUMBER_PATTERNS[mark].fullmatch(n)], mark
+    )
+    thousands = [
+        _thousands_mark(text[slice(*parts.span("number"))], mark)
+        for parts, text in matches
+    ]
+    signs = [
+        c
+        for parts, text in matches
+        for c in text[: parts.start("number")]
+        if c in _MINUS_SIGNS
+    ]
+    outer, inner = (
+        Counter(parts[name][:1] for parts, _ in matches) for name in _SIGN_GROUPS
+    )
+    return NumberFormat(
         mark,
-        min(places, 15),
-        before,
-        after,
-        group=_most([group for group in groups if group is not None], ""),
-        booked="(" in outer or "(" in inner,
-        minus=_most(signs, "-"),
-        inner=inner["("] + inner["-"] > outer["("] + outer["-"],
-        form=form,
+        min(decimals, 15),
+        prefix,
+        suffix,
+        thousands_mark=_most_common([m for m in thousands if m is not None], ""),
+        negative_in_parentheses="(" in outer or "(" in inner,
+        minus_sign=_most_common(signs, "-"),
+        sign_after_prefix=inner["("] + inner["-"] > outer["("] + outer["-"],
+        format_code=format_code,
     )
 
 
-def _most(found: list[str], otherwise: str) -> str:
-    """Return what is found most often."""
-    return Counter(found).most_common(1)[0][0] if found else otherwise
+def _most_common(texts: list[str], default: str) -> str:
+    return Counter(texts).most_common(1)[0][0] if texts else default
 
 
-def _digits(numbers: list[str], mark: str) -> tuple[str, int]:
-    """Return the form of numbers, and how many digits it is to have."""
+def _detect_digits(numbers: list[str], mark: str) -> tuple[str, int]:
+    """Return the format code of numbers, and the number of digits that it needs."""
     halves = [re.split("([eE])", number) for number in numbers]
     powers = [half for half in halves if len(half) > 1]
     plain = [half for half in halves if len(half) == 1]
-    often = len(powers) > len(plain)
-    if not often and len(powers) <= (1 - SAME_UNIT) * len(halves):
+    mostly_powers = len(powers) > len(plain)
+    if not mostly_powers and len(powers) <= (1 - SAME_UNIT_FRACTION) * len(halves):
         return "f", max((len(n.partition(mark)[2]) for (n,) in plain), default=0)
     letter = powers[0][1]
-    if often:
+    if mostly_powers:
         return letter, max(len(half[0].partition(mark)[2]) for half in powers)
     digits = (sum(c.isdigit() for c in half[0].lstrip("0.,")) for half in halves)
     return {"e": "g", "E": "G"}[letter], max(*digits, 1)
 
 
-def _around(found: list[tuple[re.Match[str], str]], held: int) -> tuple[str, str]:
-    """Return the currency before numbers and the unit after them that all share."""
-    pairs = [(parts["before"], parts["after"]) for parts, _ in found]
+def _common_unit(
+    matches: list[tuple[re.Match[str], str]], not_missing: int
+) -> tuple[str, str]:
+    """Return the currency before and the unit after the numbers of a column."""
+    pairs = [(parts["before"], parts["after"]) for parts, _ in matches]
     if not pairs:
         return "", ""
     pair, count = Counter(pairs).most_common(1)[0]
-    if count < SAME_UNIT * held or not _is_currency(pair[0].strip()):
+    if count < SAME_UNIT_FRACTION * not_missing or not _is_currency(pair[0].strip()):
         return "", ""
-    same = [one for one, other in zip(found, pairs, strict=True) if other == pair]
-    before, after = (
-        _most([text[slice(*parts.span(name))] for parts, text in same], "")
+    same = [match for match, other in zip(matches, pairs, strict=True) if other == pair]
+    prefix, suffix = (
+        _most_common([text[slice(*parts.span(name))] for parts, text in same], "")
         for name in ("before", "after")
     )
-    return before, after
+    return prefix, suffix
 
 
 def _is_currency(text: str) -> bool:
-    """Return whether a text is a currency, or nothing: others begin names (A12)."""
+    """Return whether a text is a currency, or empty: others begin names (A12)."""
     signs = any(unicodedata.category(sign) == "Sc" for sign in text)
     return not text or signs or text.upper() in _CURRENCIES
 
 
-def _grouped(number: str, mark: str) -> str | None:
-    """Return what stands between thousands, None where there are none."""
+def _thousands_mark(number: str, mark: str) -> str | None:
+    """Return the character between thousands, None for numbers below 1000."""
     whole = re.split("[eE]", number)[0].split(mark)[0]
     if sum(c.isdigit() for c in whole) < 4:
         return None
-    signs = [c for c in whole if not c.isdigit()]
-    return signs[0] if signs else ""
+    marks = [c for c in whole if not c.isdigit()]
+    return marks[0] if marks else ""
 
 
-def _number(cell: Any) -> float | None:
+def _as_float(cell: Any) -> float | None:
     if isinstance(cell, Real | np.bool_) or type(cell).__name__ == "Decimal":
         try:
             return float(cell)

@@ -14,7 +14,7 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.dask.cluster import compute_tasks
-from discrepant.table.io.numeric_file import reading
+from discrepant.table.io.numeric_file import translate_read_errors
 
 FORMATS = (".zarr", ".h5", ".hdf5", ".npy", ".parquet")
 BLOCK_BYTES = 1 << 25  # size of a block if the file has no chunks of its own
@@ -31,7 +31,7 @@ def open_dask_array(path: Path, key: str | None = None) -> tuple[Any, list[str] 
             raise InputError(f"{path} does not exist.")
         source: Any = ZarrFile(path, key)
     else:
-        with reading(path, FORMATS):
+        with translate_read_errors(path, FORMATS):
             if suffix == ".parquet":
                 source = ParquetFile(path)
                 labels = source.labels

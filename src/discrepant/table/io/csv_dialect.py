@@ -1,4 +1,4 @@
-"""How a text file lays out its table: separator, decimal mark and labels."""
+"""Detect the dialect of a CSV file: separator, decimal mark, header and index."""
 
 import csv
 import re
@@ -11,19 +11,23 @@ from typing import TextIO
 from discrepant.core.errors import InputError
 from discrepant.core.validation import check_choice
 
-LONGEST_LINE = 1 << 26  # characters; what is longer is no line of a table
+# Characters beyond which a line cannot be one of a table.
+LONGEST_LINE = 1 << 26
+# Lines that the dialect is detected from.
+PREVIEW_LINES = 20
 
+# Words for a missing value, in lower case, and all spellings of them.
 _WORDS = ("na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none")
-MISSING = ["", "NaN", "-NaN", *_WORDS, *map(str.upper, _WORDS), "Null", "None"]
+MISSING_WORDS = ["", "NaN", "-NaN", *_WORDS, *map(str.upper, _WORDS), "Null", "None"]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where the cells of a text file are; found from its first lines.
+class CsvDialect:
+    """The dialect of a CSV file, detected from its first lines.
 
     ``first`` holds the cells of the first line, ``before`` counts the blank lines
-    above it, and ``width`` is the longest of the lines that were looked at. With
-    ``grouped`` commas stand between thousands.
+    above it, and ``width`` is the number of cells of the longest line in the preview.
+    With ``grouped``, commas separate thousands.
     """
 
     separator: str
@@ -37,12 +41,12 @@ class Layout:
     grouped: bool = False
 
     def labels(self, path: Path, width: int) -> list[str]:
-        """Return one label a column, the index too; columns are counted if none."""
+        """Return the label of each column, the index too; numbers without a header."""
         if not self.header:
             return [str(number) for number in range(1, width + 1)]
         first = self.first
         if len(first) == width - 1 and self.index:
-            first = ["", *first]  # as R writes it: no cell above the row labels
+            first = ["", *first]  # as R writes it: without a cell above the row labels
         if len(first) != width:
             raise InputError(
                 f"{path.name} has {len(first)} labels in its first line but {width} "
@@ -51,41 +55,41 @@ class Layout:
         return first
 
 
-def layout_of(
+def detect_dialect(
     path: Path,
     suffix: str,
     header: bool | None,
     index: bool | None,
     *,
-    mixed: bool = False,
+    allow_text: bool = False,
     encoding: str = "utf-8-sig",
     decimal: str | None = None,
-) -> Layout:
-    """Find out how a text file is laid out.
+) -> CsvDialect:
+    """Detect the dialect of a text file.
 
     Parameters
     ----------
     path, suffix
-        The file, and its ending.
+        The file and its suffix.
     header, index : bool, optional
-        Whether the first line and column hold labels, if it is known.
-    mixed : bool
-        Whether columns of text are part of the table; a first column of text then
+        Whether the first line and column hold labels; by default detected.
+    allow_text : bool
+        Whether columns of text are part of the table. If so, a first column of text
         holds labels only if the cell above it is empty.
     encoding : str
-        That of the file.
+        The encoding of the file.
     decimal : {".", ","}, optional
-        What stands before the decimals, if it is known.
+        The decimal mark; by default detected.
     """
     if decimal is not None:
         check_choice("decimal", decimal, (".", ","))
     with path.open(encoding=encoding, newline="") as file:
         raw = [line for line in (_line(file, path) for _ in range(30)) if line]
-        head = [line for line in raw if line.strip()][:20]
+        head = [line for line in raw if line.strip()][:PREVIEW_LINES]
         if not head:
             raise InputError(f"{path.name} is empty.")
         separator = _separator(head[0], suffix)
-        lines = list(csv.reader(head, delimiter=separator, skipinitialspace=mixed))
+        lines = list(csv.reader(head, delimiter=separator, skipinitialspace=allow_text))
         if all(len(line) == 1 for line in lines) and len(head[-1].split()) > 1:
             raise InputError(
                 f"{path.name} has no commas, semicolons, tabs or bars between its "
@@ -96,26 +100,30 @@ def layout_of(
             later = (line.rstrip("\r\n").split(separator) for line in file)
             mark, grouped = _marks(chain(lines, later), decimal, path)
     first, body = lines[0], lines[1:]
-    cornered = _is_cornered(first, body, mark)
-    numbered = not cornered and _is_numbered(first, body, mark, path, header)
+    corner_labels = _has_corner(first, body, mark)
+    numeric_labels = not corner_labels and _has_numeric_labels(
+        first, body, mark, path, header
+    )
     if header is None:
         header = (
-            cornered
-            or numbered
+            corner_labels
+            or numeric_labels
             or (
                 _is_header(first, body, mark, path)
-                if mixed
+                if allow_text
                 else any(not is_number(cell, mark) for cell in first[1:] or first)
             )
         )
     if index is None:
         below = [line[0] for line in lines[header:]]
         words = sum(not is_number(cell, mark) for cell in below)
-        texts = not mixed and 2 * words >= max(len(below), 1)
-        index = (header and (cornered or (numbered and not mixed))) or texts
+        texts = not allow_text and 2 * words >= max(len(below), 1)
+        index = (
+            header and (corner_labels or (numeric_labels and not allow_text))
+        ) or texts
     if len(lines) <= header:
         raise InputError(f"{path.name} holds no rows below its labels.")
-    return Layout(
+    return CsvDialect(
         separator,
         mark,
         header,
@@ -129,7 +137,7 @@ def layout_of(
 
 
 def is_number(cell: str, decimal: str) -> bool:
-    """Tell whether a cell is a number or stands for a missing one."""
+    """Return whether a cell is a number or a word for a missing one."""
     text = cell.strip()
     if text.lower() in {"", *_WORDS} or (decimal == "." and _GROUPED.fullmatch(text)):
         return True
@@ -140,20 +148,22 @@ def is_number(cell: str, decimal: str) -> bool:
     return True
 
 
-def split(record: str, separator: str) -> list[str]:
-    """Split a record into its cells as written, quotes and spaces included."""
+def split_record(record: str, separator: str) -> list[str]:
+    """Split a record into its cells, with their quotes and spaces."""
     if '"' not in record:
         return record.split(separator)
-    ends, _ = cell_ends(record, separator, False)
+    ends, _ = separator_positions(record, separator, False)
     starts = [0, *(end + 1 for end in ends)]
     return [record[a:b] for a, b in zip(starts, [*ends, len(record)], strict=True)]
 
 
-def cell_ends(line: str, separator: str, quoted: bool) -> tuple[list[int], bool]:
-    """Return the places of the separators in a line, and whether a quote stays open.
+def separator_positions(
+    line: str, separator: str, quoted: bool
+) -> tuple[list[int], bool]:
+    """Return the positions of separators in a line, and whether a quote stays open.
 
-    ``quoted`` tells whether the line begins inside a quoted cell. A quote opens only at
-    the start of a cell, after spaces.
+    ``quoted``: the line begins inside a quoted cell. A quote opens only at the start of
+    a cell, after spaces.
     """
     ends: list[int] = []
     place = 0
@@ -183,7 +193,7 @@ def _separator(line: str, suffix: str) -> str:
         return "\t"
 
     def cells(mark: str) -> int:  # csv.reader refuses a long line that has no mark
-        return len(split(line, mark))
+        return len(split_record(line, mark))
 
     return max(",;\t|", key=cells)  # on a tie the comma, which comes first
 
@@ -195,7 +205,8 @@ def _line(file: TextIO, path: Path) -> str:
     return line
 
 
-# A comma before decimals beyond doubt: not three of them, or no thousands before it.
+# A comma that is a decimal mark for certain: not three digits after it, or no thousands
+# before it.
 _DECIMAL = re.compile(r"[+-]?(\d*,(\d{1,2}|\d{4,})|0\d*,\d+|\d{4,},\d+|\d*,\d+[eE].*)")
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _WHOLE = re.compile(r"-?\d+")
@@ -205,11 +216,11 @@ _POINT = re.compile(r"[+-]?\d*\.(\d{1,2}|\d{4,})([eE][+-]?\d+)?")
 def _marks(
     lines: Iterable[list[str]], decimal: str | None, path: Path
 ) -> tuple[str, bool]:
-    """Tell decimal commas from commas between thousands; 1,234 alone may be either.
+    """Distinguish decimal commas from thousands separators; 1,234 may be either.
 
-    Returns the decimal mark, and whether commas stand between thousands.
+    Returns the decimal mark, and whether commas separate thousands.
     """
-    doubtful = ""
+    ambiguous = ""
     for cell in (cell.strip(' "') for line in lines for cell in line):
         if "," in cell and _DECIMAL.fullmatch(cell):
             return decimal or ",", False
@@ -218,25 +229,26 @@ def _marks(
                 return decimal, False
             if decimal == "." or "." in cell or cell.count(",") > 1:
                 return ".", True
-            doubtful = doubtful or cell
-        elif doubtful and _POINT.fullmatch(cell):
+            ambiguous = ambiguous or cell
+        elif ambiguous and _POINT.fullmatch(cell):
             return ".", True
-    if doubtful:
-        plain = doubtful.replace(",", "")
+    if ambiguous:
+        plain = ambiguous.replace(",", "")
         raise InputError(
-            f"{path.name} holds {doubtful}, which may be {doubtful.replace(',', '.')} "
-            f"or {plain}; say which with decimal=: a comma, or a point."
+            f"{path.name} holds {ambiguous}, which may be "
+            f"{ambiguous.replace(',', '.')} or {plain}; choose with decimal=: a comma, "
+            "or a point."
         )
     return decimal or ".", False
 
 
-def has_labels(
+def has_header(
     first: list[str], body: list[list[str]], decimal: str, path: Path
 ) -> bool:
-    """Return whether the first line of a table of any columns holds labels."""
+    """Return whether the first line holds labels; columns may be of any type."""
     return (
-        _is_cornered(first, body, decimal)
-        or _is_numbered(first, body, decimal, path, None)
+        _has_corner(first, body, decimal)
+        or _has_numeric_labels(first, body, decimal, path, None)
         or _is_header(first, body, decimal, path)
     )
 
@@ -278,7 +290,7 @@ def _is_row_of_labels(
         for below in columns
     ]
     if texts[0] and sum(texts) == 1:
-        return False  # `_is_numbered` has decided
+        return False  # `_has_numeric_labels` has decided
     labels = [cell for cell, text in zip(first, texts, strict=True) if not text]
     if len(set(labels)) < len(labels) or not all(map(_WHOLE.fullmatch, labels)):
         return False
@@ -290,21 +302,21 @@ def _is_row_of_labels(
     if any(word in below for word, below in words):
         return False
     numbers = [below for below, text in zip(columns, texts, strict=True) if not text]
-    rows = [_rises(list(row), decimal) for row in zip(*numbers, strict=False)]
+    rows = [_is_monotone(list(row), decimal) for row in zip(*numbers, strict=False)]
     outside = not any(map(_is_within, labels, numbers, [decimal] * len(labels)))
-    if len(labels) > 2 and _rises(labels, decimal) and 2 * sum(rows) <= len(rows):
+    if len(labels) > 2 and _is_monotone(labels, decimal) and 2 * sum(rows) <= len(rows):
         steps = {int(b) - int(a) for a, b in pairwise(labels)}
         if len(steps) == 1 or (words and outside):
             return True
     if words and all(
-        2 * [_shape(cell) for cell in below].count(_shape(word)) < len(below)
+        2 * [_pattern(cell) for cell in below].count(_pattern(word)) < len(below)
         for word, below in words
     ):
         return True
     if words and outside:
         raise InputError(
             f"The first line of {path.name} ({', '.join(first[:3])}, …) may hold "
-            "labels or values; say which with header=True or header=False."
+            "labels or values; choose with header=True or header=False."
         )
     return False
 
@@ -319,19 +331,23 @@ def _is_within(label: str, below: list[str], decimal: str) -> bool:
     return bool(values) and min(values) <= int(label) <= max(values)
 
 
-def _is_numbered(
-    first: list[str], body: list[list[str]], decimal: str, path: Path, told: bool | None
+def _has_numeric_labels(
+    first: list[str],
+    body: list[list[str]],
+    decimal: str,
+    path: Path,
+    header: bool | None,
 ) -> bool:
-    """Tell whether the first line holds numbers as labels, by the corner before them.
+    """Return whether the first line holds numbers as labels, by its first cell.
 
-    They all differ, none is missing, and the corner is a word that is not one of the
-    labels below it; or it is empty and there are words below. Where a word in the
-    corner is written as those below it, the first line may be a row like any other: if
-    numbers do not tell either, this is asked about.
+    The numbers all differ, none is missing, and the first cell is a word unlike those
+    below it; or it is empty and there are words below. Where the first cell is written
+    as those below it, the first line may be a row like any other: raises `InputError`
+    if the numbers do not decide either.
     """
     corner, names = first[0].strip(), [cell.strip() for cell in first[1:]]
     below = [line[0].strip() for line in body if line]
-    if not names or not below or told is not None or len(set(names)) < len(names):
+    if not names or not below or header is not None or len(set(names)) < len(names):
         return False
     if not all(name and _is_value(name, decimal) for name in names):
         return False
@@ -340,17 +356,17 @@ def _is_numbered(
         return words and all(below)
     if is_number(corner, decimal):
         return False
-    shapes = [_shape(cell) for cell in below]
-    if not words or 2 * shapes.count(_shape(corner)) < len(shapes):
+    shapes = [_pattern(cell) for cell in below]
+    if not words or 2 * shapes.count(_pattern(corner)) < len(shapes):
         return True
     if len(names) == 1 or any(sign.isdigit() for sign in corner):  # r1 above r2
         return False
-    rising = _rises(names, decimal)
-    rows = [_rises([cell.strip() for cell in line[1:]], decimal) for line in body]
+    rising = _is_monotone(names, decimal)
+    rows = [_is_monotone([cell.strip() for cell in line[1:]], decimal) for line in body]
     if len(names) < 3 or rising == (2 * sum(rows) > len(rows)):
         raise InputError(
             f"The first line of {path.name} ({corner}, {names[0]}, …) may hold labels "
-            "or values; say which with header=True or header=False."
+            "or values; choose with header=True or header=False."
         )
     return rising
 
@@ -359,14 +375,14 @@ def _is_value(cell: str, decimal: str) -> bool:
     return is_number(cell, decimal) and cell.lower() not in _WORDS
 
 
-def _shape(cell: str) -> str:
-    """Return how a word is written: Spain as Aa, s12 as a9."""
+def _pattern(cell: str) -> str:
+    """Return the pattern of a word: Aa for Spain, a9 for s12."""
     cell = re.sub(r"[^\W\d_]", lambda m: "A" if m[0].isupper() else "a", cell)
     return re.sub(r"(.)\1+", r"\1", re.sub(r"\d", "9", cell))
 
 
-def _rises(cells: list[str], decimal: str) -> bool:
-    """Tell whether numbers only grow, or only fall."""
+def _is_monotone(cells: list[str], decimal: str) -> bool:
+    """Return whether numbers are strictly increasing or decreasing."""
     try:
         numbers = [float(cell.replace(decimal, ".")) for cell in cells]
     except ValueError:
@@ -375,11 +391,11 @@ def _rises(cells: list[str], decimal: str) -> bool:
     return all(step > 0 for step in steps) or all(step < 0 for step in steps)
 
 
-def _is_cornered(first: list[str], body: list[list[str]], decimal: str) -> bool:
-    """Tell whether the first line and column hold labels by the corner between them.
+def _has_corner(first: list[str], body: list[list[str]], decimal: str) -> bool:
+    """Return whether the first line and column hold labels, by the first cell.
 
-    The corner is empty and the column below is not, or (as R writes it) the first line
-    is one cell short. Labels may be whole numbers, such as years, but all differ.
+    It is empty and the column below is not, or (as R writes it) the first line is one
+    cell short. Labels may be whole numbers, such as years, but all differ.
     """
     if body and all(len(line) == len(first) + 1 for line in body):
         return not all(is_number(cell, decimal) for cell in first)

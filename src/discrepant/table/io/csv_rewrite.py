@@ -1,4 +1,4 @@
-"""A text file copied with some of its cells changed, and every other byte as it was."""
+"""Copy a CSV file with some of its cells changed, and every other byte the same."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,64 +9,72 @@ from typing import Any, TextIO
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.table.columns.text_numbers import are_names
-from discrepant.table.io.csv_dialect import Layout, cell_ends, split
+from discrepant.table.columns.text_numbers import is_code_column
+from discrepant.table.io.csv_dialect import (
+    CsvDialect,
+    separator_positions,
+    split_record,
+)
 
-LOOKED_AT = 5000  # rows from which the way of writing a column is learned
-DECIMALS = 10  # beyond so many, a number was written by a machine, in full
+# Rows from which the notation of a column is detected.
+PREVIEW_ROWS = 5000
+# Decimals beyond which numbers are written in full precision.
+MAX_DECIMALS = 10
 
 Changes = Mapping[int, Mapping[int, Any]]  # row → column → the new value
 
 
-def copy_changed(source: Path, target: Path, laid: Layout, changes: Changes) -> None:
-    """Copy a text file with other values in some cells.
+def rewrite_csv(
+    source: Path, target: Path, dialect: CsvDialect, changes: Changes
+) -> None:
+    """Copy a CSV file with new values in some cells.
 
     Parameters
     ----------
     source, target : Path
         The file, and the copy.
-    laid : Layout
-        How it is laid out.
+    dialect : CsvDialect
+        Its dialect.
     changes : mapping
         For each row (below the labels, from 0) and each column of the file (the row
-        labels are one) the value that it is to hold; None and NaN leave it empty.
+        labels are one) the new value; None and NaN leave the cell empty.
         Numbers are written with as many decimals as their column has.
     """
     columns = {column for row in changes.values() for column in row}
-    styles = _styles(source, laid, columns)
-    plain = "utf-8" if laid.encoding == "utf-8-sig" else laid.encoding
+    styles = _styles(source, dialect, columns)
+    plain = "utf-8" if dialect.encoding == "utf-8-sig" else dialect.encoding
     left = len(changes)
     with (
         source.open(encoding=plain, newline="") as file,
         target.open("w", encoding=plain, newline="") as out,
     ):
-        for row, record in _records(file, laid):
+        for row, record in _records(file, dialect):
             if row is not None and row in changes:
-                record = _changed(record, laid, changes[row], styles)
+                record = _changed(record, dialect, changes[row], styles)
                 left -= 1
             out.write(record)
     if left:
         raise InputError(
-            f"{source.name} changed while it was worked on, or its quotes do not "
-            "match; its rows were not found again."
+            f"{source.name} changed while it was cleaned, or its quotes do not match; "
+            "its rows could not be located again."
         )
 
 
-def _records(file: TextIO, laid: Layout) -> Iterator[tuple[int | None, str]]:
-    """Yield each record with its line ending; labels and blank lines have no row.
+def _records(file: TextIO, dialect: CsvDialect) -> Iterator[tuple[int | None, str]]:
+    """Yield each record with its line ending; header and blank lines have no row.
 
     A record is a line, or several where a quoted cell holds line breaks.
     """
-    blanks = " \r\n\t\ufeff".replace(laid.separator, "")
-    row = -1 if laid.header else 0
+    blanks = " \r\n\t\ufeff".replace(dialect.separator, "")
+    row = -1 if dialect.header else 0
     parts: list[str] = []
-    first = 0  # line in which the record begins
+    first = 0  # line number at which the record begins
     for number, line in enumerate(file, 1):
         if not parts and '"' not in line:
             record = line
         else:
             first = first if parts else number
-            _, quoted = cell_ends(line, laid.separator, bool(parts))
+            _, quoted = separator_positions(line, dialect.separator, bool(parts))
             parts.append(line)
             if quoted:
                 continue
@@ -85,54 +93,58 @@ def _records(file: TextIO, laid: Layout) -> Iterator[tuple[int | None, str]]:
 
 
 def _changed(
-    record: str, laid: Layout, new: Mapping[int, Any], styles: dict[int, str]
+    record: str, dialect: CsvDialect, new: Mapping[int, Any], styles: dict[int, str]
 ) -> str:
-    """Return a record with other values in some of its cells."""
+    """Return a record with new values in some of its cells."""
     body = record.rstrip("\r\n")
     ending = record[len(body) :]
-    cells = split(body, laid.separator)
+    cells = split_record(body, dialect.separator)
     for column, value in new.items():
         cells += [""] * (column + 1 - len(cells))  # a line may be short
         mark, old = "", cells[column]
         if not column and old.startswith("\ufeff"):
             mark, old = "\ufeff", old[1:]
-        text = _text(value, styles.get(column, ""), laid.decimal)
+        text = _text(value, styles.get(column, ""), dialect.decimal)
         inner = old.strip(" ")
         before = old[: len(old) - len(old.lstrip(" "))]
         after = old[len(before) + len(inner) :]
         quoted = len(inner) > 1 and inner[0] == inner[-1] == '"'
-        if quoted or any(sign in text for sign in (laid.separator, '"', "\n", "\r")):
+        if quoted or any(sign in text for sign in (dialect.separator, '"', "\n", "\r")):
             text = '"' + text.replace('"', '""') + '"'
         cells[column] = mark + before + text + after
-    return laid.separator.join(cells) + ending
+    return dialect.separator.join(cells) + ending
 
 
-def coded_columns(source: Path, laid: Layout) -> list[int]:
-    """Return the columns whose digits are names (00123)."""
-    cells = _seen(source, laid, range(laid.width))
-    return [column for column, texts in cells.items() if are_names(texts)]
+def code_columns(source: Path, dialect: CsvDialect) -> list[int]:
+    """Return the columns whose digits are codes (00123)."""
+    cells = _preview(source, dialect, range(dialect.width))
+    return [column for column, texts in cells.items() if is_code_column(texts)]
 
 
-def _styles(source: Path, laid: Layout, columns: set[int]) -> dict[int, str]:
-    """Learn how each column writes its numbers: a format, or the case of its words."""
-    seen = _seen(source, laid, columns)
-    return {column: _style(cells, laid.decimal) for column, cells in seen.items()}
+def _styles(source: Path, dialect: CsvDialect, columns: set[int]) -> dict[int, str]:
+    """Return the notation of each column: a number format, or the case of booleans."""
+    cells_of = _preview(source, dialect, columns)
+    return {
+        column: _style(cells, dialect.decimal) for column, cells in cells_of.items()
+    }
 
 
-def _seen(source: Path, laid: Layout, columns: Iterable[int]) -> dict[int, set[str]]:
+def _preview(
+    source: Path, dialect: CsvDialect, columns: Iterable[int]
+) -> dict[int, set[str]]:
     """Return the cells of some columns in the first rows, without quotes."""
-    seen: dict[int, set[str]] = {column: set() for column in columns}
-    if not seen:
+    cells_of: dict[int, set[str]] = {column: set() for column in columns}
+    if not cells_of:
         return {}
-    with source.open(encoding=laid.encoding, newline="") as file:
-        for row, record in islice(_records(file, laid), LOOKED_AT):
+    with source.open(encoding=dialect.encoding, newline="") as file:
+        for row, record in islice(_records(file, dialect), PREVIEW_ROWS):
             if row is None:
                 continue
-            cells = split(record.rstrip("\r\n"), laid.separator)
-            for column, texts in seen.items():
+            cells = split_record(record.rstrip("\r\n"), dialect.separator)
+            for column, texts in cells_of.items():
                 if column < len(cells):
                     texts.add(cells[column].strip(' "'))
-    return seen
+    return cells_of
 
 
 def _style(cells: set[str], decimal: str) -> str:
@@ -142,17 +154,17 @@ def _style(cells: set[str], decimal: str) -> str:
     number = re.compile(rf"[+-]?\d*(?:[{re.escape(decimal)}.,](\d*))?$")
     decimals = 0
     for cell in cells:
-        found = number.match(cell)
-        if found is None:
+        match = number.match(cell)
+        if match is None:
             if re.match(r"[+-]?[\d.,]+[eE]", cell):
-                return ""  # powers of ten: no number of decimals would do
+                return ""  # powers of ten have no fixed number of decimals
             continue
-        decimals = max(decimals, len(found[1] or ""))
-    return f".{decimals}f" if decimals <= DECIMALS else ""
+        decimals = max(decimals, len(match[1] or ""))
+    return f".{decimals}f" if decimals <= MAX_DECIMALS else ""
 
 
 def _text(value: Any, style: str, decimal: str) -> str:
-    """Write a value as its column does."""
+    """Return a value in the notation of its column."""
     if value is None or value != value:
         return ""
     if isinstance(value, bool | np.bool_):

@@ -1,4 +1,4 @@
-"""Tables in files: CSV, NPY, NPZ and Parquet, with their labels kept."""
+"""Read and write files of numbers with their labels: CSV, NPY, NPZ and Parquet."""
 
 import math
 import zipfile
@@ -15,14 +15,19 @@ from discrepant.core.linalg import Array
 from discrepant.core.memory import check_declared_size, check_memory
 from discrepant.core.progress import StoppedError
 from discrepant.core.validation import error_text
-from discrepant.table.io.csv_dialect import MISSING, Layout, is_number, layout_of
+from discrepant.table.io.csv_dialect import (
+    MISSING_WORDS,
+    CsvDialect,
+    detect_dialect,
+    is_number,
+)
 
 FORMATS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The values of a file and whatever labels came with them."""
+    """The values of a file, and its labels."""
 
     values: Array
     suffix: str
@@ -35,16 +40,16 @@ class Table:
 
     @property
     def labels(self) -> str:
-        """Where the labels were found."""
+        """Where the labels are: "first line", "first column", both, or "none"."""
         places = {"first line": self.columns, "first column": self.rows}
         return ", ".join(k for k, v in places.items() if v is not None) or "none"
 
     def write(self, path: Path, values: Array) -> None:
-        """Write other values of the same shape in the same format and labels."""
+        """Write values of the same shape with the same format and labels."""
         if self.suffix == ".npy":
             np.save(path, values, allow_pickle=False)
         elif self.suffix == ".npz":
-            # Not by numpy.savez, to which some names mean something else.
+            # numpy.savez gives some names another meaning.
             with (
                 zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
                 archive.open(f"{self.key}.npy", "w", force_zip64=True) as file,
@@ -87,17 +92,17 @@ def read_table(
     Parameters
     ----------
     path : Path
-        A file whose ending is one of `FORMATS`.
+        A file whose suffix is one of `FORMATS`.
     header, index : bool, optional
         Whether the first line of a CSV file holds column labels, and its first column
-        row labels; found out by itself if not said.
+        row labels; by default detected.
     key : str, optional
-        Which array of an NPZ file is meant.
+        The name of the array in an NPZ file with several.
     decimal : {".", ","}, optional
-        What stands before the decimals in a text file; found out by itself if not said.
+        The decimal mark of a text file; by default detected.
     """
     suffix = path.suffix.lower()
-    with reading(path, FORMATS):
+    with translate_read_errors(path, FORMATS):
         if suffix == ".npy":
             values = np.load(path, mmap_mode="r", allow_pickle=False)
             table = Table(values, suffix)
@@ -120,8 +125,8 @@ def read_table(
 
 
 @contextmanager
-def reading(path: Path, formats: tuple[str, ...]) -> Iterator[None]:
-    """Turn all that can go wrong while a file is read into one sentence."""
+def translate_read_errors(path: Path, formats: tuple[str, ...]) -> Iterator[None]:
+    """Raise `InputError` with one sentence for any error while a file is read."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file in it.")
     if not path.exists():
@@ -149,27 +154,27 @@ def reading(path: Path, formats: tuple[str, ...]) -> Iterator[None]:
 
 def read_npz(path: Path, key: str | None) -> Table:
     """Read the one array of an NPZ file, or the one that is named."""
-    # NumPy leaves a file that it has opened itself open, if it is no zip file.
+    # numpy.load leaves a file open if it is no zip file.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         names = archive.files
         if key is None and len(names) != 1:
             raise InputError(
                 f"{path.name} holds {len(names)} arrays ({', '.join(names)}); "
-                "say which with key=."
+                "choose one with key=."
             )
         key = key or names[0]
         if key not in names:
             raise InputError(
                 f"{path.name} has no array named {key!r}; it has {', '.join(names)}."
             )
-        check_members(path, [f"{key}.npy"])
+        check_zip_size(path, [f"{key}.npy"])
         return Table(archive[key], ".npz", key=key)
 
 
-def check_members(path: Path, names: list[str], times: int = 2) -> None:
-    """Refuse a zip file whose members declare more than it or memory can hold.
+def check_zip_size(path: Path, names: list[str], times: int = 2) -> None:
+    """Raise `InputError` if members of a zip file declare more than it or memory holds.
 
-    ``times`` is how often what they hold is held in memory.
+    ``times`` is the number of copies of their content in memory.
     """
     with zipfile.ZipFile(path) as archive:
         declared = sum(
@@ -184,7 +189,7 @@ def check_members(path: Path, names: list[str], times: int = 2) -> None:
 
 
 def _check_header(path: Path, file: IO[bytes], size: int) -> None:
-    """Refuse an array that is larger than what holds it."""
+    """Raise `ValueError` if an array is larger than its zip member."""
     read = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
@@ -197,15 +202,15 @@ def _check_header(path: Path, file: IO[bytes], size: int) -> None:
         raise ValueError(f"it declares {declared:,} bytes and holds {size:,}")
 
 
-def check_cells(path: Path, laid: Layout) -> None:
-    """Refuse a text file whose short lines stand for more than memory can hold."""
+def check_text_size(path: Path, dialect: CsvDialect) -> None:
+    """Raise `InputError` if the cells of a text file do not fit into memory."""
     with path.open("rb") as file:
         lines = sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 22), b""))
-    check_memory(path, 16 * laid.width * lines)
+    check_memory(path, 16 * dialect.width * lines)
 
 
 def read_parquet(path: Path) -> Any:
-    """Read a data frame."""
+    """Read a Parquet file as a data frame."""
     import pandas as pd
 
     try:
@@ -241,42 +246,41 @@ def _read_csv(
 ) -> Table:
     import pandas as pd
 
-    laid = layout_of(path, suffix, header, index, decimal=decimal)
-    check_cells(path, laid)
-    labelled = int(laid.index)
-    # Of a row label, only that it is there is known: it may well be "NA". (To say it of
-    # each column takes pandas long where there are thousands.)
-    missing: Any = MISSING
-    if laid.index:
-        missing = {i: MISSING for i in range(labelled, laid.width)}
+    dialect = detect_dialect(path, suffix, header, index, decimal=decimal)
+    check_text_size(path, dialect)
+    labelled = int(dialect.index)
+    # A row label may be "NA". (A dict takes pandas long with thousands of columns.)
+    missing: Any = MISSING_WORDS
+    if dialect.index:
+        missing = {i: MISSING_WORDS for i in range(labelled, dialect.width)}
     frame = pd.read_csv(
         path,
-        sep=laid.separator,
-        decimal=laid.decimal,
-        thousands="," if laid.grouped else None,
+        sep=dialect.separator,
+        decimal=dialect.decimal,
+        thousands="," if dialect.grouped else None,
         header=None,
-        skiprows=laid.before + 1 if laid.header else 0,
-        index_col=0 if laid.index else None,
-        dtype={0: str} if laid.index else None,
+        skiprows=dialect.before + 1 if dialect.header else 0,
+        index_col=0 if dialect.index else None,
+        dtype={0: str} if dialect.index else None,
         keep_default_na=False,
         na_values=missing,
-        encoding=laid.encoding,
+        encoding=dialect.encoding,
         skipinitialspace=True,
     )
-    labels = laid.labels(path, frame.shape[1] + labelled)
+    labels = dialect.labels(path, frame.shape[1] + labelled)
     return Table(
-        _numbers(frame, labels[labelled:], path, laid.decimal),
+        _numbers(frame, labels[labelled:], path, dialect.decimal),
         suffix,
-        rows=frame.index if laid.index else None,
-        columns=labels[labelled:] if laid.header else None,
-        corner=labels[0] if laid.header and laid.index else "",
-        separator=laid.separator,
-        decimal=laid.decimal,
+        rows=frame.index if dialect.index else None,
+        columns=labels[labelled:] if dialect.header else None,
+        corner=labels[0] if dialect.header and dialect.index else "",
+        separator=dialect.separator,
+        decimal=dialect.decimal,
     )
 
 
 def _numbers(frame: Any, labels: list[str], path: Path, decimal: str = ".") -> Array:
-    """Return the frame's values, naming the first column that is not of numbers."""
+    """Return the frame's values; raise `InputError` at the first that is no number."""
     import pandas as pd
 
     for label, (_, column) in zip(labels, frame.items(), strict=True):
@@ -291,8 +295,8 @@ def _numbers(frame: Any, labels: list[str], path: Path, decimal: str = ".") -> A
             )
             raise InputError(
                 f"Column {label!r} of {path.name} holds {str(text)!r} in row {row}, "
-                "which is not a number; mend it or drop the column (or say with "
-                "index=True that the first column holds labels)."
+                "which is not a number; correct it or drop the column (or pass "
+                "index=True if the first column holds labels)."
             )
         if pd.api.types.is_complex_dtype(column):
             raise InputError(
@@ -303,6 +307,6 @@ def _numbers(frame: Any, labels: list[str], path: Path, decimal: str = ".") -> A
 
 
 def _common_dtype(frame: Any) -> np.dtype[Any]:
-    """Keep float32 where all columns are; everything else is float64."""
+    """Return float32 if all columns are, else float64."""
     kinds = {str(kind).lower() for kind in frame.dtypes}
     return np.dtype(np.float32 if kinds == {"float32"} else np.float64)

@@ -1,4 +1,4 @@
-"""Tables of any columns in files: read for `clean`, written back with cells changed."""
+"""Read files of tables with columns of any type, and write them back with changes."""
 
 import io
 import re
@@ -13,29 +13,31 @@ import numpy as np
 from discrepant.core.errors import InputError, missing_extra
 from discrepant.core.memory import check_memory
 from discrepant.core.progress import Report, StoppedError
-from discrepant.table.io.csv_dialect import MISSING, has_labels, layout_of
-from discrepant.table.io.csv_rewrite import coded_columns, copy_changed
+from discrepant.table.io.csv_dialect import MISSING_WORDS, detect_dialect, has_header
+from discrepant.table.io.csv_rewrite import code_columns, rewrite_csv
 from discrepant.table.io.numeric_file import (
-    check_cells,
-    check_members,
+    check_text_size,
+    check_zip_size,
     read_npz,
     read_parquet,
-    reading,
+    translate_read_errors,
 )
 
 FORMATS = (".csv", ".tsv", ".npy", ".npz", ".parquet", ".xlsx")
-SEEN = 20  # rows of a sheet that tell whether the first holds labels
+# Rows of a sheet from which its header is detected.
+PREVIEW_ROWS = 20
+# Time zone at the end of an ISO 8601 date.
 ZONE = r"(Z|[+-]\d\d:?\d\d)"
 DATE = re.compile(rf"\d{{4}}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?{ZONE}?)?$")
 
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """A table as `clean` takes it, and the way back into a file of its kind.
+    """A table, and the function that writes it back in the same format.
 
-    ``write(path, table)`` writes another table of the same shape and types in the
-    format of the file; cells that are as they were keep their text and their looks.
-    ``rows`` says in words what the labels of the rows are.
+    ``write(path, table)`` writes a table of the same shape and types in the format of
+    the file; unchanged cells keep their text and style. ``rows`` explains the labels of
+    the rows.
     """
 
     table: Any  # a DataFrame, or an array
@@ -55,26 +57,26 @@ def read_table_file(
     decimal: str | None = None,
     progress: Report | None = None,
 ) -> TableFile:
-    """Read a table whose columns may be of any type.
+    """Read a table with columns of any type.
 
     Parameters
     ----------
     path : Path
-        A file whose ending is one of `FORMATS`.
+        A file whose suffix is one of `FORMATS`.
     header, index : bool, optional
         Whether the first line of a text file or sheet holds column labels, and its
-        first column row labels; found out by itself if not said.
+        first column row labels; by default detected.
     key : str, optional
-        Which array of an NPZ file is meant.
+        The name of the array in an NPZ file with several.
     sheet : str, optional
-        Which sheet of a workbook is meant; the first, if not said.
+        The name of the sheet of a workbook; by default the first.
     decimal : {".", ","}, optional
-        What stands before the decimals in a text file; found out by itself if not said.
+        The decimal mark of a text file; by default detected.
     progress : callable, optional
-        Told ``(share, note)`` while a text file is read.
+        Receives ``(fraction, note)`` while a text file is read.
     """
     suffix = path.suffix.lower()
-    with reading(path, FORMATS):
+    with translate_read_errors(path, FORMATS):
         if suffix in (".npy", ".npz"):
             return _array(path, suffix, key)
         if suffix == ".parquet":
@@ -88,7 +90,7 @@ def read_table_file(
 
 
 def changed_cells(before: Any, after: Any, column: int) -> Any:
-    """Return where a column of two frames of one shape differs."""
+    """Return the rows in which a column of two frames differs."""
     old, new = before.iloc[:, column], after.iloc[:, column]
     if old is new:
         return np.zeros(0, int)
@@ -98,15 +100,15 @@ def changed_cells(before: Any, after: Any, column: int) -> Any:
 
 
 def _changes(before: Any, after: Any, offset: int) -> dict[int, dict[int, Any]]:
-    """Return the new values by row and column; ``offset`` columns stand before."""
-    found: dict[int, dict[int, Any]] = {}
+    """Return the new values by row and column, after ``offset`` index columns."""
+    changes: dict[int, dict[int, Any]] = {}
     for column in range(before.shape[1]):
         rows = changed_cells(before, after, column)
         values = after.iloc[rows, column]
         missing = values.isna()
         for row, value, gone in zip(rows.tolist(), values, missing, strict=True):
-            found.setdefault(row, {})[column + offset] = None if gone else value
-    return found
+            changes.setdefault(row, {})[column + offset] = None if gone else value
+    return changes
 
 
 def _array(path: Path, suffix: str, key: str | None) -> TableFile:
@@ -133,8 +135,8 @@ def _array(path: Path, suffix: str, key: str | None) -> TableFile:
     return TableFile(values, suffix, "counted from 0", write)
 
 
-class _Watched(io.RawIOBase):
-    """A file that tells how much of it has been read."""
+class _ReportingFile(io.RawIOBase):
+    """A file that reports how much of it has been read."""
 
     def __init__(self, file: IO[bytes], size: int, report: Report) -> None:
         self.file, self.size, self.report = file, size, report
@@ -143,15 +145,15 @@ class _Watched(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        found = self.file.read(len(buffer))
-        buffer[: len(found)] = found
+        content = self.file.read(len(buffer))
+        buffer[: len(content)] = content
         if not self.report(self.file.tell() / max(self.size, 1), "reading"):
             raise StoppedError("stopped while reading")
-        return len(found)
+        return len(content)
 
 
 def _encoding(path: Path) -> str:
-    """Return UTF-8 where the file is, and else what reads any bytes and keeps them."""
+    """Return the encoding of a text file; Latin-1 if it is not Unicode."""
     with path.open("rb") as file:
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             return "utf-16"
@@ -178,53 +180,56 @@ def _text(
     with path.open("rb") as start:
         if encoding != "utf-16" and b"\0" in start.read(1 << 16):
             raise InputError(f"{path} cannot be read: it is not a text file.")
-    laid = layout_of(
-        *(path, suffix, header, index), mixed=True, encoding=encoding, decimal=decimal
+    dialect = detect_dialect(
+        *(path, suffix, header, index),
+        allow_text=True,
+        encoding=encoding,
+        decimal=decimal,
     )
-    check_cells(path, laid)
-    labelled = int(laid.index)
-    missing: Any = MISSING
-    if laid.index:  # a label may well be "NA"
-        missing = {i: MISSING for i in range(labelled, laid.width)}
-    names = [0] * labelled + coded_columns(path, laid)
-    report = progress or (lambda share, note: True)
+    check_text_size(path, dialect)
+    labelled = int(dialect.index)
+    missing: Any = MISSING_WORDS
+    if dialect.index:  # a label may well be "NA"
+        missing = {i: MISSING_WORDS for i in range(labelled, dialect.width)}
+    names = [0] * labelled + code_columns(path, dialect)
+    report = progress or (lambda fraction, note: True)
     with path.open("rb") as file:
-        watched: Any = io.BufferedReader(
-            _Watched(file, path.stat().st_size, report), 1 << 20
+        reporting_file: Any = io.BufferedReader(
+            _ReportingFile(file, path.stat().st_size, report), 1 << 20
         )
         frame = pd.read_csv(
-            watched,
-            sep=laid.separator,
-            decimal=laid.decimal,
+            reporting_file,
+            sep=dialect.separator,
+            decimal=dialect.decimal,
             header=None,
-            skiprows=laid.before + 1 if laid.header else 0,
-            index_col=0 if laid.index else None,
+            skiprows=dialect.before + 1 if dialect.header else 0,
+            index_col=0 if dialect.index else None,
             dtype={column: str for column in names},
             keep_default_na=False,
             na_values=missing,
-            encoding=laid.encoding,
+            encoding=dialect.encoding,
             skipinitialspace=True,
             low_memory=False,
         )
-    frame.columns = laid.labels(path, frame.shape[1] + labelled)[labelled:]
-    if not laid.index:
+    frame.columns = dialect.labels(path, frame.shape[1] + labelled)[labelled:]
+    if not dialect.index:
         frame.index = pd.RangeIndex(1, len(frame) + 1)
     frame.index.name = None
-    frame = dated(frame)
+    frame = parse_iso_dates(frame)
     notes: tuple[str, ...] = ()
     if encoding == "latin-1":
         notes = (f"{path.name} is not UTF-8; its text was read as Latin-1.",)
 
     def write(to: Path, cleaned: Any) -> None:
-        copy_changed(path, to, laid, _changes(frame, cleaned, labelled))
+        rewrite_csv(path, to, dialect, _changes(frame, cleaned, labelled))
 
-    below = " below the labels" if laid.header else ""
-    rows = "the first column" if laid.index else f"counted from 1{below}"
+    below = " below the labels" if dialect.header else ""
+    rows = "the first column" if dialect.index else f"counted from 1{below}"
     return TableFile(frame, suffix, rows, write, notes)
 
 
-def dated(frame: Any) -> Any:
-    """Return a frame whose columns of ISO dates, written as text, are dates."""
+def parse_iso_dates(frame: Any) -> Any:
+    """Return a frame with columns of ISO 8601 dates converted to datetimes."""
     import pandas as pd
 
     new = {}
@@ -240,7 +245,7 @@ def dated(frame: Any) -> Any:
         try:
             new[place] = pd.to_datetime(column, format="ISO8601", utc=_zoned(some))
         except (ValueError, TypeError):
-            continue  # a later cell is no date: it stays text
+            continue  # a later cell is no date: the column remains text
     if not new:
         return frame
     columns = [new.get(i, frame.iloc[:, i]) for i in range(frame.shape[1])]
@@ -254,12 +259,12 @@ def _zoned(cells: Any) -> bool:
 def _workbook(
     path: Path, sheet: str | None, header: bool | None, index: bool | None
 ) -> TableFile:
-    """Read one sheet; the values of formulas are those that were last computed."""
+    """Read one sheet of a workbook; formulas have their last computed values."""
     import pandas as pd
 
     openpyxl = _openpyxl()
     with zipfile.ZipFile(path) as archive:
-        check_members(path, archive.namelist(), times=10)
+        check_zip_size(path, archive.namelist(), times=10)
     try:
         book = openpyxl.load_workbook(path, data_only=True, read_only=True)
     except KeyError as error:
@@ -271,7 +276,7 @@ def _workbook(
         )
     name = sheet or names[0]
     page = book[name]
-    page.reset_dimensions()  # which a file may declare as it likes
+    page.reset_dimensions()  # the declared ones may be wrong
     cells = [list(row) for row in page.iter_rows(values_only=True)]
     book.close()
     while cells and not any(_full(cell) for cell in cells[-1]):
@@ -288,10 +293,10 @@ def _workbook(
     if header is None:
         texts = [
             ["" if cell is None else str(cell) for cell in row]
-            for row in cells[above : above + SEEN]
+            for row in cells[above : above + PREVIEW_ROWS]
         ]
         header = all(isinstance(cell, str) for cell in first if _full(cell)) or (
-            has_labels(texts[0], texts[1:], ".", path)
+            has_header(texts[0], texts[1:], ".", path)
         )
     index = bool(index)
     body = cells[above + header :]
@@ -305,7 +310,7 @@ def _workbook(
         [[_value(cell) for cell in row] for row in body], columns=range(width)
     ).infer_objects()
     frame.columns = labels
-    top = above + header + 1  # the sheet's own number of the first row
+    top = above + header + 1  # row number of the first row in the sheet
     frame.index = pd.RangeIndex(top, top + len(frame))
     labelled = int(index)
     if index:
@@ -313,12 +318,12 @@ def _workbook(
         frame.index.name = None
 
     def write(to: Path, cleaned: Any) -> None:
-        whole = openpyxl.load_workbook(path)  # with formulas and looks
+        workbook = openpyxl.load_workbook(path)  # with formulas and styles
         for row, new in _changes(frame, cleaned, labelled).items():
             for column, value in new.items():
                 plain = value.item() if isinstance(value, np.generic) else value
-                whole[name].cell(top + row, column + 1).value = plain
-        whole.save(to)
+                workbook[name].cell(top + row, column + 1).value = plain
+        workbook.save(to)
 
     rows = "the first column" if index else f"those of the sheet {name}"
     return TableFile(frame, ".xlsx", rows, write)
@@ -336,7 +341,7 @@ def _full(cell: Any) -> bool:
 
 
 def _value(cell: Any) -> Any:
-    return None if isinstance(cell, str) and cell.strip() in MISSING else cell
+    return None if isinstance(cell, str) and cell.strip() in MISSING_WORDS else cell
 
 
 def _openpyxl() -> Any:

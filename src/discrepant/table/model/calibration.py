@@ -1,71 +1,62 @@
-"""From log odds to flags at a false discovery rate, and to calibrated probabilities."""
-
-from dataclasses import dataclass
+"""Threshold of log-odds at a false discovery rate, and calibrated probabilities."""
 
 import numpy as np
 
 from discrepant.core.linalg import Array
 
-SURE = 50.0  # log odds of what needs no company to be wrong: codes, strays, infinities
+# Log-odds of cells that violate a rule: infinities, missing-value codes, values outside
+# of the valid range. The negative marks cells that were not scored.
+CERTAIN = 50.0
+
+# Log-odds as the model computes them …
+SCORE = (
+    *(-50.0, -4.9, -3.9, -3.1, -1.9, -0.7, 0.5, 1.5, 2.5, 3.5, 4.5, 5.8, 7.3, 9.1),
+    *(10.9, 13.4, 17.2, 30.0, 50.0, 1000.0),
+)
+# … and the log-odds with which such cells were corrupted, in the development tables of
+# ``python benchmarks/tables.py``, seeds 0 and 1: the mean over the tables of the
+# fraction, as a user has one table. Real rows are not normal, so that an unusual but
+# correct cell can have any score: none is worth more than 99.3%.
+CALIBRATED_LOG_ODDS = (
+    *(-50.0, -5.1, -4.0, -2.9, -1.8, -0.9, 0.0, 0.4, 1.2, 1.8, 2.3, 2.5, 2.5, 2.7),
+    *(3.3, 3.5, 3.8, 4.0, 4.1, 5.0),
+)
+# Odds of each flagged cell to be clean, over the odds of the false discovery rate: at
+# 0.01 a cell is flagged only if it is clean with a probability of at most 0.1. Without
+# this limit, sure cells would let in coin tosses: precision 0.965 instead of 0.992 on
+# normal data at a rate of 0.01.
+MAX_CELL_ODDS_RATIO = 11.0
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """Log odds as the model scores them, and as they came true.
+def calibrated_probability(score: Array) -> Array:
+    """Return the calibrated probability that cells of these log-odds are corrupted."""
+    log_odds = np.interp(score, SCORE, CALIBRATED_LOG_ODDS)
+    return np.asarray((1 / (1 + np.exp(-log_odds))).astype(score.dtype))
 
-    Read off the development half of ``python benchmarks/tables.py``, seeds 0 and 1, as
-    the mean over the tables of the share that is wrong: a user has one table, not all
-    of their cells. Real rows are not normal, and what a model calls certain is now and
-    then a cell that is odd but right: no score is worth more than 99.3%.
+
+def min_log_odds(fdr: float) -> float:
+    """Return the log-odds below which no cell is flagged at a false discovery rate."""
+    return float(np.log((1 - fdr) / (MAX_CELL_ODDS_RATIO * fdr)))
+
+
+def fdr_threshold(score: Array, fdr: float) -> float:
+    """Return the log-odds from which cells are flagged at a false discovery rate.
+
+    The largest set is flagged whose mean posterior probability of being clean is at
+    most ``fdr``; each cell must also exceed `min_log_odds`.
     """
-
-    said: tuple[float, ...] = (
-        *(-50.0, -4.9, -3.9, -3.1, -1.9, -0.7, 0.5, 1.5, 2.5, 3.5, 4.5, 5.8, 7.3, 9.1),
-        *(10.9, 13.4, 17.2, 30.0, 50.0, 1000.0),
-    )
-    true: tuple[float, ...] = (
-        *(-50.0, -5.1, -4.0, -2.9, -1.8, -0.9, 0.0, 0.4, 1.2, 1.8, 2.3, 2.5, 2.5, 2.7),
-        *(3.3, 3.5, 3.8, 4.0, 4.1, 5.0),
-    )
-    # Sure cells would otherwise pay for coin tosses: without it precision was 0.965
-    # on normal data at a false discovery rate of 0.01, with it 0.992.
-    # So the odds of each cell to be right may be 11 times those of the rate: at 0.01 a
-    # cell is flagged if it is right with a probability of at most 0.1.
-    alone: float = 11.0
-
-
-TUNING = Tuning()
-
-
-def probability(score: Array) -> Array:
-    """Give the chance that cells of these scores are wrong, as it came true."""
-    odds = np.interp(score, TUNING.said, TUNING.true)
-    return np.asarray((1 / (1 + np.exp(-odds))).astype(score.dtype))
-
-
-def least_odds(fdr: float) -> float:
-    """Return the log odds below which no cell is flagged at a false discovery rate."""
-    return float(np.log((1 - fdr) / (TUNING.alone * fdr)))
-
-
-def cutoff(score: Array, fdr: float) -> float:
-    """Give the log odds from which on cells are flagged.
-
-    Most are flagged whose mean chance of being right, by the model's own odds, is at
-    most fdr; each must also be sure enough by itself (`least_odds`).
-    """
-    least = least_odds(fdr)
-    likely = score[score >= np.float32(least)].astype(np.float64)
-    likely = np.sort(likely)[::-1]
-    right = 1 / (1 + np.exp(np.minimum(likely, SURE)))
-    mean = np.cumsum(right) / np.arange(1, len(right) + 1)
+    least = min_log_odds(fdr)
+    candidates = score[score >= np.float32(least)].astype(np.float64)
+    candidates = np.sort(candidates)[::-1]
+    clean_probability = 1 / (1 + np.exp(np.minimum(candidates, CERTAIN)))
+    mean = np.cumsum(clean_probability) / np.arange(1, len(clean_probability) + 1)
     count = int(np.sum(mean <= fdr))
-    if count == len(likely):
+    if count == len(candidates):
         return least
-    # Where no cell is sure enough, a new row's may be: one that meets the rate alone.
-    return float(likely[count - 1]) if count else float(np.log((1 - fdr) / fdr))
+    # Without any flag, a cell of a new row must meet the rate alone.
+    return float(candidates[count - 1]) if count else float(np.log((1 - fdr) / fdr))
 
 
-def flags(score: Array, cut: float) -> Array:
-    """Give the cells at or above a cutoff; what is missing is below any."""
-    return np.asarray(score >= np.float32(cut))
+def exceeds(score: Array, threshold: float) -> Array:
+    """Return which log-odds (float32) reach a threshold; NaN does not."""
+    return np.asarray(score >= np.float32(threshold))

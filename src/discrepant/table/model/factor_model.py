@@ -1,9 +1,9 @@
-"""Tables of many columns: a low rank and noise of its own in each, not a covariance.
+"""The model of tables with more than 80 columns: low rank plus noise per column.
 
-The covariance of p columns has p² / 2 numbers to learn, and a search over sets of cells
-costs p² a step. Beyond some eighty columns a low-rank part with noise (`RobustPCA`)
-says the same with fewer: a row is then a robust regression on the components, and a
-cell is judged by its distance from it, as if it had been left out.
+The covariance of p columns has p² / 2 parameters, and a search over sets of cells costs
+p² operations a step. Beyond some eighty columns, loadings and noise of `RobustPCA` need
+fewer: each row is a robust regression on the components, and each cell is compared with
+its prediction as if it had been left out.
 """
 
 import warnings
@@ -12,39 +12,55 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.table.model import residual_mixture as tails
-from discrepant.table.model.gaussian_model import Found, Part
+from discrepant.table.model.gaussian_model import CellScores, StandardCells
+from discrepant.table.model.residual_mixture import (
+    TAIL_SHAPES,
+    corrupt_log_density,
+    fit_tails,
+    mixture_variance,
+)
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Limits and rounds."""
-
-    columns: int = 80  # from there on a step of the search costs 6400 multiplications
-    least_noise: float = 1e-3  # spreads; below it columns are copies of each other
-    rounds: int = 4  # of shares and tails, given the components
-    refits: int = 3  # of a row's coordinates, given the odds of its cells
-    first_share: float = 0.05
-    most_share: float = 0.2
-    least_share: float = 5e-4
-    most_leverage: float = 0.9  # beyond, a cell decides by itself what it should be
-
-
-TUNING = Tuning()
+# Columns up to which the covariance model is used: there, a step of its search costs
+# 6400 multiplications.
+MAX_COVARIANCE_COLUMNS = 80
+# Smallest noise of a column in standard units; below it columns are copies.
+MIN_NOISE = 1e-3
+# Iterations of corruption rates and tails, given the components.
+ITERATIONS = 4
+# Regressions of a row's scores on the components, given its cells' log-odds.
+REFITS = 3
+# Fraction of corrupted cells that the first iteration assumes.
+FIRST_CORRUPT_RATE = 0.05
+# Limits of a column's corruption rate.
+MIN_CORRUPT_RATE, MAX_CORRUPT_RATE = 5e-4, 0.2
+# Limit of a cell's leverage: beyond it, the cell determines its own prediction.
+MAX_LEVERAGE = 0.9
 HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
-class Wide:
-    """Components and noise of rows in standard units; tails and shares by column."""
+class FactorModel:
+    """Components and noise of rows; residual scale, tails, corruption rate by column.
 
-    centre: Array  # (p,)
-    components: Array  # (r, p)
-    sigma: Array  # (p,)
-    width: Array  # (p,)
-    weights: Array  # (p, 3)
-    share: Array  # (p,)
-    signal: Array  # (p,), variance of the low-rank part
+    Attributes
+    ----------
+    mean : array (p,)
+    components : array (r, p)
+    noise : array (p,)
+        Standard deviation of the noise, in standard units.
+    residual_scale, tail_weights, corrupt_rate : arrays (p,), (p, 3), (p,)
+        As for `GaussianModel`; the scale is relative to the noise.
+    signal_variance : array (p,)
+        Variance of the low-rank part.
+    """
+
+    mean: Array
+    components: Array
+    noise: Array
+    residual_scale: Array
+    tail_weights: Array
+    corrupt_rate: Array
+    signal_variance: Array
 
     @property
     def rank(self) -> int:
@@ -53,67 +69,73 @@ class Wide:
 
     @property
     def explained(self) -> Array:
-        """Share of each column's variance that the others explain."""
-        return np.asarray(self.signal / (self.signal + self.sigma**2))
+        """Fraction of each column's variance that the other columns explain."""
+        return np.asarray(self.signal_variance / (self.signal_variance + self.noise**2))
 
     @property
-    def stretch(self) -> Array:
-        """Factor from the variance of a clean cell to the square of its width."""
-        return np.asarray(self.width**2)
+    def scale_factor(self) -> Array:
+        """Factor from the conditional variance of a cell to its squared clean scale."""
+        return np.asarray(self.residual_scale**2)
 
     @property
-    def spared(self) -> Array:
-        """Nothing is taken off: cells are judged by the noise itself."""
-        return np.zeros(len(self.sigma))
+    def scale_deficit(self) -> Array:
+        """Reduction of the squared clean scale: none, the noise itself is used."""
+        return np.zeros(len(self.noise))
 
     @property
-    def deviation(self) -> Array:
-        """Spread of a clean cell around what the others say of it, standard units."""
-        heaviness = (self.weights * tails.RATIOS**2).sum(axis=1)
-        return np.asarray(self.sigma * self.width * np.sqrt(heaviness))
+    def residual_sd(self) -> Array:
+        """Standard deviation of clean residuals, in standard units."""
+        variance = mixture_variance(self.tail_weights)
+        return np.asarray(self.noise * self.residual_scale * np.sqrt(variance))
 
-    def judge(self, part: Part) -> Found:
-        """Judge every row by itself."""
-        seen = ~part.missing
-        Y = np.where(seen, part.X - self.centre, np.nan) / self.sigma
-        y = np.where(seen, Y, 0.0)
-        X = (self.components / self.sigma).T  # (p, r)
+    def score(self, cells: StandardCells) -> CellScores:
+        """Score every row, independently of the others."""
+        observed = ~cells.missing
+        Y = np.where(observed, cells.values - self.mean, np.nan) / self.noise
+        y = np.where(observed, Y, 0.0)
+        X = (self.components / self.noise).T  # (p, r)
         pairs = (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)
         ridge = 1e-9 * np.trace(X.T @ X) * np.eye(self.rank)
-        coordinates = _start(Y, X)
-        clean = seen.astype(np.float64)
-        score = np.zeros(Y.shape)
-        for step in range(TUNING.refits + 1):
+        coefficients = _robust_start(Y, X)
+        clean = observed.astype(np.float64)
+        log_odds = np.zeros(Y.shape)
+        for step in range(REFITS + 1):
             if step:
-                clean = np.where(seen, 1 / (1 + np.exp(np.clip(score, -50, 50))), 0.0)
+                odds = np.exp(np.clip(log_odds, -50, 50))
+                clean = np.where(observed, 1 / (1 + odds), 0.0)
                 G = (clean @ pairs).reshape(len(Y), self.rank, self.rank) + ridge
                 H = np.linalg.inv(G)
-                coordinates = np.einsum("nab,nb->na", H, (clean * y) @ X)
-                own = np.einsum("ja,nab,jb->nj", X, H, X, optimize=True)
+                coefficients = np.einsum("nab,nb->na", H, (clean * y) @ X)
+                hat = np.einsum("ja,nab,jb->nj", X, H, X, optimize=True)
             else:
-                own = np.zeros(Y.shape)
-            leverage = np.clip(clean * own, 0.0, TUNING.most_leverage)
-            away = self.sigma * (y - coordinates @ X.T) / (1 - leverage)
-            kept = self.sigma**2 / (1 - leverage)
-            variance = np.where(clean > 0.5, kept, self.sigma**2 * (1 + own))
-            score = self._odds(part, away, variance)
-        out = seen & (score > 0)
-        return Found(out, score, away, variance, np.zeros(0), np.zeros(0))
+                hat = np.zeros(Y.shape)
+            leverage = np.clip(clean * hat, 0.0, MAX_LEVERAGE)
+            residual = self.noise * (y - coefficients @ X.T) / (1 - leverage)
+            kept = self.noise**2 / (1 - leverage)
+            variance = np.where(clean > 0.5, kept, self.noise**2 * (1 + hat))
+            log_odds = self._log_odds(cells, residual, variance)
+        excluded = observed & (log_odds > 0)
+        nothing = np.zeros(0)
+        return CellScores(excluded, log_odds, residual, variance, nothing, nothing)
 
-    def _odds(self, part: Part, away: Array, variance: Array) -> Array:
-        """Log odds of each cell, as in `kernels.one_odds`."""
-        prior = tails.log_broad(part.X) + np.log(self.share / (1 - self.share))
-        square = variance * self.stretch + part.grain**2
-        half = 0.5 * away**2 / square
-        w = self.weights.T
+    def _log_odds(
+        self, cells: StandardCells, residual: Array, variance: Array
+    ) -> Array:
+        """Return the log-odds of each cell, as in `cell_search.cell_log_odds`."""
+        prior = corrupt_log_density(cells.values) + np.log(
+            self.corrupt_rate / (1 - self.corrupt_rate)
+        )
+        square = variance * self.scale_factor + cells.rounding_sd**2
+        half = 0.5 * residual**2 / square
+        w = self.tail_weights.T
         total = w[2] / 4 + w[1] / 2 * np.exp(-half * (1 / 4 - 1 / 16))
         total += w[0] * np.exp(-half * (1 - 1 / 16))
-        odds = prior - part.excuse - np.log(total) + half / 16
-        return np.asarray(odds + 0.5 * np.log(square) + HALF_LOG_2PI)
+        log_odds = prior - cells.clean_log_odds - np.log(total) + half / 16
+        return np.asarray(log_odds + 0.5 * np.log(square) + HALF_LOG_2PI)
 
 
-def _start(Y: Array, X: Array) -> Array:
-    """Give coordinates that half of a row cannot mislead."""
+def _robust_start(Y: Array, X: Array) -> Array:
+    """Return coefficients that half of a row's cells cannot mislead."""
     from discrepant.robust_pca.noisy.lines import regress
 
     if not X.shape[1]:
@@ -121,36 +143,46 @@ def _start(Y: Array, X: Array) -> Array:
     return np.asarray(regress(Y, X)[0] / np.linalg.norm(X, axis=0))
 
 
-def learn_wide(part: Part, seed: int) -> Wide:
-    """Fit the components and the noise, then tails and shares of wrong cells."""
+def fit_factor_model(cells: StandardCells, seed: int) -> FactorModel:
+    """Fit components and noise by `RobustPCA`, then tails and corruption rates."""
     from discrepant.robust_pca.estimator import RobustPCA
 
-    n, p = part.X.shape
-    Y = np.where(part.missing, np.nan, part.X)
+    n, p = cells.values.shape
+    Y = np.where(cells.missing, np.nan, cells.values)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it warns of is judged here once more
+        warnings.simplefilter("ignore")  # the fit below copes with what it warns of
         pca = RobustPCA(noise="column", random_state=seed).fit(Y)
     noise = np.broadcast_to(np.asarray(pca.noise_, np.float64), (p,))
     scaled = pca.components_ * (pca.singular_values_ / np.sqrt(n))[:, None]
-    model = Wide(
-        centre=np.zeros(p),
+    model = FactorModel(
+        mean=np.zeros(p),
         components=np.asarray(pca.components_, np.float64),
-        sigma=np.maximum(noise, TUNING.least_noise),
-        width=np.ones(p),
-        weights=np.tile(tails.SHAPES[1], (p, 1)),
-        share=np.full(p, TUNING.first_share),
-        signal=np.asarray((scaled**2).sum(axis=0), np.float64),
+        noise=np.maximum(noise, MIN_NOISE),
+        residual_scale=np.ones(p),
+        tail_weights=np.tile(TAIL_SHAPES[1], (p, 1)),
+        corrupt_rate=np.full(p, FIRST_CORRUPT_RATE),
+        signal_variance=np.asarray((scaled**2).sum(axis=0), np.float64),
     )
-    seen = ~part.missing
-    for _ in range(TUNING.rounds):
-        found = model.judge(part)
-        chance = np.where(seen, 1 / (1 + np.exp(-np.clip(found.score, -50, 50))), 0.0)
-        count = np.maximum(seen.sum(axis=0), 1)
-        overall = (chance.sum() + 1) / (seen.sum() + 50)
-        share = (chance.sum(axis=0) + count * overall) / (2 * count)
-        share = np.clip(share, TUNING.least_share, TUNING.most_share)
-        deviation = np.sqrt(found.variance)
-        rival = tails.log_broad(part.X) + np.log(deviation)
-        width, weights = tails.fit(found.away / deviation, rival, seen, share)
-        model = replace(model, width=width, weights=weights, share=share)
+    observed = ~cells.missing
+    for _ in range(ITERATIONS):
+        scores = model.score(cells)
+        log_odds = np.clip(scores.log_odds, -50, 50)
+        probability = np.where(observed, 1 / (1 + np.exp(-log_odds)), 0.0)
+        count = np.maximum(observed.sum(axis=0), 1)
+        table_rate = (probability.sum() + 1) / (observed.sum() + 50)
+        corrupt_rate = (probability.sum(axis=0) + count * table_rate) / (2 * count)
+        corrupt_rate = np.clip(corrupt_rate, MIN_CORRUPT_RATE, MAX_CORRUPT_RATE)
+        sd = np.sqrt(scores.variance)
+        residual_scale, tail_weights = fit_tails(
+            scores.residual / sd,
+            corrupt_log_density(cells.values) + np.log(sd),
+            observed,
+            corrupt_rate,
+        )
+        model = replace(
+            model,
+            residual_scale=residual_scale,
+            tail_weights=tail_weights,
+            corrupt_rate=corrupt_rate,
+        )
     return model

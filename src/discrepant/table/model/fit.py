@@ -1,4 +1,4 @@
-"""What the columns of a table are and how they go together, read off the table."""
+"""Fit column kinds, transforms and the model of the rows to a sample of a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,160 +7,306 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report, StoppedError
-from discrepant.table.columns import column_kind as kinds
-from discrepant.table.columns.transform_choice import choose
-from discrepant.table.columns.transforms import Column
-from discrepant.table.model.factor_model import TUNING as WIDE
-from discrepant.table.model.factor_model import Wide, learn_wide
-from discrepant.table.model.gaussian_model import Found, Model, Part
-from discrepant.table.model.gaussian_model import judge as search
-from discrepant.table.model.gaussian_model import learn as learn_model
-from discrepant.table.model.table_model import Common, Rules, prepare
+from discrepant.core.validation import count_threads
+from discrepant.table.columns.column_kind import (
+    classify_column,
+    find_missing_codes,
+    is_whole,
+    valid_range,
+)
+from discrepant.table.columns.table_input import ColumnType, ParsedTable
+from discrepant.table.columns.transforms import ColumnTransform, choose_jointly
+from discrepant.table.model.factor_model import (
+    MAX_COVARIANCE_COLUMNS,
+    FactorModel,
+    fit_factor_model,
+)
+from discrepant.table.model.gaussian_model import (
+    NEVER_FLAG,
+    CellScores,
+    GaussianModel,
+    StandardCells,
+    fit_gaussian_model,
+    score_cells,
+)
+from discrepant.table.model.value_prior import ValueFrequencyPrior
+
+# Constants without a derivation were chosen on the development tables of
+# ``python benchmarks/tables.py dev``.
+
+# Iterations of the fit with the first transforms, and with the second ones.
+ITERATIONS = (6, 4)
+# The second transforms are chosen by the quantiles from this level outward.
+SECOND_TAIL = 0.05
+# Rows that a fit needs.
+MIN_ROWS = 10
+# Rows that the model is fitted to; the search over all rows is a single pass.
+MAX_TRAINING_ROWS = 3000
+# A column with more than this fraction of excluded cells has a second population
+# instead of errors; its frequent values are not flagged.
+MAX_EXCLUDED_FRACTION = 0.15
+# Predictions are clipped to the values between the ranks 1/200 from either end.
+PREDICTION_RANK = 200
+# Absolute standard value at which cells are clipped: all that lies beyond it is equally
+# improbable.
+MAX_STANDARD_VALUE = 1e4
+# Explained fraction of variance below which columns count as independent.
+INDEPENDENT_EXPLAINED = 0.02
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """Chosen on the development tables of ``python benchmarks/tables.py dev``."""
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """All that is needed to score a row by itself.
 
-    rounds: tuple[int, int] = (6, 4)  # with the first maps, and with the second
-    second_tail: float = 0.05  # of the quantiles that choose the second maps
-    least_rows: int = 10  # that anything can be learnt from
-    rows: int = 3000  # that are learnt from; the search over all of them is one pass
-    # A column that seems wrong in more than this share has a second population
-    # instead, and values with a share of their own are not called wrong there.
-    most: float = 0.15
-    reach: int = 200  # predictions stay within all but one cell in so many, each end
+    Attributes
+    ----------
+    transforms : tuple of ColumnTransform
+        One for each numeric column.
+    codes : tuple of dict of float to bool
+        Repeated values far outside of each column; True: codes for missing values.
+    valid_ranges : tuple of (low, high)
+        Outside of which cells of a column of few values are errors.
+    value_priors : tuple of ValueFrequencyPrior
+        One for each modelled column.
+    model : GaussianModel, FactorModel or None
+        None where no column can be modelled.
+    training_rows : int
+    """
+
+    transforms: tuple[ColumnTransform, ...]
+    codes: tuple[dict[float, bool], ...]
+    valid_ranges: tuple[tuple[float, float], ...]
+    value_priors: tuple[ValueFrequencyPrior, ...]
+    model: GaussianModel | FactorModel | None
+    training_rows: int
+
+    @property
+    def modelled(self) -> list[int]:
+        """Positions of the modelled columns among the numeric ones."""
+        return [j for j, column in enumerate(self.transforms) if column.is_modelled]
+
+    @property
+    def missing_codes(self) -> list[tuple[float, ...]]:
+        """Codes for missing values of each column, such as −999."""
+        return [
+            tuple(value for value, missing in codes.items() if missing)
+            if column.kind != "identifier"
+            else ()
+            for codes, column in zip(self.codes, self.transforms, strict=True)
+        ]
+
+    @property
+    def rank(self) -> int:
+        """Number of directions with more variance than independent columns have."""
+        return 0 if self.model is None else self.model.rank
+
+    @property
+    def explained(self) -> Array:
+        """Fraction of variance that the others explain; NaN: not modelled."""
+        explained = np.full(len(self.transforms), np.nan)
+        if self.model is not None:
+            explained[self.modelled] = np.maximum(self.model.explained, 0.0)
+        return explained
+
+    @property
+    def noise(self) -> Array:
+        """Standard deviation of clean residuals in each column's unit."""
+        noise = np.full(len(self.transforms), np.nan)
+        if self.model is None:
+            return noise
+        for k, j in enumerate(self.modelled):
+            unclipped = replace(self.transforms[j], low=-np.inf, high=np.inf)
+            sides = self.model.residual_sd[k] * np.array([-1.0, 1.0])
+            low, high = unclipped.from_standard(self.model.mean[k] + sides)
+            noise[j] = (high - low) / 2
+        return noise
+
+    @property
+    def columns_independent(self) -> bool:
+        """Whether no column predicts another."""
+        largest = np.nanmax(self.explained, initial=0.0)
+        return bool(largest < INDEPENDENT_EXPLAINED)
 
 
-TUNING = Tuning()
-
-
-def learn(
-    values: Array,
-    *,
-    rng: np.random.Generator | None = None,
-    n_jobs: int = 1,
-    named: Sequence[bool] = (),
-    coded: Sequence[bool] = (),
-    report: Report | None = None,
-) -> Rules:
-    """Learn what the columns are and how they go together.
+def fit_table_model(
+    parsed: ParsedTable, rng: np.random.Generator, report: Report | None
+) -> TableModel:
+    """Fit kinds, transforms and a cellwise-robust model to at most 3000 rows.
 
     Parameters
     ----------
-    values : array (n, p)
-        NaN is missing.
-    rng : Generator, optional
-        Draws the rows that are learnt from, where there are many.
-    n_jobs : int
-        Threads.
-    named, coded : sequence of bool
-        Which columns have the names of identifiers of rows, and of codes that repeat.
+    parsed : ParsedTable
+    rng : Generator
+        Draws the training rows, where there are more.
     report : callable, optional
-        Told how far the work is.
+        Receives the progress.
     """
-    learnt = some_rows(values, rng or np.random.default_rng(0))
-    learnt = np.where(np.isfinite(learnt), learnt, np.nan)
-    codes = tuple(kinds.sentinels(column) for column in learnt.T)
-    for j, repeated in enumerate(codes):
-        learnt[np.isin(learnt[:, j], list(repeated)), j] = np.nan
-    described = [kinds.describe(column) for column in learnt.T]
-    for j in np.flatnonzero(named).tolist():
-        if _all_differ(learnt[:, j]):
-            described[j] = Column("identifier")
-    for j in np.flatnonzero(coded).tolist():
-        if described[j].kind == "numeric" and kinds.is_whole(learnt[:, j]):
-            described[j] = Column("identifier")
-    bounds = []
-    for j, column in enumerate(described):
-        low, high = kinds.fences(learnt[:, j], column)
-        bounds.append((low, high))
-        astray = (learnt[:, j] < low) | (learnt[:, j] > high)
-        if astray.any():
-            learnt[astray, j] = np.nan
-            described[j] = kinds.describe(learnt[:, j])
-    rules = Rules(tuple(described), codes, tuple(bounds), (), None, len(learnt))
-    if not rules.used or len(learnt) < TUNING.least_rows:
-        return rules
-    rng = rng or np.random.default_rng(0)
-    split = np.zeros(len(described), bool)
-    model: Model | Wide | None = None
-    _tell(report, 0.05)
-    for number, rounds in enumerate(TUNING.rounds, 1):
-        rules = replace(rules, common=_commons(learnt, rules, split))
-        part = prepare(learnt, rules)
-        if len(rules.used) > WIDE.columns:
-            model = learn_wide(part, int(rng.integers(2**31)))
-            found = model.judge(part)
+    types = [parsed.types[j] for j in parsed.numeric_positions]
+    with np.errstate(over="ignore", invalid="ignore"):  # squares of 1e200
+        return _fit(parsed.values, types, rng, report)
+
+
+def _fit(
+    values: Array,
+    types: Sequence[ColumnType],
+    rng: np.random.Generator,
+    report: Report | None,
+) -> TableModel:
+    n_jobs = count_threads(None)
+    sample = sample_rows(values, rng)
+    sample = np.where(np.isfinite(sample), sample, np.nan)
+    codes = tuple(find_missing_codes(column) for column in sample.T)
+    for j, column_codes in enumerate(codes):
+        sample[np.isin(sample[:, j], list(column_codes)), j] = np.nan
+    kinds = _classify(sample, types)
+    ranges = _exclude_invalid(sample, kinds)
+    table = TableModel(tuple(kinds), codes, tuple(ranges), (), None, len(sample))
+    if not table.modelled or len(sample) < MIN_ROWS:
+        return table
+    second_population = np.zeros(len(kinds), bool)
+    model: GaussianModel | FactorModel | None = None
+    _report(report, 0.05)
+    for number, iterations in enumerate(ITERATIONS, 1):
+        priors = _value_priors(sample, table, second_population)
+        table = replace(table, value_priors=priors)
+        cells = standardise(sample, table)
+        if len(table.modelled) > MAX_COVARIANCE_COLUMNS:
+            model = fit_factor_model(cells, int(rng.integers(2**31)))
+            scores = model.score(cells)
         else:
-            before = model if isinstance(model, Model) else None
-            model = learn_model(part, rounds, before, n_jobs)
-            found = search(part, model, n_jobs)
+            start = model if isinstance(model, GaussianModel) else None
+            model = fit_gaussian_model(cells, iterations, start, n_jobs)
+            scores = score_cells(cells, model, n_jobs)
         if number == 1:
-            split[rules.used] = found.out.mean(axis=0) > TUNING.most
-            rules = replace(rules, columns=_describe_again(learnt, rules, part, found))
-        _tell(report, 0.4 * number / len(TUNING.rounds))
-    ranged = list(rules.columns)
-    for k, j in enumerate(rules.used):
-        kept = learnt[np.isfinite(learnt[:, j]) & ~found.out[:, k], j]
-        low, high = _reach(kept if len(kept) else learnt[:, j])
-        ranged[j] = replace(ranged[j], low=low, high=high)
-    return replace(rules, columns=tuple(ranged), model=model)
+            # The first transforms were chosen with the corrupted cells; choose again
+            # without them.
+            excluded_fraction = scores.excluded.mean(axis=0)
+            second_population[table.modelled] = (
+                excluded_fraction > MAX_EXCLUDED_FRACTION
+            )
+            transforms = _reselect_transforms(sample, table, cells, scores)
+            table = replace(table, transforms=transforms)
+        _report(report, 0.4 * number / len(ITERATIONS))
+    transforms = _with_prediction_ranges(sample, table, scores.excluded)
+    return replace(table, transforms=transforms, model=model)
 
 
-def _tell(report: Report | None, share: float) -> None:
-    if report is not None and not report(share, "learning"):
-        raise StoppedError("stopped while learning what the columns are")
+def _report(report: Report | None, fraction: float) -> None:
+    if report is not None and not report(fraction, "fitting"):
+        raise StoppedError("stopped while the model was fitted")
 
 
-def _all_differ(column: Array) -> bool:
-    seen = column[np.isfinite(column)]
-    return kinds.is_whole(seen) and len(np.unique(seen)) >= 0.95 * len(seen) > 0
-
-
-def some_rows(values: Array, rng: np.random.Generator) -> Array:
-    """Draw the rows that are learnt from; all of them where they are not many."""
-    if len(values) <= TUNING.rows:
+def sample_rows(values: Array, rng: np.random.Generator) -> Array:
+    """Return the training rows: all, or a random sample of `MAX_TRAINING_ROWS`."""
+    if len(values) <= MAX_TRAINING_ROWS:
         return values
-    drawn = rng.permutation(len(values))[: TUNING.rows]
+    drawn = rng.permutation(len(values))[:MAX_TRAINING_ROWS]
     return values[np.sort(drawn)]
 
 
-def _commons(learnt: Array, rules: Rules, split: Array) -> tuple[Common, ...]:
-    found = []
-    for j in rules.used:
-        values = learnt[:, j]  # cells at the atom are not judged, and say nothing here
-        rest = values[values != rules.columns[j].atom]
-        found.append(Common.of(rest, bool(split[j])))
-    return tuple(found)
+def _classify(sample: Array, types: Sequence[ColumnType]) -> list[ColumnTransform]:
+    """Return the kind and first transform of each column, by its values and name."""
+    kinds = [classify_column(column) for column in sample.T]
+    for j, column_type in enumerate(types):
+        if column_type.name_suggests_row_id and _all_differ(sample[:, j]):
+            kinds[j] = ColumnTransform("identifier")
+    for j, column_type in enumerate(types):
+        if column_type.name_suggests_code and kinds[j].kind == "numbers":
+            if is_whole(sample[:, j]):
+                kinds[j] = ColumnTransform("identifier")
+    return kinds
 
 
-def _describe_again(
-    learnt: Array, rules: Rules, part: Part, found: Found
-) -> tuple[Column, ...]:
-    """Choose the columns' maps again, without the cells judged wrong."""
-    described, used = list(rules.columns), rules.used
-    filled = learnt[:, used]
-    gone = found.out | part.missing
-    for k, j in enumerate(used):
+def _all_differ(column: Array) -> bool:
+    finite = column[np.isfinite(column)]
+    return is_whole(finite) and len(np.unique(finite)) >= 0.95 * len(finite) > 0
+
+
+def _exclude_invalid(
+    sample: Array, kinds: list[ColumnTransform]
+) -> list[tuple[float, float]]:
+    """Return each column's valid range; set other cells to NaN and classify again."""
+    ranges = []
+    for j, kind in enumerate(kinds):
+        low, high = valid_range(sample[:, j], kind)
+        ranges.append((low, high))
+        invalid = (sample[:, j] < low) | (sample[:, j] > high)
+        if invalid.any():
+            sample[invalid, j] = np.nan
+            kinds[j] = classify_column(sample[:, j])
+    return ranges
+
+
+def _value_priors(
+    sample: Array, table: TableModel, second_population: Array
+) -> tuple[ValueFrequencyPrior, ...]:
+    priors = []
+    for j in table.modelled:
+        values = sample[:, j]  # cells at the point mass are not scored
+        rest = values[values != table.transforms[j].point_mass]
+        priors.append(ValueFrequencyPrior.fit(rest, bool(second_population[j])))
+    return tuple(priors)
+
+
+def standardise(values: Array, table: TableModel) -> StandardCells:
+    """Return the modelled columns in standard units."""
+    modelled = table.modelled
+    standard = np.zeros((len(values), len(modelled)))
+    clean_log_odds = np.zeros(standard.shape)
+    missing = np.zeros(standard.shape, bool)
+    for k, (j, prior) in enumerate(zip(modelled, table.value_priors, strict=True)):
+        transform, column = table.transforms[j], values[:, j]
+        missing[:, k] = ~np.isfinite(column) | (column == transform.point_mass)
+        standard[:, k] = np.clip(
+            transform.standardise(column), -MAX_STANDARD_VALUE, MAX_STANDARD_VALUE
+        )
+        numeric = transform.kind == "numbers"
+        clean_log_odds[:, k] = prior(column) if numeric else NEVER_FLAG
+    standard[missing] = 0.0
+    rounding_sd = np.array([table.transforms[j].rounding_sd for j in modelled])
+    return StandardCells(standard, missing, clean_log_odds, rounding_sd)
+
+
+def _reselect_transforms(
+    sample: Array, table: TableModel, cells: StandardCells, scores: CellScores
+) -> tuple[ColumnTransform, ...]:
+    """Choose the columns' transforms again, without the excluded cells."""
+    transforms, modelled = list(table.transforms), table.modelled
+    filled = sample[:, modelled]
+    gone = scores.excluded | cells.missing
+    for k, j in enumerate(modelled):
         out = gone[:, k]
-        low, high = _reach(learnt[~out, j] if not out.all() else np.zeros(1))
-        within = replace(described[j], low=low, high=high)
-        filled[out, k] = within.backward(part.X[out, k] - found.away[out, k])
-        if described[j].kind == "numeric":
-            kept = np.where(found.out[:, k], np.nan, learnt[:, j])
-            column = kinds.describe(kept, TUNING.second_tail)
-            if column.kind == "numeric":
-                described[j] = column
-    if len(used) <= WIDE.columns:
-        chosen = choose(filled, ~gone, [described[j] for j in used])
-        for j, column in zip(used, chosen, strict=True):
-            described[j] = column
-    return tuple(described)
+        low, high = _prediction_range(sample[~out, j] if not out.all() else np.zeros(1))
+        clipped = replace(transforms[j], low=low, high=high)
+        filled[out, k] = clipped.from_standard(
+            cells.values[out, k] - scores.residual[out, k]
+        )
+        if transforms[j].kind == "numbers":
+            kept = np.where(scores.excluded[:, k], np.nan, sample[:, j])
+            transform = classify_column(kept, SECOND_TAIL)
+            if transform.kind == "numbers":
+                transforms[j] = transform
+    if len(modelled) <= MAX_COVARIANCE_COLUMNS:
+        chosen = choose_jointly(filled, ~gone, [transforms[j] for j in modelled])
+        for j, transform in zip(modelled, chosen, strict=True):
+            transforms[j] = transform
+    return tuple(transforms)
 
 
-def _reach(kept: Array) -> tuple[float, float]:
-    """Range for predictions: all but one in 200 at either end, at least one."""
+def _with_prediction_ranges(
+    sample: Array, table: TableModel, excluded: Array
+) -> tuple[ColumnTransform, ...]:
+    """Return the transforms with the range of each column's kept values."""
+    transforms = list(table.transforms)
+    for k, j in enumerate(table.modelled):
+        kept = sample[np.isfinite(sample[:, j]) & ~excluded[:, k], j]
+        low, high = _prediction_range(kept if len(kept) else sample[:, j])
+        transforms[j] = replace(transforms[j], low=low, high=high)
+    return tuple(transforms)
+
+
+def _prediction_range(kept: Array) -> tuple[float, float]:
+    """Return the range of all but one value in 200 at either end, at least one."""
     ordered = np.sort(kept)
-    cut = min(1 + len(ordered) // TUNING.reach, (len(ordered) - 1) // 2)
+    cut = min(1 + len(ordered) // PREDICTION_RANK, (len(ordered) - 1) // 2)
     return float(ordered[cut]), float(ordered[-1 - cut])

@@ -1,8 +1,9 @@
-"""What rows are like: one covariance, and how far clean cells stray from it.
+"""The cellwise-robust Gaussian model of a table's rows, in standard units.
 
-Rows are normal in standard units; a cell is wrong with a small probability, and then
-anywhere. The sets of wrong cells (`kernels`), the covariance of the rest and the tails
-of its residuals (`tails`) are found in turn.
+Rows are normal with one covariance; each cell is corrupted with a small probability,
+and then widely spread. The fit alternates between the search for corrupted cells
+(`cell_search`), the covariance of the rest, and the tails of its residuals
+(`residual_mixture`).
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -12,115 +13,151 @@ from typing import NamedTuple
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.table.model import residual_mixture as tails
+from discrepant.table.model.residual_mixture import (
+    TAIL_SHAPES,
+    corrupt_log_density,
+    fit_tails,
+    mixture_variance,
+)
+
+# Constants without a derivation were chosen on the development tables of
+# ``python benchmarks/tables.py dev``.
+
+# Weights of the diagonal in the shrunk covariance; the one that predicts the kept cells
+# of held-out rows best is chosen.
+SHRINKAGES = (1e-4, 5e-4, 0.002, 0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.75, 1.0)
+# Folds of that cross-validation.
+FOLDS = 5
+# Absolute standard value at which cells are clipped for the first covariance.
+CLIP = 2.0
+# Weight of the identity in that covariance.
+IDENTITY_WEIGHT = 0.1
+# Fraction of corrupted cells that the first iteration assumes.
+FIRST_CORRUPT_RATE = 0.05
+# The corruption rate of a column is shrunk to that of the table by so many cells …
+PRIOR_CELLS = 20.0
+# … plus so many times the column's own number of cells.
+PRIOR_FRACTION = 1.0
+# Limits of a column's corruption rate.
+MIN_CORRUPT_RATE, MAX_CORRUPT_RATE = 5e-4, 0.2
+# Absolute standard value beyond which the search starts with a cell excluded.
+START_EXCLUDED = 5.0
+# Fraction of the smallest held-out residuals whose root mean square is compared.
+CENTRAL_FRACTION = 0.95
+# Limit of the ratio of held-out to fitted residuals.
+MAX_INFLATION = 2.0
+# Rows scored in one call, whatever the number of threads.
+BLOCK_ROWS = 512
+# Prior log-odds of being clean that no evidence exceeds.
+NEVER_FLAG = 1e6
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """Chosen on the development tables of ``python benchmarks/tables.py dev``."""
+class StandardCells(NamedTuple):
+    """The modelled columns in standard units.
 
-    # Shares of the diagonal that the covariance is shrunk by; one is chosen by how
-    # well it predicts the kept cells of rows that were held out.
-    shrinkage: tuple[float, ...] = (
-        *(1e-4, 5e-4, 0.002, 0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.75, 1.0),
-    )
-    folds: int = 5
-    clip: float = 2.0  # spreads at which values are clipped for the first covariance
-    blend: float = 0.1  # of the identity in that covariance
-    first_share: float = 0.05  # of wrong cells, before any was judged
-    prior_cells: float = 20.0  # cells, and times the column's own, by which the share
-    prior_share: float = 1.0  # of wrong cells in a column leans on that of the table
-    most_share: float = 0.2
-    least_share: float = 5e-4
-    beyond: float = 5.0  # spreads from which a cell begins as wrong
-    central: float = 0.95  # share of the held-out residuals whose spread is compared
-    most_inflation: float = 2.0
-    block: int = 512  # rows judged in one piece, whatever the number of threads
+    Attributes
+    ----------
+    values : array (n, p)
+        0 where a cell is missing.
+    missing : bool array (n, p)
+    clean_log_odds : array (n, p)
+        Prior log-odds of being clean, from the frequency of the value in its column.
+    rounding_sd : array (p,)
+        See `ColumnTransform`.
+    """
+
+    values: Array
+    missing: Array
+    clean_log_odds: Array
+    rounding_sd: Array
 
 
-TUNING = Tuning()
-NEVER = 1e6  # an excuse that no odds outweigh
+class CellScores(NamedTuple):
+    """The result of `cell_search.score_rows`."""
 
-
-class Part(NamedTuple):
-    """The modelled columns in standard units (missing cells are 0 there)."""
-
-    X: Array  # (n, p)
-    missing: Array  # bool
-    excuse: Array  # log odds for a cell's being right, before its company is heard
-    grain: Array  # (p,), see `Column`
-
-
-class Found(NamedTuple):
-    """What `kernels.search` gives."""
-
-    out: Array
-    score: Array
-    away: Array
+    excluded: Array
+    log_odds: Array
+    residual: Array
     variance: Array
     moments: Array
     sums: Array
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
-    """Centre and precision of rows; width, tails and share of wrong cells by column."""
+class GaussianModel:
+    """Mean and precision of rows; residual scale, tails and corruption rate by column.
 
-    centre: Array  # (p,)
-    precision: Array  # (p, p)
-    width: Array  # (p,), times what the covariance says
-    weights: Array  # (p, 3), of the tails
-    share: Array  # (p,)
+    Attributes
+    ----------
+    mean : array (p,)
+    precision : array (p, p)
+    residual_scale : array (p,)
+        Scale of clean residuals, relative to the conditional standard deviation.
+    tail_weights : array (p, 3)
+        See `residual_mixture`.
+    corrupt_rate : array (p,)
+    shrinkage : float
+        Weight of the diagonal in the covariance.
+    inflation : array (p,)
+        Ratio of held-out to fitted residuals.
+    per_row : float
+        1 / number of training rows.
+    """
+
+    mean: Array
+    precision: Array
+    residual_scale: Array
+    tail_weights: Array
+    corrupt_rate: Array
     shrinkage: float
-    inflation: Array  # (p,), how much wider held-out residuals are than fitted ones
-    per_row: float  # 1 / rows that it was learnt from
+    inflation: Array
+    per_row: float
 
-    def judge(self, part: Part) -> Found:
-        """Judge every row by itself."""
-        return judge(part, self)
-
-    @property
-    def stretch(self) -> Array:
-        """Factor from the variance of a clean cell to the square of its width."""
-        return np.asarray(np.maximum(self._ratio, 1.0) / self._heaviness)
+    def score(self, cells: StandardCells) -> CellScores:
+        """Score every row, independently of the others."""
+        return score_cells(cells, self)
 
     @property
-    def spared(self) -> Array:
-        """What is taken off that square, where clean cells stray less than it says.
+    def scale_factor(self) -> Array:
+        """Factor from the conditional variance of a cell to its squared clean scale."""
+        return np.asarray(
+            np.maximum(self._variance_ratio, 1.0) / mixture_variance(self.tail_weights)
+        )
 
-        They do so where all others are heard. With one of them missing the variance
-        is larger, and only the difference can be trusted: of two columns that are the
-        same but for noise, either is hard to tell without the other.
+    @property
+    def scale_deficit(self) -> Array:
+        """Reduction of the squared clean scale where residuals are small.
+
+        Residuals are smaller than the model's where all other cells are present. A
+        missing neighbour raises the variance, and only that increase is added: of two
+        columns that differ by noise alone, either is uncertain without the other.
         """
-        less = 1 - np.minimum(self._ratio, 1.0)
-        return np.asarray(less / (np.diag(self.precision) * self._heaviness))
+        deficit = 1 - np.minimum(self._variance_ratio, 1.0)
+        return np.asarray(
+            deficit / (np.diag(self.precision) * mixture_variance(self.tail_weights))
+        )
 
     @property
-    def _heaviness(self) -> Array:
-        """Variance of a clean cell over the square of its width."""
-        return np.asarray((self.weights * tails.RATIOS**2).sum(axis=1))
-
-    @property
-    def _ratio(self) -> Array:
-        """Variance of clean cells over what the covariance says of it."""
-        return np.asarray(self.width**2 * self._heaviness)
+    def _variance_ratio(self) -> Array:
+        """Variance of clean residuals over the conditional variance of the model."""
+        return np.asarray(self.residual_scale**2 * mixture_variance(self.tail_weights))
 
     @property
     def explained(self) -> Array:
-        """Share of each column's variance that the others explain."""
+        """Fraction of each column's variance that the other columns explain."""
         S = np.linalg.inv(self.precision)
         return np.asarray(1 - 1 / (np.diag(S) * np.diag(self.precision)))
 
     @property
-    def deviation(self) -> Array:
-        """Spread of a clean cell around what the others say of it, standard units."""
-        return np.asarray(np.sqrt(self._ratio / np.diag(self.precision)))
+    def residual_sd(self) -> Array:
+        """Standard deviation of clean residuals, in standard units."""
+        return np.asarray(np.sqrt(self._variance_ratio / np.diag(self.precision)))
 
     @property
     def rank(self) -> int:
-        """Number of directions whose variance is above that of independent columns.
+        """Number of directions with more variance than independent columns have.
 
-        The edge is Marchenko and Pastur's, (1 + √(p/n))², of the correlations.
+        The limit is the edge of Marchenko and Pastur, (1 + √(p/n))², for correlations.
         """
         S = np.linalg.inv(self.precision)
         scale = np.sqrt(np.diag(S))
@@ -129,157 +166,203 @@ class Model:
         return int(np.sum(np.linalg.eigvalsh(S / np.outer(scale, scale)) > edge))
 
 
-def learn(part: Part, rounds: int, model: Model | None, n_jobs: int) -> Model:
-    """Judge cells and learn from the rest, in turn."""
-    model = start(part) if model is None else model
-    for step in range(rounds):
-        found = judge(part, model, n_jobs, TUNING.folds)
-        last = step % 2 == 1 or step == rounds - 1
-        update = _update(part, found, model, last)
+def fit_gaussian_model(
+    cells: StandardCells, iterations: int, start: GaussianModel | None, n_jobs: int
+) -> GaussianModel:
+    """Alternate between scoring the cells and updating the model.
+
+    Parameters
+    ----------
+    cells : StandardCells
+        The training rows.
+    iterations : int
+    start : GaussianModel, optional
+        Where to start; by default from clipped correlations.
+    n_jobs : int
+        Threads.
+    """
+    model = initial_model(cells) if start is None else start
+    for step in range(iterations):
+        scores = score_cells(cells, model, n_jobs, FOLDS)
+        choose = step % 2 == 1 or step == iterations - 1
+        update = _update(cells, scores, model, choose)
         if not np.isfinite(update.precision).all():
-            break  # columns that are sums of others, to rounding: the last one stands
+            break  # columns are sums of others, to rounding: keep the last model
         model = update
     return model
 
 
-def start(part: Part) -> Model:
-    """Start from the correlations of clipped values."""
-    n, p = part.X.shape
-    clipped = np.where(part.missing, 0.0, np.clip(part.X, -TUNING.clip, TUNING.clip))
+def initial_model(cells: StandardCells) -> GaussianModel:
+    """Return the model with the correlations of clipped values."""
+    n, p = cells.values.shape
+    clipped = np.where(cells.missing, 0.0, np.clip(cells.values, -CLIP, CLIP))
     S = clipped.T @ clipped / n
     scale = np.sqrt(np.maximum(np.diag(S), 1e-6))
-    R = (1 - TUNING.blend) * S / np.outer(scale, scale) + TUNING.blend * np.eye(p)
-    return Model(
-        centre=np.zeros(p),
-        precision=np.linalg.inv(R),
-        width=np.ones(p),
-        weights=np.tile(tails.SHAPES[1], (p, 1)),
-        share=np.full(p, TUNING.first_share),
-        shrinkage=TUNING.blend,
+    correlation = (1 - IDENTITY_WEIGHT) * S / np.outer(scale, scale)
+    correlation = correlation + IDENTITY_WEIGHT * np.eye(p)
+    return GaussianModel(
+        mean=np.zeros(p),
+        precision=np.linalg.inv(correlation),
+        residual_scale=np.ones(p),
+        tail_weights=np.tile(TAIL_SHAPES[1], (p, 1)),
+        corrupt_rate=np.full(p, FIRST_CORRUPT_RATE),
+        shrinkage=IDENTITY_WEIGHT,
         inflation=np.ones(p),
         per_row=1 / n,
     )
 
 
-def judge(part: Part, model: Model, n_jobs: int = 1, folds: int = 0) -> Found:
-    """Search every row under a model."""
-    from discrepant.table.model.cell_search import search
+def score_cells(
+    cells: StandardCells, model: GaussianModel, n_jobs: int = 1, folds: int = 0
+) -> CellScores:
+    """Search every row for corrupted cells.
 
-    X, missing = part.X, part.missing
-    prior = tails.log_broad(X) + np.log(model.share / (1 - model.share))
-    prior -= part.excuse
-    start = (np.abs(X) > TUNING.beyond) & ~missing & (part.excuse < NEVER / 2)
-    centred = X - model.centre
-    beside = part.grain**2 - model.spared
-    # Copies: a model that was read from a file may be read-only, which is another type
-    # of array, for which the search would be compiled anew.
-    K, weights = model.precision.copy(), model.weights.copy()
-    fold = folds_of(part) if folds else np.zeros(len(X), np.int64)
+    Parameters
+    ----------
+    cells : StandardCells
+    model : GaussianModel
+    n_jobs : int
+        Threads.
+    folds : int
+        Number of groups of rows whose moments are computed; none if 0.
+    """
+    from discrepant.table.model.cell_search import score_rows
 
-    def block(at: slice) -> Found:
-        return Found(
-            *search(
-                *(centred[at], missing[at], prior[at], K, model.stretch),
-                *(beside, weights, start[at], fold[at], folds),
+    values, missing = cells.values, cells.missing
+    prior = corrupt_log_density(values) + np.log(
+        model.corrupt_rate / (1 - model.corrupt_rate)
+    )
+    prior -= cells.clean_log_odds
+    can_be_flagged = cells.clean_log_odds < NEVER_FLAG / 2
+    start = (np.abs(values) > START_EXCLUDED) & ~missing & can_be_flagged
+    centred = values - model.mean
+    scale_offset = cells.rounding_sd**2 - model.scale_deficit
+    # Copies: a model that was unpickled may be read-only, which is another type of
+    # array, for which Numba would compile the search again.
+    K, tail_weights = model.precision.copy(), model.tail_weights.copy()
+    fold = assign_folds(cells) if folds else np.zeros(len(values), np.int64)
+
+    def score_block(rows: slice) -> CellScores:
+        return CellScores(
+            *score_rows(
+                *(centred[rows], missing[rows], prior[rows], K, model.scale_factor),
+                *(scale_offset, tail_weights, start[rows], fold[rows], folds),
                 model.per_row,
             )
         )
 
-    blocks = [slice(i, i + TUNING.block) for i in range(0, len(X), TUNING.block)]
+    blocks = [slice(i, i + BLOCK_ROWS) for i in range(0, len(values), BLOCK_ROWS)]
     if n_jobs == 1 or len(blocks) == 1:
-        found = [block(at) for at in blocks]
+        parts = [score_block(rows) for rows in blocks]
     else:
         with ThreadPoolExecutor(n_jobs) as pool:
-            found = list(pool.map(block, blocks))
-    if len(found) == 1:
-        return found[0]
-    cells = (np.concatenate([f[k] for f in found]) for k in range(4))
-    moments = np.sum([f.moments for f in found], axis=0)
-    return Found(*cells, moments, np.sum([f.sums for f in found], axis=0))  # type: ignore[call-arg]
+            parts = list(pool.map(score_block, blocks))
+    if len(parts) == 1:
+        return parts[0]
+    by_cell = (np.concatenate([part[k] for part in parts]) for k in range(4))
+    moments = np.sum([part.moments for part in parts], axis=0)
+    sums = np.sum([part.sums for part in parts], axis=0)
+    return CellScores(*by_cell, moments, sums)  # type: ignore[call-arg]
 
 
-def folds_of(part: Part) -> Array:
-    """Deal the rows to folds by their size, whatever order they and columns are in."""
-    size = np.where(part.missing, 0.0, np.clip(part.X, -5, 5)).sum(axis=1)
-    dealt = np.empty(len(size), np.int64)
-    dealt[np.argsort(size, kind="stable")] = np.arange(len(size)) % TUNING.folds
-    return dealt
+def assign_folds(cells: StandardCells) -> Array:
+    """Return each row's fold by its sum, whatever the order of rows and columns."""
+    size = np.where(cells.missing, 0.0, np.clip(cells.values, -5, 5)).sum(axis=1)
+    fold = np.empty(len(size), np.int64)
+    fold[np.argsort(size, kind="stable")] = np.arange(len(size)) % FOLDS
+    return fold
 
 
-def _update(part: Part, found: Found, model: Model, choose: bool) -> Model:
-    X, seen = part.X, ~part.missing
-    judged = (seen & (part.excuse < NEVER / 2)).sum()
-    score = np.clip(found.score, -50, 50)
-    probability = np.where(seen, 1 / (1 + np.exp(-score)), 0.0)
-    count = np.maximum(seen.sum(axis=0), 1)
-    overall = (probability.sum() + 1.0) / (judged + 50.0)
-    borrowed = TUNING.prior_cells + TUNING.prior_share * count
-    share = (probability.sum(axis=0) + borrowed * overall) / (count + borrowed)
-    most = min(2.5 * overall + 0.005, TUNING.most_share)
-    share = np.clip(share, TUNING.least_share, most)
-    deviation = np.sqrt(np.maximum(found.variance, 1e-12))
-    width, weights = tails.fit(
-        found.away / deviation, tails.log_broad(X) + np.log(deviation), seen, share
+def _update(
+    cells: StandardCells, scores: CellScores, model: GaussianModel, choose: bool
+) -> GaussianModel:
+    """Return the model fitted to the scored cells; `choose`: its shrinkage too."""
+    values, observed = cells.values, ~cells.missing
+    can_be_flagged = (observed & (cells.clean_log_odds < NEVER_FLAG / 2)).sum()
+    log_odds = np.clip(scores.log_odds, -50, 50)
+    probability = np.where(observed, 1 / (1 + np.exp(-log_odds)), 0.0)
+    count = np.maximum(observed.sum(axis=0), 1)
+    table_rate = (probability.sum() + 1.0) / (can_be_flagged + 50.0)
+    prior_cells = PRIOR_CELLS + PRIOR_FRACTION * count
+    corrupt_rate = (probability.sum(axis=0) + prior_cells * table_rate) / (
+        count + prior_cells
     )
-    n = len(X)
-    shift = found.sums.sum(axis=0) / n
-    S = found.moments.sum(axis=0) / n - np.outer(shift, shift)
+    max_rate = min(2.5 * table_rate + 0.005, MAX_CORRUPT_RATE)
+    corrupt_rate = np.clip(corrupt_rate, MIN_CORRUPT_RATE, max_rate)
+    sd = np.sqrt(np.maximum(scores.variance, 1e-12))
+    residual_scale, tail_weights = fit_tails(
+        scores.residual / sd,
+        corrupt_log_density(values) + np.log(sd),
+        observed,
+        corrupt_rate,
+    )
+    n = len(values)
+    shift = scores.sums.sum(axis=0) / n
+    S = scores.moments.sum(axis=0) / n - np.outer(shift, shift)
     shrinkage, inflation = model.shrinkage, model.inflation
     if choose:
-        shrinkage, inflation = _choose_shrinkage(part, found, model)
-    return Model(
-        centre=model.centre + shift,
-        precision=_inverse(S, shrinkage),
-        width=width * inflation,
-        weights=weights,
-        share=share,
+        shrinkage, inflation = _choose_shrinkage(cells, scores, model)
+    return GaussianModel(
+        mean=model.mean + shift,
+        precision=_shrunk_inverse(S, shrinkage),
+        residual_scale=residual_scale * inflation,
+        tail_weights=tail_weights,
+        corrupt_rate=corrupt_rate,
         shrinkage=shrinkage,
         inflation=inflation,
         per_row=model.per_row,
     )
 
 
-def _inverse(S: Array, shrinkage: float) -> Array:
+def _shrunk_inverse(S: Array, shrinkage: float) -> Array:
     S = (1 - shrinkage) * S + np.diag(shrinkage * np.diag(S) + 1e-9)
     return np.linalg.inv(S)
 
 
-def _choose_shrinkage(part: Part, found: Found, model: Model) -> tuple[float, Array]:
-    """Choose the shrinkage that predicts held-out rows' kept cells best.
+def _choose_shrinkage(
+    cells: StandardCells, scores: CellScores, model: GaussianModel
+) -> tuple[float, Array]:
+    """Return the shrinkage that predicts the kept cells of held-out rows best.
 
-    Also gives, column by column, how much wider held-out residuals are than fitted.
+    Also returns each column's ratio of held-out to fitted residuals.
     """
-    fold = folds_of(part)
-    spreads = [_spread(part, found, model, a, fold) for a in TUNING.shrinkage]
-    best = int(np.argmin([np.mean(np.log(spread)) for spread in spreads]))
-    fitted = _spread(part, found, model, TUNING.shrinkage[best], None)
-    inflation = np.clip(spreads[best] / fitted, 1.0, TUNING.most_inflation)
-    return TUNING.shrinkage[best], inflation
+    fold = assign_folds(cells)
+    sizes = [_residual_size(cells, scores, model, a, fold) for a in SHRINKAGES]
+    best = int(np.argmin([np.mean(np.log(size)) for size in sizes]))
+    fitted = _residual_size(cells, scores, model, SHRINKAGES[best], None)
+    inflation = np.clip(sizes[best] / fitted, 1.0, MAX_INFLATION)
+    return SHRINKAGES[best], inflation
 
 
-def _spread(
-    part: Part, found: Found, model: Model, amount: float, fold: Array | None
+def _residual_size(
+    cells: StandardCells,
+    scores: CellScores,
+    model: GaussianModel,
+    shrinkage: float,
+    fold: Array | None,
 ) -> Array:
-    """Spread of each column's residuals, held out where folds are given."""
-    X, gone = part.X, found.out | part.missing
-    n, p = X.shape
-    centred = X - model.centre
-    filled = np.where(gone, centred - found.away, centred)
-    errors = np.full(X.shape, np.nan)
-    for k in range(TUNING.folds if fold is not None else 1):
+    """Return the size of each column's residuals, held out if folds are given."""
+    values, gone = cells.values, scores.excluded | cells.missing
+    n, p = values.shape
+    centred = values - model.mean
+    filled = np.where(gone, centred - scores.residual, centred)
+    errors = np.full(values.shape, np.nan)
+    for k in range(FOLDS if fold is not None else 1):
         rows = np.flatnonzero(fold == k) if fold is not None else np.arange(n)
-        sums, moments, others = found.sums.sum(axis=0), found.moments.sum(axis=0), n
+        sums, moments = scores.sums.sum(axis=0), scores.moments.sum(axis=0)
+        training_rows = n
         if fold is not None:
-            sums, moments = sums - found.sums[k], moments - found.moments[k]
-            others = n - len(rows)
-        shift = sums / others
-        K = _inverse(moments / others - np.outer(shift, shift), amount)
+            sums, moments = sums - scores.sums[k], moments - scores.moments[k]
+            training_rows = n - len(rows)
+        shift = sums / training_rows
+        S = moments / training_rows - np.outer(shift, shift)
+        K = _shrunk_inverse(S, shrinkage)
         errors[rows] = (filled[rows] - shift) @ K / np.diag(K)
     errors[gone] = np.nan
-    size = np.sort(np.abs(errors), axis=0)
-    kept = np.sum(np.isfinite(size), axis=0)
-    spread = np.ones(p)
+    ordered = np.sort(np.abs(errors), axis=0)
+    kept = np.sum(np.isfinite(ordered), axis=0)
+    size = np.ones(p)
     for j in range(p):
-        central = size[: max(int(TUNING.central * kept[j]), 1), j]
-        spread[j] = np.sqrt(np.mean(central**2)) if kept[j] else 1.0
-    return np.maximum(spread, 1e-6)
+        central = ordered[: max(int(CENTRAL_FRACTION * kept[j]), 1), j]
+        size[j] = np.sqrt(np.mean(central**2)) if kept[j] else 1.0
+    return np.maximum(size, 1e-6)

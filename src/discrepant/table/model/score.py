@@ -1,4 +1,4 @@
-"""Rows judged by rules that were learnt, in blocks, each row by itself."""
+"""Score the rows of a table with a fitted model: log-odds, expected value, interval."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -7,199 +7,247 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
-from discrepant.table.columns.transforms import Column
-from discrepant.table.model import residual_mixture as tails
-from discrepant.table.model.calibration import SURE
-from discrepant.table.model.table_model import Rules, prepare
+from discrepant.core.validation import count_threads
+from discrepant.table.columns.transforms import ColumnTransform
+from discrepant.table.model.calibration import CERTAIN, exceeds
+from discrepant.table.model.fit import TableModel, standardise
+from discrepant.table.model.residual_mixture import residual_quantile
 
-BLOCK = 512  # rows judged at a time: some thirty arrays of 0.2 MB for 50 columns
-# Chance, by the model, that what should stand in a cell is outside of its interval.
-# Real residuals are wider than modelled: at 0.02, 95% of the right values were inside
-# in the mean over the development tables (at 0.05, 92%).
-INTERVAL = 0.02
+# Rows scored at a time: some thirty arrays of 0.2 MB for 50 columns.
+BLOCK_ROWS = 512
+# Cells up to which the scores of all cells are stored; beyond, they would need more
+# memory than the table itself.
+MAX_STORED_CELLS = 2_000_000
+# Probability, by the model, that the correct value lies outside of its interval. Real
+# residuals are wider than the model's: at 0.02, the intervals held 95% of the correct
+# values in the mean over the development tables (at 0.05, 92%).
+INTERVAL_LEVEL = 0.02
+# Nodes and weights of the Gauss–Hermite quadrature of expected values.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """The cells likely to be flagged, and gaps where they are to be filled.
+class FullScores:
+    """Log-odds and expected value of every cell, filled as rows are scored.
+
+    Attributes
+    ----------
+    log_odds : float32 array (n, p)
+        NaN where a cell is missing, −50 where it was not scored.
+    expected : array (n, p)
+        NaN in columns that are not modelled.
+    """
+
+    log_odds: Array
+    expected: Array
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int]) -> "FullScores":
+        """Return uninitialised arrays for a table."""
+        return cls(np.empty(shape, np.float32), np.empty(shape))
+
+    def rows(self, rows: slice) -> "FullScores":
+        """Return a view of some rows."""
+        return FullScores(self.log_odds[rows], self.expected[rows])
+
+    def mark_unscored(self, values: Array, start: int) -> None:
+        """Mark the rows from ``start`` on as not scored."""
+        missing = np.isnan(values[start:])
+        self.log_odds[start:] = np.where(missing, np.nan, -CERTAIN)
+        self.expected[start:] = np.nan
+
+
+@dataclass(frozen=True, eq=False)
+class FlagCandidates:
+    """Cells whose log-odds may exceed the threshold, and missing cells to impute.
 
     Attributes
     ----------
     cells : int array (k, 2)
-        By row and column.
-    score : float32 array (k,)
-        Log odds that they are wrong; NaN: a gap.
+        Row and numeric column.
+    log_odds : float32 array (k,)
+        NaN for a missing cell.
     expected : array (k,)
-        What their company says they should be; NaN where nothing does.
-    between : array (k, 2)
-        A 95% interval of that.
-    rows : int
-        How many rows were judged, from the first.
+        Expected value given the rest of the row; NaN where there is none.
+    interval : array (k, 2)
+        Its 95% interval.
+    scored_rows : int
+        Number of scored rows, from the first: fewer than all after an early stop.
+    full : FullScores or None
+        Scores of all cells, where they are not too many.
     """
 
     cells: Array
-    score: Array
+    log_odds: Array
     expected: Array
-    between: Array
-    rows: int
+    interval: Array
+    scored_rows: int
+    full: FullScores | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Every:
-    """Arrays of the table's size, filled as its rows are judged.
-
-    Attributes
-    ----------
-    score : float32 array (n, p)
-        Log odds that a cell is wrong; NaN where it is missing, −50 where not judged.
-    expected : array (n, p)
-        What a cell's company says it should be; NaN in columns that are not modelled.
-    """
-
-    score: Array
-    expected: Array
-
-    @classmethod
-    def of(cls, shape: tuple[int, int]) -> "Every":
-        """Make room for a table."""
-        return cls(np.empty(shape, np.float32), np.empty(shape))
-
-    def clear(self, values: Array, start: int) -> None:
-        """Mark the rows from ``start`` on as not judged."""
-        self.score[start:] = np.where(np.isnan(values[start:]), np.nan, -SURE)
-        self.expected[start:] = np.nan
-
-
-def judge(
+def score_rows(
     values: Array,
-    rules: Rules,
+    table: TableModel,
+    least: float,
     *,
-    least: float = 0.0,
     fill: bool = False,
-    every: Every | None = None,
-    n_jobs: int = 1,
+    full: FullScores | None = None,
     report: Report | None = None,
-) -> Judged:
-    """Judge rows by rules that were learnt, each row by itself.
+) -> FlagCandidates:
+    """Score every row independently of the others; list cells of high log-odds.
 
-    Cells of log odds from ``least`` on are listed. If ``report`` returns False, the
-    rows that were judged by then are returned.
+    Parameters
+    ----------
+    values : array (n, p)
+        The numeric columns.
+    table : TableModel
+    least : float
+        Log-odds from which a cell is listed.
+    fill : bool
+        List missing cells too.
+    full : FullScores, optional
+        Filled with the scores of all cells; by default new arrays, if the table has at
+        most `MAX_STORED_CELLS`.
+    report : callable, optional
+        Receives the progress; if it returns False, the rows scored so far are returned.
     """
-    n = len(values)
-    blocks = [slice(i, i + BLOCK) for i in range(0, n, BLOCK)]
-    reaches = (
+    if full is None and values.size <= MAX_STORED_CELLS:
+        full = FullScores.empty(values.shape)
+    blocks = [slice(i, i + BLOCK_ROWS) for i in range(0, len(values), BLOCK_ROWS)]
+    halfwidths = (
         []
-        if rules.model is None
-        else [tails.quantile(weights, INTERVAL) for weights in rules.model.weights]
+        if table.model is None
+        else [
+            residual_quantile(weights, INTERVAL_LEVEL)
+            for weights in table.model.tail_weights
+        ]
     )
 
-    def work(at: slice) -> Judged:
-        here = None if every is None else Every(every.score[at], every.expected[at])
-        return _judge_block(values[at], rules, reaches, (least, fill), here)
+    def score(rows: slice) -> FlagCandidates:
+        part = None if full is None else full.rows(rows)
+        return _score_block(values[rows], table, halfwidths, least, fill, part)
 
-    found = []
-    with ThreadPoolExecutor(min(n_jobs, len(blocks))) as pool:
-        for k, one in enumerate(pool.map(work, blocks)):
-            one.cells[:, 0] += blocks[k].start
-            found.append(one)
-            share = 0.4 + 0.6 * (k + 1) / len(blocks)
-            if report is not None and not report(share, "judging"):
+    parts = []
+    with ThreadPoolExecutor(min(count_threads(None), len(blocks))) as pool:
+        for k, part in enumerate(pool.map(score, blocks)):
+            part.cells[:, 0] += blocks[k].start
+            parts.append(part)
+            fraction = 0.4 + 0.6 * (k + 1) / len(blocks)
+            if report is not None and not report(fraction, "scoring"):
                 pool.shutdown(cancel_futures=True)
                 break
-    done = sum(one.rows for one in found)
-    if every is not None:
-        every.clear(values, done)
-    return Judged(
-        cells=np.concatenate([one.cells for one in found]),
-        score=np.concatenate([one.score for one in found]),
-        expected=np.concatenate([one.expected for one in found]),
-        between=np.concatenate([one.between for one in found]),
-        rows=done,
+    scored_rows = sum(part.scored_rows for part in parts)
+    if full is not None:
+        full.mark_unscored(values, scored_rows)
+    return FlagCandidates(
+        cells=np.concatenate([part.cells for part in parts]),
+        log_odds=np.concatenate([part.log_odds for part in parts]),
+        expected=np.concatenate([part.expected for part in parts]),
+        interval=np.concatenate([part.interval for part in parts]),
+        scored_rows=scored_rows,
+        full=full,
     )
 
 
-def _judge_block(
+def score_all_cells(values: Array, table: TableModel, scored_rows: int) -> FullScores:
+    """Return the scores of all cells in the first rows; the others are not scored."""
+    full = FullScores.empty(values.shape)
+    rows = slice(scored_rows)
+    score_rows(values[rows], table, 0.0, full=full.rows(rows))
+    full.mark_unscored(values, scored_rows)
+    return full
+
+
+def _score_block(
     values: Array,
-    rules: Rules,
-    reaches: list[float],
-    listed: tuple[float, bool],
-    every: Every | None,
-) -> Judged:
-    """Judge some rows; also fill arrays of all their cells where there are such."""
-    least, fill = listed
-    sure = _surely_wrong(values, rules)
-    score = np.where(np.isnan(values), np.nan, -SURE).astype(np.float32)
+    table: TableModel,
+    halfwidths: list[float],
+    least: float,
+    fill: bool,
+    full: FullScores | None,
+) -> FlagCandidates:
+    violations = rule_violations(values, table)
+    log_odds = np.where(np.isnan(values), np.nan, -CERTAIN).astype(np.float32)
     expected = np.full(values.shape, np.nan)
-    for j, column in enumerate(rules.columns):
-        if column.kind == "constant":
-            expected[:, j] = column.middle
+    for j, transform in enumerate(table.transforms):
+        if transform.kind == "constant":
+            expected[:, j] = transform.raw_median
     low, high = expected.copy(), expected.copy()
-    modelled = rules.used if rules.model is not None else []
-    if rules.model is not None:
-        part = prepare(np.where(sure, np.nan, values), rules)
-        found = rules.model.judge(part)
-        heard = np.where(part.missing, score[:, modelled], found.score)
-        score[:, modelled] = heard
-    score[sure] = SURE
-    likely = score >= np.float32(least)
-    if fill:
-        likely |= np.isnan(score)
-    for k, j in enumerate(modelled):
-        rows = (
-            np.arange(len(values)) if every is not None else likely[:, j].nonzero()[0]
+    modelled = table.modelled if table.model is not None else []
+    if table.model is not None:
+        cells = standardise(np.where(violations, np.nan, values), table)
+        scores = table.model.score(cells)
+        log_odds[:, modelled] = np.where(
+            cells.missing, log_odds[:, modelled], scores.log_odds
         )
-        centre = part.X[rows, k] - found.away[rows, k]
-        variance = found.variance[rows, k]
-        expected[rows, j] = _expect(rules.columns[j], centre, variance)
-        ends = _between(rules, reaches[k], k, j, centre, variance)
+    log_odds[violations] = CERTAIN
+    listed = exceeds(log_odds, least)
+    if fill:
+        listed |= np.isnan(log_odds)
+    for k, j in enumerate(modelled):
+        rows = np.arange(len(values)) if full is not None else listed[:, j].nonzero()[0]
+        centre = cells.values[rows, k] - scores.residual[rows, k]
+        variance = scores.variance[rows, k]
+        expected[rows, j] = _expected_value(table.transforms[j], centre, variance)
+        ends = _interval(table, halfwidths[k], k, j, centre, variance)
         low[rows, j] = np.minimum(ends[0], expected[rows, j])
         high[rows, j] = np.maximum(ends[1], expected[rows, j])
-    if every is not None:
-        every.score[:], every.expected[:] = score, expected
-    cells = np.argwhere(likely)
-    at = tuple(cells.T)
-    between = np.column_stack([low[at], high[at]])
-    return Judged(cells, score[at], expected[at], between, len(values))
+    if full is not None:
+        full.log_odds[:], full.expected[:] = log_odds, expected
+    at = np.argwhere(listed)
+    index = tuple(at.T)
+    interval = np.column_stack([low[index], high[index]])
+    return FlagCandidates(at, log_odds[index], expected[index], interval, len(values))
 
 
-def _surely_wrong(values: Array, rules: Rules) -> Array:
-    """Mark what needs no company to be wrong: infinities, codes and strays."""
-    sure: Array = np.isinf(values)
-    for j, (codes, bounds) in enumerate(zip(rules.codes, rules.bounds, strict=True)):
+def rule_violations(values: Array, table: TableModel) -> Array:
+    """Return the cells that are infinite, a code, or outside of the valid range."""
+    violations: Array = np.isinf(values)
+    for j, (codes, (low, high)) in enumerate(
+        zip(table.codes, table.valid_ranges, strict=True)
+    ):
         column = values[:, j]
-        if rules.columns[j].kind == "identifier":
-            sure[:, j] = False
+        if table.transforms[j].kind == "identifier":
+            violations[:, j] = False
             continue
         if codes:
-            sure[:, j] |= np.isin(column, list(codes))
-        if np.isfinite(bounds).any():
-            sure[:, j] |= (column < bounds[0]) | (column > bounds[1])
-    return sure
+            violations[:, j] |= np.isin(column, list(codes))
+        if np.isfinite((low, high)).any():
+            violations[:, j] |= (column < low) | (column > high)
+    return violations
 
 
-def _expect(column: Column, centre: Array, variance: Array) -> Array:
-    """Give the mean in the column's unit of a normal in standard units."""
-    spread = np.sqrt(np.maximum(variance, 0))
+def _expected_value(
+    transform: ColumnTransform, centre: Array, variance: Array
+) -> Array:
+    """Return the mean, in the column's unit, of a normal in standard units."""
+    sd = np.sqrt(np.maximum(variance, 0))
     total = np.zeros(len(centre))
     for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
-        total += weight * column.backward(centre + node * spread)
-    if column.atom_share:
-        total += column.atom_share * (column.atom - total)
+        total += weight * transform.from_standard(centre + node * sd)
+    if transform.point_mass_fraction:
+        total += transform.point_mass_fraction * (transform.point_mass - total)
     return total
 
 
-def _between(
-    rules: Rules, reach: float, k: int, j: int, centre: Array, variance: Array
+def _interval(
+    table: TableModel,
+    halfwidth: float,
+    k: int,
+    j: int,
+    centre: Array,
+    variance: Array,
 ) -> tuple[Array, Array]:
-    """Give the ends of a 95% interval in the column's unit."""
-    model, column = rules.model, rules.columns[j]
+    """Return the ends of the 95% interval in the unit of column j."""
+    model, transform = table.model, table.transforms[j]
     assert model is not None
-    square = np.maximum(variance * model.stretch[k] - model.spared[k], 0)
-    away = reach * np.sqrt(square + column.grain**2)
-    free = replace(column, low=-np.inf, high=np.inf)
-    low, high = free.backward(centre - away), free.backward(centre + away)
-    if column.atom_share:
-        return np.minimum(low, column.atom), np.maximum(high, column.atom)
+    square = np.maximum(variance * model.scale_factor[k] - model.scale_deficit[k], 0)
+    distance = halfwidth * np.sqrt(square + transform.rounding_sd**2)
+    unclipped = replace(transform, low=-np.inf, high=np.inf)
+    low = unclipped.from_standard(centre - distance)
+    high = unclipped.from_standard(centre + distance)
+    if transform.point_mass_fraction:
+        mass = transform.point_mass
+        return np.minimum(low, mass), np.maximum(high, mass)
     return low, high

@@ -1,4 +1,4 @@
-"""Pictures of a cleaned table: its cells, and one column before and after."""
+"""Figures of a result table (matplotlib): its cells, and one column over its rows."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,37 +7,51 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, INK, new_figure, styled
-from discrepant.table.report.view import LABELS, Bins, View, blended, limits, shortened
+from discrepant.table.report.view import (
+    MAX_LABELS,
+    CellGrid,
+    View,
+    blended,
+    limits,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Colours of values that are too high, too low, and missing.
 HIGH, LOW, MISSING = "#c8334a", "#0b6e99", "#b4b4b4"
-PAPER, ASIDE = "#f3f3f0", "#ffffff"
+# Background of columns that are checked, and of others.
+CHECKED, UNCHECKED = "#f3f3f0", "#ffffff"
 
 
 @styled
-def cell_map(cleaned: Any) -> "Figure":
-    """Draw the rows and columns of a cleaned table with its flagged cells.
+def cell_map(result: Any) -> "Figure":
+    """Draw a map of the rows and columns of a result table with its flagged cells.
 
-    Cells are red where they are too high and blue where too low, the fuller the more
-    probable; missing ones are grey; an arrow marks rows that are wrong from end to end.
-    Rows of long tables share lines: a line then shows how many of its cells are
-    flagged, on a scale on which a single one is seen.
+    Cells are red where they are too high and blue where too low, darker where it is
+    more probable; missing cells are grey; an arrow marks rows that are wrong as a
+    whole. In long tables each line stands for several rows: it is darker where more of
+    its cells are flagged, and a single one is visible.
     """
-    view = View(cleaned)
-    bins = view.bins()
-    lines, width = bins.strength.shape
+    view = View(result)
+    grid = view.cell_grid()
+    lines, width = grid.strength.shape
     wide = float(np.clip(0.24 * width + 1.6, 5.0, 16.0))
     figure, ax = new_figure(size=(wide, 5.6))
-    extent = (-0.5, width - 0.5, lines * bins.rows, 0)  # the last line may be short
-    colours = _colours(bins, view.modelled)
+    extent = (
+        -0.5,
+        width - 0.5,
+        lines * grid.rows_per_line,
+        0,
+    )  # the last line may be short
+    colours = _colours(grid, view.checked)
     ax.imshow(colours, aspect="auto", interpolation="nearest", extent=extent)
     ax.set_xlim(-0.5, width - 0.5)
-    if len(bins.bad):
+    if len(grid.bad_lines):
         ax.plot(
-            np.full(len(bins.bad), 1.0),
-            (bins.bad + 0.5) * bins.rows,
+            np.full(len(grid.bad_lines), 1.0),
+            (grid.bad_lines + 0.5) * grid.rows_per_line,
             linestyle="",
             marker="<",
             markersize=5,
@@ -45,7 +59,7 @@ def cell_map(cleaned: Any) -> "Figure":
             transform=ax.get_yaxis_transform(),
             clip_on=False,
         )
-    step = -(-width // LABELS)
+    step = -(-width // MAX_LABELS)
     places = np.arange(0, width, step)
     texts = [shortened(view.names[place]) for place in places]
     long = width > 12 or sum(map(len, texts)) > 12 * wide
@@ -57,40 +71,42 @@ def cell_map(cleaned: Any) -> "Figure":
         parse_math=False,
     )
     ax.tick_params(length=0)
-    each = f" ({bins.rows:,} a line)" if bins.rows > 1 else ""
-    ax.set_ylabel(f"row{each}")
+    per_line = f" ({grid.rows_per_line:,} per line)" if grid.rows_per_line > 1 else ""
+    ax.set_ylabel(f"row{per_line}")
     ax.yaxis.set_major_formatter("{x:,.0f}")
     for spine in ax.spines.values():
         spine.set_visible(False)
     flagged = int(view.mask.sum())
     ax.set_title(f"{flagged:,} of {view.mask.size:,} cells flagged")
-    _legend(figure, bool(len(bins.bad)), bins.rows > 1)
+    _legend(figure, bool(len(grid.bad_lines)), grid.rows_per_line > 1)
     return figure
 
 
 @styled
-def before_after(cleaned: Any, column: Any) -> "Figure":
-    """Draw a column: its values, what was expected, and the flagged cells.
+def before_after(result: Any, column: Any) -> "Figure":
+    """Draw a column: its values, expected values, and flagged cells.
 
     Parameters
     ----------
-    cleaned : Cleaned
-        What `discrepant.clean` returned.
+    result : CleanResult
+        The result of `discrepant.clean`.
     column : label
-        Which column. Of long tables the rows around its worst cell are shown.
+        Which column. Of long tables the rows around its worst cell are drawn.
     """
     from matplotlib import dates
 
-    view = View(cleaned)
+    view = View(result)
     places = [i for i, name in enumerate(view.frame.columns) if name == column]
     if not places:
         raise InputError(f"There is no column {column!r} in the table.")
-    if not view.modelled[places[0]]:
-        raise InputError(f"Column {column!r} was set aside; nothing is expected of it.")
+    if not view.checked[places[0]]:
+        raise InputError(
+            f"Column {column!r} was not checked: it has no expected values."
+        )
     place = places[0]
     shown = view.window(place)
     values = view.values(place)[shown]
-    expected = view.part("expected", place)[shown]
+    expected = view.expected(place)[shown]
     flagged = view.mask[shown, place]
     half = view.halfwidth(place)
     timed = view.times()
@@ -107,7 +123,7 @@ def before_after(cleaned: Any, column: Any) -> "Figure":
         marker=".",
         markersize=3,
         color=INK,
-        label="as it was",
+        label="original",
     )
     low, high, beyond = limits(values, expected, flagged)
     ax.set_ylim(low, high)
@@ -141,20 +157,22 @@ def before_after(cleaned: Any, column: Any) -> "Figure":
     return figure
 
 
-def _colours(bins: Bins, modelled: list[bool]) -> Array:
-    """Return the colours of the lines; (lines, columns, 3)."""
+def _colours(grid: CellGrid, checked: list[bool]) -> Array:
+    """Return the colours of the cells; (lines, columns, 3)."""
     from matplotlib.colors import to_rgb
 
-    paper = np.where(np.array(modelled)[:, None], to_rgb(PAPER), to_rgb(ASIDE))
-    colours = np.broadcast_to(paper, (*bins.strength.shape, 3))
-    share = bins.missing[..., None]
-    colours = (1 - share) * colours + share * np.array(to_rgb(MISSING))
-    hue = blended(bins.sign, to_rgb(LOW), to_rgb(HIGH))
-    strength = bins.strength[..., None]
+    background = np.where(
+        np.array(checked)[:, None], to_rgb(CHECKED), to_rgb(UNCHECKED)
+    )
+    colours = np.broadcast_to(background, (*grid.strength.shape, 3))
+    fraction = grid.missing[..., None]
+    colours = (1 - fraction) * colours + fraction * np.array(to_rgb(MISSING))
+    hue = blended(grid.sign, to_rgb(LOW), to_rgb(HIGH))
+    strength = grid.strength[..., None]
     return np.asarray((1 - strength) * colours + strength * hue)
 
 
-def _legend(figure: "Figure", rows: bool, binned: bool) -> None:
+def _legend(figure: "Figure", bad_rows: bool, binned: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -162,12 +180,12 @@ def _legend(figure: "Figure", rows: bool, binned: bool) -> None:
         Patch(color=HIGH, label="too high"),
         Patch(color=LOW, label="too low"),
         Patch(color=MISSING, label="missing"),
-        Patch(color=PAPER, label="not flagged"),
+        Patch(color=CHECKED, label="not flagged"),
     ]
-    if rows:
+    if bad_rows:
         marker: Any = {"marker": "<", "linestyle": "", "color": COLOURS[2]}
-        handles.append(Line2D([], [], label="row wrong end to end", **marker))
-    note = "fuller: a larger share" if binned else "fuller: more probable"
+        handles.append(Line2D([], [], label="row wrong as a whole", **marker))
+    note = "darker: a larger fraction" if binned else "darker: more probable"
     figure.legend(
         handles=handles, title=note, loc="outside lower center", ncols=3, fontsize=8
     )

@@ -1,4 +1,4 @@
-"""What was found in a table, as a page of its own and as a piece for notebooks."""
+"""The HTML report of a result table, and its short form for notebooks."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -13,30 +13,32 @@ from discrepant.core.display import card
 from discrepant.core.errors import InputError
 from discrepant.table.report import svg
 from discrepant.table.report.view import View, format_number, shortened
-from discrepant.table.result import summary
 
-LISTED = 200  # flagged cells that the page lists
-FEW = 8  # and a notebook
-CELL = 120  # characters of a value that are shown
+# Flagged cells that the report lists.
+LISTED = 200
+# Flagged cells that a notebook lists.
+NOTEBOOK_LISTED = 8
+# Characters of a value that are shown.
+CELL_LENGTH = 120
 
 
-def write_report(cleaned: Any, path: Any, *, title: str = "", rows: str = "") -> None:
-    """Write one HTML page that needs nothing beside it.
+def write_report(result: Any, path: Any, *, title: str = "", rows: str = "") -> None:
+    """Write one self-contained HTML page.
 
     Parameters
     ----------
-    cleaned : Cleaned
-        What `discrepant.clean` returned.
+    result : CleanResult
+        The result of `discrepant.clean`.
     path : str or Path
-        The page; replaced if it is there.
+        The page; an existing one is replaced.
     title : str
-        What stands above it.
+        The title of the page.
     rows : str
-        What the labels of the rows are, if that needs saying.
+        The meaning of the row labels, if they need an explanation.
     """
-    text = page(cleaned, title=title, rows=rows)
+    text = page(result, title=title, rows=rows)
     try:
-        # Labels may hold what no encoding can write: half of a surrogate pair.
+        # Labels may hold lone surrogates, which no encoding can write.
         Path(path).write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(
@@ -44,30 +46,30 @@ def write_report(cleaned: Any, path: Any, *, title: str = "", rows: str = "") ->
         ) from None
 
 
-def page(cleaned: Any, *, title: str = "", rows: str = "") -> str:
-    """Return the whole page as text."""
+def page(result: Any, *, title: str = "", rows: str = "") -> str:
+    """Return the HTML page as text."""
     from discrepant import __version__
 
-    view = View(cleaned)
+    view = View(result)
     template = files("discrepant.table.report") / "templates" / "report.html"
     return Template(template.read_text(encoding="utf-8")).substitute(
-        title=escape(title or "A table, cleaned"),
+        title=escape(title or "Cleaned table"),
         version=escape(__version__),
-        lead=escape(summary(cleaned)),
+        lead=escape(result.summary()),
         figures=_figures(view),
-        caveats=_caveats(cleaned.caveats),
+        caveats=_caveats(result.caveats),
         map=_map(view),
         columns=_columns(view),
         worst_rows=_worst_rows(view, rows),
         before_after=_before_after(view),
-        flagged=_flagged(cleaned, LISTED),
+        flagged=_flagged(result, LISTED),
     )
 
 
-def fragment(cleaned: Any) -> str:
-    """Return a short piece of HTML for notebooks: what was found, the first flags."""
-    table = _flag_table(cleaned, FEW)
-    return card(summary(cleaned), notes=cleaned.caveats, body=table)
+def fragment(result: Any) -> str:
+    """Return a short piece of HTML for notebooks: summary and first flags."""
+    table = _flag_table(result, NOTEBOOK_LISTED)
+    return card(result.summary(), notes=result.caveats, body=table)
 
 
 def _table(
@@ -76,37 +78,37 @@ def _table(
     rows: Iterable[Sequence[str]],
     numeric: frozenset[int] = frozenset(),
 ) -> str:
-    """Return a table; cells are HTML already, the first of a row is its header."""
+    """Return an HTML table; cells are HTML, the first of a row is its header."""
 
-    def kind(place: int) -> str:
-        words = heads[place] in ("note", "columns")
-        name = "n" if place in numeric else "note" if words else ""
+    def css_class(place: int) -> str:
+        long_text = heads[place] in ("note", "columns")
+        name = "n" if place in numeric else "note" if long_text else ""
         return f' class="{name}"' if name else ""
 
     def cell(place: int, text: str) -> str:
         if not place:
-            return f'<th scope="row"{kind(place)}>{text}</th>'
-        return f"<td{kind(place)}>{text}</td>"
+            return f'<th scope="row"{css_class(place)}>{text}</th>'
+        return f"<td{css_class(place)}>{text}</td>"
 
     head = "".join(
-        f'<th scope="col"{kind(place)}>{escape(name)}</th>'
+        f'<th scope="col"{css_class(place)}>{escape(name)}</th>'
         for place, name in enumerate(heads)
     )
     body = "".join(
         f"<tr>{''.join(cell(i, text) for i, text in enumerate(row))}</tr>"
         for row in rows
     )
-    said = escape(caption, quote=True)
+    label = escape(caption, quote=True)
     return (
-        f'<div class="wide" role="region" tabindex="0" aria-label="{said}">'
+        f'<div class="wide" role="region" tabindex="0" aria-label="{label}">'
         f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
 
 
-def _shown(value: Any) -> str:
-    """Return any value as short, harmless HTML."""
-    return escape(shortened(" ".join(format_number(value).split()), CELL))
+def _as_html(value: Any) -> str:
+    """Return any value as short, escaped HTML."""
+    return escape(shortened(" ".join(format_number(value).split()), CELL_LENGTH))
 
 
 def _percent(part: float, whole: float) -> str:
@@ -114,17 +116,17 @@ def _percent(part: float, whole: float) -> str:
 
 
 def _figures(view: View) -> str:
-    cleaned = view.cleaned
+    result = view.result
     rows, width = view.mask.shape
     missing = sum(int(view.missing(column).sum()) for column in range(width))
     boxes = {
         "rows": f"{rows:,}",
         "columns": f"{width:,}",
-        "columns looked into": f"{sum(view.modelled):,}",
+        "columns checked": f"{sum(view.checked):,}",
         "cells flagged": f"{int(view.mask.sum()):,}",
-        "rows wrong end to end": f"{len(cleaned.rows):,}",
+        "rows wrong as a whole": f"{len(result.bad_rows):,}",
         "cells missing": f"{missing:,}",
-        "common causes (rank)": f"{cleaned.rank}",
+        "shared patterns (rank)": f"{result.rank}",
     }
     inside = "".join(
         f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in boxes.items()
@@ -136,18 +138,18 @@ def _caveats(caveats: Sequence[str]) -> str:
     if not caveats:
         return ""
     items = "".join(f"<li>{escape(str(caveat))}</li>" for caveat in caveats)
-    return f'<h2>Before you trust this</h2><ul class="caveats">{items}</ul>'
+    return f'<h2>Before you rely on this</h2><ul class="caveats">{items}</ul>'
 
 
 def _map(view: View) -> str:
     rows, width = view.mask.shape
     if not rows or not width:
         return ""
-    each = view.bins().rows
-    fuller = "the fuller, the more probable"
-    if each > 1:
-        fuller = f"each line is {each:,} rows; the fuller, the larger their share"
-    bad = " ◂ marks rows wrong from end to end." if len(view.bad_rows) else ""
+    per_line = view.cell_grid().rows_per_line
+    darker = "darker where more probable"
+    if per_line > 1:
+        darker = f"each line is {per_line:,} rows; darker where more are flagged"
+    bad = " ◂ marks rows that are wrong as a whole." if len(view.bad_rows) else ""
     keys = "".join(
         f'<span class="key" style="background:{_css(colour)}"></span>{name}'
         for name, colour in (
@@ -159,7 +161,7 @@ def _map(view: View) -> str:
     return (
         "<h2>Where the flags are</h2><figure><div class='wide' role='region' "
         f"tabindex='0' aria-label='Cell map'>{svg.cell_map(view)}</div>"
-        f"<figcaption>{keys} — {fuller}.{bad}</figcaption></figure>"
+        f"<figcaption>{keys} — {darker}.{bad}</figcaption></figure>"
     )
 
 
@@ -168,41 +170,41 @@ def _css(colour: tuple[int, int, int]) -> str:
 
 
 def _columns(view: View) -> str:
-    """Return what was done to each column, in the order of the table."""
-    cleaned, count = view.cleaned, len(view.frame)
+    """Return the table of columns, in their order."""
+    result, count = view.result, len(view.frame)
     lines = []
-    for report, noise in zip(cleaned.columns, cleaned.noise, strict=True):
-        sentinels = ", ".join(format_number(value) for value in report.sentinels)
-        note = str(report.note or "")
+    for column, noise in zip(result.columns, result.noise, strict=True):
+        sentinels = ", ".join(format_number(value) for value in column.sentinels)
+        note = str(column.note or "")
         if sentinels:
-            note = f"{sentinels} taken for missing. {note}".strip()
+            note = f"{sentinels} read as missing. {note}".strip()
         lines.append(
             (
-                _shown(report.name),
-                _shown(report.role),
-                _percent(report.missing, count),
-                f"{report.flagged:,}",
-                _share(report.explained),
-                _shown(float(noise)),
+                _as_html(column.name),
+                _as_html(column.role),
+                _percent(column.missing, count),
+                f"{column.flagged:,}",
+                _explained(column.explained),
+                _as_html(float(noise)),
                 escape(note),
             )
         )
-    heads = ("column", "what it is", "missing", "flagged", "explained", "noise", "note")
+    heads = ("column", "role", "missing", "flagged", "explained", "noise", "note")
     caption = (
-        "Explained: the share of a column's spread that the others foretell. Noise: "
-        "the usual size of what they do not, in the column's unit."
+        "Explained: how much of this column the others predict. Noise: the usual size "
+        "of the rest, in the column's unit."
     )
     table = _table(caption, heads, lines, frozenset({2, 3, 4, 5}))
-    return f"<h2>What was done to each column</h2>{table}"
+    return f"<h2>Columns</h2>{table}"
 
 
-def _share(value: Any) -> str:
+def _explained(value: Any) -> str:
     if value is None or value != value:
         return "–"
     return f"{100 * float(value):.0f}%"
 
 
-def _worst_rows(view: View, said: str) -> str:
+def _worst_rows(view: View, row_labels: str) -> str:
     """Return the rows with the most flagged cells."""
     counts = view.mask.sum(axis=1)
     bad = set(view.bad_rows.tolist())
@@ -218,13 +220,13 @@ def _worst_rows(view: View, said: str) -> str:
         more = f" and {len(places) - 8} more" if len(places) > 8 else ""
         lines.append(
             (
-                _shown(str(view.frame.index[row])),
+                _as_html(str(view.frame.index[row])),
                 str(len(places)),
-                "wrong from end to end" if row in bad else escape(names + more),
+                "wrong as a whole" if row in bad else escape(names + more),
             )
         )
     caption = "Rows with several flagged cells, worst first"
-    caption += f" (labels: {said})." if said else "."
+    caption += f" (labels: {row_labels})." if row_labels else "."
     table = _table(caption, ("row", "flagged", "columns"), lines, frozenset({1}))
     return f"<h2>Worst rows</h2>{table}"
 
@@ -233,38 +235,38 @@ def _before_after(view: View) -> str:
     worst = view.worst_columns()
     if not worst:
         return ""
-    pictures = []
+    figures = []
     for place in worst:
         count = int(view.mask[:, place].sum())
         shown = view.window(place)
-        part = ""
+        excerpt = ""
         if shown.stop - shown.start < len(view.frame):
-            part = f"; {shown.stop - shown.start} rows about the worst cell"
-        pictures.append(
+            excerpt = f"; {shown.stop - shown.start} rows around the worst cell"
+        figures.append(
             f"<figure><h3>{escape(view.names[place])}</h3><div class='wide' "
             f"role='region' tabindex='0' aria-label='Before and after'>"
             f"{svg.before_after(view, place)}</div><figcaption>{count:,} flagged"
-            f"{part}.</figcaption></figure>"
+            f"{excerpt}.</figcaption></figure>"
         )
     return (
-        "<h2>The columns with most flags</h2><p class='soft'>Dots are the values as "
-        "they were, dashes what was expected with the interval of right values; "
-        "flagged cells are red, with a triangle where they lie beyond the picture.</p>"
-        f"{''.join(pictures)}"
+        "<h2>Columns with the most flags</h2><p class='soft'>Dots are the "
+        "original values, dashes the expected values with their 95% intervals; flagged "
+        "cells are red, with a triangle where they lie beyond the figure.</p>"
+        f"{''.join(figures)}"
     )
 
 
-def _flagged(cleaned: Any, most: int) -> str:
-    return f"<h2>Flagged cells</h2>{_flag_table(cleaned, most)}"
+def _flagged(result: Any, count: int) -> str:
+    return f"<h2>Flagged cells</h2>{_flag_table(result, count)}"
 
 
-def _flag_table(cleaned: Any, most: int) -> str:
-    found = cleaned.flagged
-    if not len(found):
+def _flag_table(result: Any, count: int) -> str:
+    flagged = result.flagged
+    if not len(flagged):
         return "<p>None.</p>"
-    first = found.head(most)
+    first = flagged.head(count)
     lines = []
-    for row, column, value, expected, low, high, chance in zip(
+    for row, column, value, expected, low, high, probability in zip(
         *(
             first[name]
             for name in (
@@ -276,33 +278,33 @@ def _flag_table(cleaned: Any, most: int) -> str:
     ):
         lines.append(
             (
-                _shown(str(row)),
-                _shown(column),
+                _as_html(str(row)),
+                _as_html(column),
                 _coloured(value, expected),
-                _shown(expected),
-                f"{_shown(low)} to {_shown(high)}",
-                _chance(chance),
+                _as_html(expected),
+                f"{_as_html(low)} to {_as_html(high)}",
+                _probability(probability),
             )
         )
-    left = len(found) - len(first)
-    caption = "Worst first. Probability: that the cell is wrong."
+    left = len(flagged) - len(first)
+    caption = "Most certain first. Probability: that the cell is wrong."
     heads = ("row", "column", "value", "expected", "interval", "probability")
     table = _table(caption, heads, lines, frozenset({2, 3, 4, 5}))
     return table + (f"<p>… and {left:,} more.</p>" if left else "")
 
 
 def _coloured(value: Any, expected: Any) -> str:
-    """Return a value with its direction, in words for those who see no colours."""
+    """Return a value with its direction, in words too for readers without colours."""
     try:
         above = float(value) > float(expected)
     except (TypeError, ValueError):
-        return _shown(value)
+        return _as_html(value)
     if above:
-        return f'<span class="high" title="too high">{_shown(value)} ▲</span>'
-    return f'<span class="low" title="too low">{_shown(value)} ▼</span>'
+        return f'<span class="high" title="too high">{_as_html(value)} ▲</span>'
+    return f'<span class="low" title="too low">{_as_html(value)} ▼</span>'
 
 
-def _chance(value: Any) -> str:
+def _probability(value: Any) -> str:
     if value is None or value != value:
         return "–"
     return "> 99.9%" if value > 0.9995 else f"{100 * float(value):.1f}%"

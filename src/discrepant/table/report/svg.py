@@ -1,4 +1,4 @@
-"""The same pictures inside a page: SVG in the page's own colours, no matplotlib."""
+"""Figures of a cleaned table as SVG in the colours of the HTML report."""
 
 import base64
 import struct
@@ -10,7 +10,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.table.report.view import (
-    LABELS,
+    MAX_LABELS,
     View,
     blended,
     format_number,
@@ -18,14 +18,16 @@ from discrepant.table.report.view import (
     shortened,
 )
 
-# Colours that stand out on white and on black alike.
+# Colours of values that are too high, too low and missing, visible on white and black.
 HIGH, LOW, MISSING = (214, 69, 88), (46, 134, 193), (150, 150, 150)
 
 
 def png(pixels: Array) -> bytes:
-    """Write an array of bytes (height, width, 4) as a PNG image."""
+    """Return RGBA pixels (height, width, 4) as a PNG file."""
     height, width, _ = pixels.shape
-    lines = np.zeros((height, 1 + 4 * width), np.uint8)  # each begins with its filter
+    lines = np.zeros(
+        (height, 1 + 4 * width), np.uint8
+    )  # each line begins with its filter
     lines[:, 1:] = pixels.reshape(height, -1)
 
     def chunk(kind: bytes, content: bytes) -> bytes:
@@ -42,72 +44,72 @@ def png(pixels: Array) -> bytes:
 
 
 def cell_map(view: View) -> str:
-    """Return the cell map: transparent where nothing is to be seen."""
-    bins = view.bins()
-    lines, width = bins.strength.shape
+    """Return the map of the cells: transparent where nothing is flagged or missing."""
+    grid = view.cell_grid()
+    lines, width = grid.strength.shape
     pixels = np.zeros((max(lines, 1), max(width, 1), 4), np.uint8)
     if lines and width:
         pixels[..., :3] = MISSING
-        pixels[..., 3] = np.round(150 * bins.missing)
-        here = bins.strength > 0
-        pixels[here, :3] = np.round(blended(bins.sign, LOW, HIGH)[here])
-        pixels[here, 3] = np.round(255 * bins.strength[here])
-    picture = base64.b64encode(png(pixels)).decode()
+        pixels[..., 3] = np.round(150 * grid.missing)
+        here = grid.strength > 0
+        pixels[here, :3] = np.round(blended(grid.sign, LOW, HIGH)[here])
+        pixels[here, 3] = np.round(255 * grid.strength[here])
+    image = base64.b64encode(png(pixels)).decode()
     column = float(np.clip(840 / max(width, 1), 9, 60))
     left, top, tall = 60.0, 12.0, 420.0
     wide = column * width
-    step = -(-width // LABELS)
+    step = -(-width // MAX_LABELS)
     labels = "".join(
-        f'<text class="{"label" if view.modelled[i] else "label aside"}" transform='
+        f'<text class="{"label" if view.checked[i] else "label unchecked"}" transform='
         f'"translate({left + (i + 0.5) * column + 3:.1f} {top + tall + 8:.0f}) '
         f'rotate(-60)">{escape(shortened(view.names[i]))}</text>'
         for i in range(0, width, step)
     )
     longest = max((len(shortened(name)) for name in view.names), default=0)
-    below = 20 + 6.2 * longest  # what slanted labels need
+    below = 20 + 6.2 * longest  # height of slanted labels
     rows = view.mask.shape[0]
     ticks = "".join(
-        f'<text x="{left - 6}" y="{top + share * tall + 4:.0f}" text-anchor="end">'
-        f"{escape(_row(view, share))}</text>"
-        for share in ((0, 0.5, 1) if rows > 2 else (0,))
+        f'<text x="{left - 6}" y="{top + fraction * tall + 4:.0f}" text-anchor="end">'
+        f"{escape(_row_label(view, fraction))}</text>"
+        for fraction in ((0, 0.5, 1) if rows > 2 else (0,))
     )
     marks = "".join(
         f'<path d="M{left + wide + 2:.1f} {top + (line + 0.5) * tall / lines:.1f}'
         'l7 -4v8z" class="mark"/>'
-        for line in bins.bad
+        for line in grid.bad_lines
     )
-    said = (
+    description = (
         f"Map of {rows:,} rows and {width} columns with {int(view.mask.sum()):,} "
         "flagged cells."
     )
     size = f"{left + wide + 16:.0f} {top + tall + below:.0f}"
     return (
         f'<svg viewBox="0 0 {size}" role="img" '
-        f'aria-label="{said}" style="min-width:{min(wide, 620):.0f}px">'
+        f'aria-label="{description}" style="min-width:{min(wide, 620):.0f}px">'
         f'<rect x="{left}" y="{top}" width="{wide:.1f}" height="{tall}" '
-        'class="paper"/>'
+        'class="background"/>'
         f'<image x="{left}" y="{top}" width="{wide:.1f}" height="{tall}" '
         'preserveAspectRatio="none" style="image-rendering:pixelated" '
-        f'href="data:image/png;base64,{picture}"/>{ticks}{labels}{marks}</svg>'
+        f'href="data:image/png;base64,{image}"/>{ticks}{labels}{marks}</svg>'
     )
 
 
-def _row(view: View, share: float) -> str:
+def _row_label(view: View, fraction: float) -> str:
     rows = len(view.frame)
-    label = view.frame.index[min(int(share * rows), rows - 1)]
+    label = view.frame.index[min(int(fraction * rows), rows - 1)]
     return shortened(" ".join(str(label).split()), 9)
 
 
 def before_after(view: View, place: int) -> str:
-    """Return a column: its values, what was expected of them, and the flagged cells."""
+    """Return the figure of a column: values, expected values and flagged cells."""
     shown = view.window(place)
     values = view.values(place)[shown]
-    expected = view.part("expected", place)[shown]
+    expected = view.expected(place)[shown]
     flagged = view.mask[shown, place]
     low, high, _ = limits(values, expected, flagged)
     half = view.halfwidth(place)
     wide, tall, left, top = 800.0, 220.0, 66.0, 10.0
-    x, ends = _across(view, shown)
+    x, ends = _horizontal(view, shown)
     x = left + x * wide
 
     def up(v: Any) -> Any:
@@ -136,14 +138,15 @@ def before_after(view: View, place: int) -> str:
         f'<path class="rule" d="M{left} {up(v):.1f}h{wide}"/>'
         for v in _ticks(low, high)
     )
-    said = (
+    description = (
         f"Column {view.names[place]}: {int(flagged.sum())} flagged cells among "
         f"{shown.stop - shown.start} rows."
     )
     return (
         f'<svg viewBox="0 0 {left + wide + 16:.0f} {tall + 44:.0f}" role="img" '
-        f'aria-label="{escape(said, quote=True)}" style="min-width:520px">{ticks}'
-        f'<path class="interval" d="{interval}"/><path class="expected" d="{middle}"/>'
+        f'aria-label="{escape(description, quote=True)}" '
+        f'style="min-width:520px">{ticks}<path class="interval" d="{interval}"/>'
+        f'<path class="expected" d="{middle}"/>'
         f'<path class="value" d="{dots}"/>{marks}'
         f'<text x="{left}" y="{tall + 32:.0f}">{escape(ends[0])}</text>'
         f'<text x="{left + wide}" y="{tall + 32:.0f}" text-anchor="end">'
@@ -161,9 +164,11 @@ def _flag(
     high: float,
     up: Any,
 ) -> str:
-    """Draw one flagged cell, with a line to what was expected and words on hovering."""
+    """Return one flagged cell, with a line to its expected value and a tooltip."""
     label = " ".join(str(view.frame.index[row]).split())
-    said = f"row {label}: {format_number(value)}, expected {format_number(expected)}"
+    description = (
+        f"row {label}: {format_number(value)}, expected {format_number(expected)}"
+    )
     y = up(value)
     if low <= value <= high:
         shape = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
@@ -173,11 +178,11 @@ def _flag(
     line = f'<path class="link" d="M{x:.1f} {y:.1f}V{up(expected):.1f}"/>'
     if not np.isfinite(expected):
         line = ""
-    return f'<g class="flag">{line}{shape}<title>{escape(said)}</title></g>'
+    return f'<g class="flag">{line}{shape}<title>{escape(description)}</title></g>'
 
 
-def _across(view: View, shown: slice) -> tuple[Array, tuple[str, str]]:
-    """Return places from 0 to 1, and what stands at both ends."""
+def _horizontal(view: View, shown: slice) -> tuple[Array, tuple[str, str]]:
+    """Return horizontal positions from 0 to 1, and the labels of both ends."""
     import pandas as pd
 
     timed = view.times()
@@ -197,7 +202,7 @@ def _across(view: View, shown: slice) -> tuple[Array, tuple[str, str]]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return three to six round numbers between two."""
+    """Return three to six round numbers between two limits."""
     rough = (high - low) / 4
     unit = 10.0 ** np.floor(np.log10(rough))
     step = next((unit * k for k in (1, 2, 5) if unit * k >= rough), unit * 10)
