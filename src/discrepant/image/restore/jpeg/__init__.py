@@ -1,1 +1,1 @@
-"""Images that were saved as JPEG after they were corrupted."""
+"""Images that were corrupted before they were saved as JPEG."""
