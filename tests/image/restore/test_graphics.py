@@ -7,7 +7,11 @@ import pytest
 
 from discrepant import restore
 from discrepant.image.corruptions import salt_and_pepper
-from discrepant.image.restore.graphics.clustering import denser_than_chance, regular
+from discrepant.image.restore.graphics.clustering import (
+    denser_than_chance,
+    more_regular_than_chance,
+)
+from discrepant.image.restore.graphics.contexts import distinct
 from discrepant.image.restore.graphics.graphic import is_graphic
 
 rng = np.random.default_rng(0)
@@ -116,7 +120,7 @@ def test_random_cells_come_back_with_a_warning(dtype):
 def test_impulses_are_not_crowded_and_not_regular():
     wrong = rng.random((200, 200, 3)) < 0.1
     assert not denser_than_chance(wrong, 0.1).any()
-    assert not regular(wrong)
+    assert not more_regular_than_chance(wrong)
 
 
 def test_what_hangs_together_is_crowded_and_what_shuns_each_other_is_regular():
@@ -125,7 +129,7 @@ def test_what_hangs_together_is_crowded_and_what_shuns_each_other_is_regular():
     assert denser_than_chance(wrong, 0.05)[50:56, 50:56].all()
     dots = np.zeros((200, 200, 1), bool)
     dots[::4, ::4] = True
-    assert regular(dots)
+    assert more_regular_than_chance(dots)
 
 
 def test_dots_on_nothing_are_the_picture():
@@ -178,3 +182,12 @@ def test_impulses_of_a_dithers_own_values_cannot_be_told():
         with pytest.warns(UserWarning, match="left unchanged"):
             found = restore(given, quality="fast")
         np.testing.assert_array_equal(found.image, given)
+
+
+@pytest.mark.parametrize("n_keys", [1, 50, 10**12])
+def test_distinct_keys_are_numbered_in_ascending_order(n_keys):
+    keys = np.random.default_rng(0).integers(0, n_keys, (40, 50)) * 7919
+    values, positions = distinct(keys)
+    expected, inverse = np.unique(keys, return_inverse=True)
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(positions, inverse.ravel())

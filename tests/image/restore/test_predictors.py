@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from discrepant.image.restore.core.kernels import bend
+from discrepant.image.restore.core.kernels import apply_bending_energy
 from discrepant.image.restore.core.mixture import CorruptionMixture
 from discrepant.image.restore.core.similar_patches import (
     MIN_VARIANCE,
@@ -23,13 +23,13 @@ def test_bending_is_symmetric_and_ignores_planes():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 7, 9, 2))
     Qa, Qb = np.empty_like(a), np.empty_like(b)
-    bend(a, 0.3, Qa)
-    bend(b, 0.3, Qb)
+    apply_bending_energy(a, 0.3, Qa)
+    apply_bending_energy(b, 0.3, Qb)
     assert np.vdot(a, Qb) == pytest.approx(np.vdot(Qa, b))
     assert np.vdot(a, Qa) > 0
     i, j = np.mgrid[:7, :9]
     plane = (1.0 + 2 * i - 3 * j)[..., None]
-    bend(plane, 0.0, Qp := np.empty_like(plane))
+    apply_bending_energy(plane, 0.0, Qp := np.empty_like(plane))
     assert np.abs(Qp).max() < 1e-12
 
 

@@ -1,11 +1,12 @@
-"""A probability that means what it says: of values said 90%, nine in ten are corrupt.
+"""Calibrate probabilities so that, of values at 90%, nine in ten are corrupted.
 
-The judge's densities are heavy-tailed so that an edge is not taken for an impulse, and
-what it says is too cautious in between. How cautious, the image itself tells: values
-drawn from the corruption that was found, put in the place of each value and judged by
-the same rule, show how often a corrupted value is said to be so likely to be corrupted;
-the image, how often any value is. By Bayes' rule the ratio of the two, times the share
-of corruption, is the probability. No truth is needed, and the order of values is kept.
+The density of clean residuals has heavy tails, so that edges are not taken for
+impulses; the posterior is therefore too cautious. The image itself shows by how much.
+Values drawn from the estimated corruption are put in the place of each value, and their
+posterior is computed by the same rule: this gives the distribution of the log-odds for
+corrupted values. The image gives the distribution for all values. By Bayes' rule the
+ratio of the two, times the corrupted fraction, is the probability. No ground truth is
+needed, and the order of the values is preserved.
 """
 
 import numpy as np
@@ -14,6 +15,7 @@ from discrepant.core.linalg import Array
 from discrepant.image.restore.core.mixture import CorruptionMixture
 
 # Probability of being corrupted from which on a value counts as certainly corrupted.
+# The corrupted fraction follows from the certain values.
 CERTAIN = 0.99
 # Smallest number of certainly corrupted values, so that the corrupted fraction is known
 # to 15%. With fewer, the probabilities are not changed.
@@ -21,64 +23,69 @@ MIN_CERTAIN = 50
 # Factor by which the residual of a corrupted value over its scale is reduced because
 # the value influenced its own prediction and scale, measured on photographs. A value in
 # a peak of the corrupted values was never trusted and influences nothing.
-DRAWN_IN = 0.7
+SELF_INFLUENCE = 0.7
 # Bins of log-odds, each with the same number of observed and drawn values together.
 N_BINS = 100
 
 
 def calibrate(
-    weight: Array, judge: CorruptionMixture, error: Array, scale: Array, where: Array
+    clean: Array,
+    mixture: CorruptionMixture,
+    residual: Array,
+    scale: Array,
+    where: Array,
 ) -> Array:
-    """Return the probability of each value to be clean as the image bears it out.
+    """Return calibrated probabilities of being clean.
 
     Parameters
     ----------
-    weight : ndarray
-        What the judge said.
-    judge : Judge
-        Judges what is drawn as it judged the values.
-    error, scale : ndarray
-        How far each value lies from its prediction, and a clean one usually does.
+    clean : ndarray of shape (rows, columns, channels)
+        Posterior probabilities of being clean.
+    mixture : CorruptionMixture
+        The mixture from which they were computed.
+    residual, scale : ndarray
+        Residual of each value, and the scale of clean residuals.
     where : ndarray of bool
-        The values that were judged by these.
+        Values whose posterior was computed from these residuals.
     """
-    open_ = where & judge.valid & ~judge.dead_lines
-    said = weight[open_]
-    certain = said < 1 - CERTAIN
+    uncertain = where & mixture.valid & ~mixture.dead_lines
+    observed = clean[uncertain]
+    certain = observed < 1 - CERTAIN
     if certain.sum() < MIN_CERTAIN:
-        return weight
-    drawn = judge.sample_corrupted(weight, open_)
-    drawn_in = np.where(judge.is_corruption_peak(drawn), 1, np.float32(DRAWN_IN))
-    trial = judge.clean_posterior_if_value_were(
-        drawn, error[open_], scale[open_] / drawn_in, open_
+        return clean
+    values = mixture.sample_corrupted(clean, uncertain)
+    in_peak = mixture.is_corruption_peak(values)
+    influence = np.where(in_peak, 1, np.float32(SELF_INFLUENCE))
+    drawn = mixture.clean_posterior_if_value_were(
+        values, residual[uncertain], scale[uncertain] / influence, uncertain
     )
-    share = certain.sum() / max(float((trial < 1 - CERTAIN).sum()), 1.0)
-    if share >= 1:
-        return weight
-    seen, tried = _log_odds(said), _log_odds(trial)
-    both = np.quantile(np.concatenate([seen, tried]), np.linspace(0, 1, N_BINS))
-    edges = np.unique(both)[1:-1]
-    counts, draws = (
-        np.bincount(np.digitize(a, edges), minlength=len(edges) + 1).astype(float)
-        for a in (seen, tried)
+    fraction = certain.sum() / max(float((drawn < 1 - CERTAIN).sum()), 1.0)
+    if fraction >= 1:
+        return clean
+    observed_odds, drawn_odds = _log_odds(observed), _log_odds(drawn)
+    both = np.concatenate([observed_odds, drawn_odds])
+    edges = np.unique(np.quantile(both, np.linspace(0, 1, N_BINS)))[1:-1]
+    n_observed, n_drawn = (
+        np.bincount(np.digitize(odds, edges), minlength=len(edges) + 1).astype(float)
+        for odds in (observed_odds, drawn_odds)
     )
-    chance = _falling(share * draws, counts)
+    corrupt = _decreasing_ratio(fraction * n_drawn, n_observed)
     centres = np.concatenate([[edges[0]], (edges[1:] + edges[:-1]) / 2, [edges[-1]]])
-    found = 1 - np.interp(seen, centres, chance)
-    out = weight.copy()
-    # What is said for certain stays so: by it, all else was measured.
-    out[open_] = np.where(certain, np.minimum(said, found), found)
+    calibrated = 1 - np.interp(observed_odds, centres, corrupt)
+    out = clean.copy()
+    # Certain values stay certain, since the fraction was measured by them.
+    out[uncertain] = np.where(certain, np.minimum(observed, calibrated), calibrated)
     return out
 
 
-def _log_odds(weight: Array) -> Array:
-    w = np.clip(weight.astype(np.float64), 1e-9, 1 - 1e-7)
-    odds: Array = np.log(w) - np.log1p(-w)
+def _log_odds(clean: Array) -> Array:
+    p = np.clip(clean.astype(np.float64), 1e-9, 1 - 1e-7)
+    odds: Array = np.log(p) - np.log1p(-p)
     return odds
 
 
-def _falling(part: Array, whole: Array) -> Array:
-    """Return part / whole, at most 1, made to fall by pooling neighbours that rise."""
+def _decreasing_ratio(part: Array, whole: Array) -> Array:
+    """Return part / whole, at most 1, made decreasing by pooling adjacent violators."""
     pools: list[tuple[float, float, int]] = []
     for a, b in zip(part.tolist(), whole.tolist(), strict=True):
         pools.append((a, b, 1))

@@ -1,4 +1,4 @@
-"""Compiled inner loops, imported only when an image is restored."""
+"""Compiled inner loops: thin-plate spline, Gaussian windows, medians, posterior."""
 
 from typing import Any
 
@@ -10,14 +10,16 @@ f4 = np.float32
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def _bend_all(x: np.ndarray, tension: Any, out: np.ndarray) -> None:
-    """Write ``Q x`` to ``out``, difference by difference."""
+def _apply_bending_energy_everywhere(
+    x: np.ndarray, tension: Any, out: np.ndarray
+) -> None:
+    """Write ``Q x`` to ``out`` for an image of any size, difference by difference."""
     rows, columns, channels = x.shape
     width = columns * channels
     v, w = x.reshape(rows, width), out.reshape(rows, width)
     d = np.empty(width, x.dtype)
     w[:] = 0
-    for i in range(rows):  # whole rows at a time: these loops are vectorised
+    for i in range(rows):  # loops over whole rows are vectorised
         if 0 < i < rows - 1:
             for k in range(width):
                 d[k] = v[i - 1, k] - 2 * v[i, k] + v[i + 1, k]
@@ -59,25 +61,25 @@ def _bend_all(x: np.ndarray, tension: Any, out: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def bend(x: np.ndarray, tension: Any, out: np.ndarray) -> None:
+def apply_bending_energy(x: np.ndarray, tension: Any, out: np.ndarray) -> None:
     """Write ``Q x`` to ``out``, channel by channel.
 
     ``xᵀQx`` is the energy of a thin plate, ``x_ii² + 2 x_ij² + x_jj²``, plus
     ``tension`` times that of a membrane, ``x_i² + x_j²``, summed over the pixels where
-    the differences exist: no condition is imposed at the border. Away from it, each
-    value of ``Q x`` is the same sum over thirteen pixels.
+    the differences exist: no condition is imposed at the border. Away from the border,
+    each value of ``Q x`` is the same weighted sum over thirteen pixels.
     """
     rows, columns, channels = x.shape
     if rows < 5 or columns < 5:
-        _bend_all(x, tension, out)
+        _apply_bending_energy_everywhere(x, tension, out)
         return
     width, c = columns * channels, channels
     v, w = x.reshape(rows, width), out.reshape(rows, width)
     here, beside = f4(20) + 4 * tension, f4(8) + tension
     inner = width - 4 * c
     for i in range(2, rows - 2):
-        # Slices for each shift: of an index like k − c it is not known to be positive,
-        # and a loop that has to ask is not vectorised.
+        # One slice for each shift: the compiler cannot know that an index like k − c is
+        # positive, and does not vectorise a loop that has to test it.
         m, to = v[i], w[i, 2 * c :]
         up, down = v[i - 2, 2 * c :], v[i + 2, 2 * c :]
         b, d = v[i - 1], v[i + 1]
@@ -89,19 +91,23 @@ def bend(x: np.ndarray, tension: Any, out: np.ndarray) -> None:
             near = b1[k] + d1[k] + m1[k] + m3[k]
             corner = b0[k] + b2[k] + d0[k] + d2[k]
             to[k] = here * m2[k] - beside * near + 2 * corner + far
-    # Two lines at each border depend on no more than five.
+    # The two lines at each border depend on the outer five lines only.
     strip = np.empty((5, columns, channels), x.dtype)
     for first, start in ((0, 0), (rows - 5, 3)):
-        _bend_all(np.ascontiguousarray(x[first : first + 5]), tension, strip)
+        _apply_bending_energy_everywhere(
+            np.ascontiguousarray(x[first : first + 5]), tension, strip
+        )
         out[first + start : first + start + 2] = strip[start : start + 2]
     strip = np.empty((rows, 5, channels), x.dtype)
     for first, start in ((0, 0), (columns - 5, 3)):
-        _bend_all(np.ascontiguousarray(x[:, first : first + 5]), tension, strip)
+        _apply_bending_energy_everywhere(
+            np.ascontiguousarray(x[:, first : first + 5]), tension, strip
+        )
         out[:, first + start : first + start + 2] = strip[:, start : start + 2]
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def descend(
+def cg_update(
     x: np.ndarray,
     r: np.ndarray,
     p: np.ndarray,
@@ -109,7 +115,7 @@ def descend(
     diagonal: np.ndarray,
     step: Any,
 ) -> float:
-    """Take a step of conjugate gradients; return ``⟨r, r / diagonal⟩``."""
+    """Take a step of conjugate gradients; return the new ``⟨r, r / diagonal⟩``."""
     total = 0.0
     for i in range(len(x)):
         part = f4(0)
@@ -123,32 +129,34 @@ def descend(
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def turn(r: np.ndarray, p: np.ndarray, diagonal: np.ndarray, keep: Any) -> None:
-    """Turn the direction ``p`` to ``r / diagonal + keep p``."""
+def cg_direction(r: np.ndarray, p: np.ndarray, diagonal: np.ndarray, beta: Any) -> None:
+    """Replace the direction ``p`` by ``r / diagonal + beta p``."""
     for i in range(len(r)):
         for k in range(r.shape[1]):
-            p[i, k] = r[i, k] / diagonal[i, k] + keep * p[i, k]
+            p[i, k] = r[i, k] / diagonal[i, k] + beta * p[i, k]
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def pull(bent: np.ndarray, weight: np.ndarray, v: np.ndarray, stiffness: Any) -> float:
-    """Turn ``Q v`` to ``A v = weight v + stiffness Q v``; return ``⟨v, A v⟩``."""
+def apply_system(
+    Qv: np.ndarray, weight: np.ndarray, v: np.ndarray, stiffness: Any
+) -> float:
+    """Replace ``Q v`` by ``A v = weight v + stiffness Q v``; return ``⟨v, A v⟩``."""
     total = 0.0
     for i in range(len(v)):
         part = f4(0)
         for k in range(v.shape[1]):
-            t = stiffness * bent[i, k] + weight[i, k] * v[i, k]
-            bent[i, k] = t
+            t = stiffness * Qv[i, k] + weight[i, k] * v[i, k]
+            Qv[i, k] = t
             part += v[i, k] * t
         total += float(part)
     return total
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def mix(x: np.ndarray, P: np.ndarray) -> None:
+def mix_channels(x: np.ndarray, P: np.ndarray) -> None:
     """Replace ``x`` of shape (n, channels) by ``x P``."""
     channels = len(P)
-    if channels == 3:  # without inner loops: the usual case
+    if channels == 3:  # the usual case, without inner loops
         p00, p01, p02 = P[0, 0], P[0, 1], P[0, 2]
         p10, p11, p12 = P[1, 0], P[1, 1], P[1, 2]
         p20, p21, p22 = P[2, 0], P[2, 1], P[2, 2]
@@ -178,10 +186,10 @@ def blur_rows(
     last: int,
     out: np.ndarray,
 ) -> None:
-    """Write rows first to last of x, (rows, columns · channels), under a window.
+    """Convolve rows first to last of x, (rows, columns · channels), with a window.
 
-    ``window`` holds half of a symmetric one, from its middle on; beyond the border the
-    image is mirrored, the outermost values twice.
+    ``window`` holds one half of a symmetric, separable window, from its centre on. The
+    image is mirrored at the border, and the outermost values are repeated.
     """
     rows, width = x.shape
     columns, reach = width // channels, len(window) - 1
@@ -192,38 +200,38 @@ def blur_rows(
         for j in range(width):
             line[j] = window[0] * row[j]
         for n in range(1, reach + 1):
-            above, below = x[_mirrored(i - n, rows)], x[_mirrored(i + n, rows)]
-            share = window[n]
+            above, below = x[_mirror_index(i - n, rows)], x[_mirror_index(i + n, rows)]
+            factor = window[n]
             for j in range(width):
-                line[j] += share * (above[j] + below[j])
+                line[j] += factor * (above[j] + below[j])
         for n in range(1, reach + 1):
             for c in range(channels):
                 wide[(reach - n) * channels + c] = line[
-                    _mirrored(-n, columns) * channels + c
+                    _mirror_index(-n, columns) * channels + c
                 ]
                 wide[(reach + columns + n - 1) * channels + c] = line[
-                    _mirrored(columns + n - 1, columns) * channels + c
+                    _mirror_index(columns + n - 1, columns) * channels + c
                 ]
         to = out[i]
         for j in range(width):
             to[j] = window[0] * line[j]
         for n in range(1, reach + 1):
             before = wide[(reach - n) * channels :]
-            after, share = wide[(reach + n) * channels :], window[n]
+            after, factor = wide[(reach + n) * channels :], window[n]
             for j in range(width):
-                to[j] += share * (before[j] + after[j])
+                to[j] += factor * (before[j] + after[j])
 
 
 @njit(cache=True)
-def _mirrored(i: int, n: int) -> int:
-    """Return where index i lies in n values that are mirrored at both ends."""
+def _mirror_index(i: int, n: int) -> int:
+    """Return the index in 0 … n − 1 of index i, mirrored at both ends."""
     i %= 2 * n
     return i if i < n else 2 * n - 1 - i
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def ring_median(x: np.ndarray, out: np.ndarray) -> None:
-    """Write the median of the eight neighbours of each value, the border mirrored."""
+    """Write the median of each value's eight neighbours, mirrored at the border."""
     rows, columns, channels = x.shape
     near = np.empty(8, x.dtype)
     for i in range(rows):
@@ -249,11 +257,11 @@ def ring_median(x: np.ndarray, out: np.ndarray) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def median_of_nine(x: np.ndarray, out: np.ndarray) -> None:
-    """Write the median of each value and its eight neighbours; x is wider by a border.
+    """Write the 3×3 median of each value; x is padded by one pixel on each side.
 
-    Whole rows at a time, so that no comparison is a branch: each column is put in
-    order, and of the lowest the highest, of the middle ones the middle, of the highest
-    the lowest are left, the median of which is that of all nine.
+    Whole rows are processed at a time, so that no comparison is a branch. Each column
+    of three is sorted. The median of all nine is the median of three values: the
+    largest of the minima, the median of the medians, the smallest of the maxima.
     """
     rows, columns = out.shape
     low, middle, high = np.empty((3, columns + 2), x.dtype)
@@ -271,61 +279,30 @@ def median_of_nine(x: np.ndarray, out: np.ndarray) -> None:
             to[j] = max(min(lows, middles), min(max(lows, middles), highs))
 
 
-@njit(cache=True, nogil=True)
-def first_come(
-    keys: np.ndarray, bits: int, many: float, number: np.ndarray
-) -> np.ndarray:
-    """Write the number of each key, as they come; return those that are different.
-
-    There are 2 to the power of ``bits`` slots for them, and if more than the share
-    ``many`` of all keys are different, the work ends.
-    """
-    slots = np.zeros(1 << bits, np.int32)  # number + 1 of the key that lies there
-    seen = np.empty(1024, np.uint64)
-    count = 0
-    last = np.uint64((1 << bits) - 1)
-    away = np.uint64(64 - bits)
-    for i in range(len(keys)):
-        key = keys[i]
-        at = (key * np.uint64(0x9E3779B97F4A7C15)) >> away
-        while slots[at] and seen[slots[at] - 1] != key:
-            at = (at + np.uint64(1)) & last
-        if not slots[at]:
-            if count > many * len(keys):
-                break
-            if count == len(seen):
-                more = np.empty(2 * count, np.uint64)
-                more[:count] = seen
-                seen = more
-            seen[count] = key
-            count += 1
-            slots[at] = count
-        number[i] = slots[at] - 1
-    return seen[:count].copy()
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def clean_posterior(
-    likelihood: np.ndarray,
+    density: np.ndarray,
     bins: np.ndarray,
     odds: np.ndarray,
     state: np.ndarray,
-    weight: np.ndarray,
-    wrong: np.ndarray,
+    clean: np.ndarray,
+    corrupt_counts: np.ndarray,
 ) -> None:
-    """Write the probability of each value to be clean, and add up who is not.
+    """Write the probability that each value is clean, and count the corrupted ones.
 
-    ``odds`` are clean to corrupt: those of each bin, and last those of a value that is
-    sure. ``state`` is 0 where a value is corrupt, 1 where it is open, 2 where it is
-    sure. ``wrong`` gathers, of each bin, how many of its open values are corrupt.
+    ``density`` is the density of each value if it is clean. ``odds`` are clean-to-
+    corrupt odds: those of each bin, and last those of a value that is known to be
+    clean. ``state`` is 0 where a value is known to be corrupted, 1 where it is
+    uncertain, 2 where it is known to be clean. ``corrupt_counts`` sums, for each bin,
+    the probabilities of its uncertain values to be corrupted.
     """
-    for i in range(len(likelihood)):
+    for i in range(len(density)):
         at = bins[i]
         if state[i] == 0:
-            weight[i] = 0
+            clean[i] = 0
             continue
-        w = likelihood[i] * (odds[at] if state[i] == 1 else odds[-1])
+        w = density[i] * (odds[at] if state[i] == 1 else odds[-1])
         w /= f4(1) + w
-        weight[i] = w
+        clean[i] = w
         if state[i] == 1:
-            wrong[at] += f4(1) - w
+            corrupt_counts[at] += f4(1) - w

@@ -1,20 +1,20 @@
-"""Compiled inner loops of the patches, imported only when an image is restored."""
+"""Compiled inner loops of `similar_patches`: block matching, Gaussian elimination."""
 
 import numpy as np
 
 from discrepant.core.jit import njit
 
 f4 = np.float32
-# Floats that compiled loops take at once. Arrays are padded to multiples of it, since
-# the remainder of a loop is worked off one by one: of 21 values that would be all.
+# Floats that a vectorised loop processes at once. Arrays are padded to multiples of it,
+# since the remainder of a loop is processed one by one: 21 values would all be.
 LANES = 32
-# Widths of the two commonest systems, of patches of one and of three channels. Loops of
-# a length that is known when they are compiled are unrolled.
+# Widths of the two most frequent systems: patches of one and of three channels. Loops
+# whose length is known at compile time are unrolled.
 NARROW, WIDE = 40, 64
 
 
 def to_padded_planes(x: np.ndarray, reach: int) -> np.ndarray:
-    """Return an image with its channels in front, padded to the right by a line."""
+    """Return an image of shape (channels, rows, columns), padded for the search."""
     rows, columns, channels = x.shape
     planes = np.zeros((channels, rows, columns + _padded(2 * reach + 1)), f4)
     planes[..., :columns] = np.moveaxis(x, 2, 0)
@@ -28,10 +28,11 @@ def _padded(n: int) -> int:
 
 @njit(inline="always")
 def _add_squares(here: np.ndarray, there: np.ndarray, line: np.ndarray) -> None:
-    """Add to ``line`` how far a row of a patch is from those that begin side by side.
+    """Add to ``line`` the squared distances of a row of a patch to `LANES` others.
 
-    Several values at a time, since each time ``line`` is read and written; and from
-    slices, since of an index like ``v + j`` it is not known that it is not negative.
+    The others start at successive columns of ``there``. Several values are processed at
+    a time, since ``line`` is read and written each time. Slices are used because the
+    compiler cannot know that an index like ``v + j`` is not negative.
     """
     size, v = len(here), 0
     while v + 3 < size:
@@ -57,11 +58,12 @@ def _add_squares(here: np.ndarray, there: np.ndarray, line: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _smallest(bits: np.ndarray, n: int, k: int) -> np.int32:
-    """Return the k-th smallest of the first n floats, none of them negative, in bits.
+def _kth_smallest(bits: np.ndarray, n: int, k: int) -> np.int32:
+    """Return the k-th smallest of the first n floats, given by their bits.
 
-    As whole numbers such floats have the same order. Their range is halved until one is
-    left: each time all are compared, but without a branch that cannot be foreseen.
+    None of the floats is negative, so that their bits have the same order as integers.
+    Their range is bisected: each step compares all values, but without a branch that
+    cannot be predicted.
     """
     low, high = np.int32(0), np.int32(0x7F800000)  # 0 and infinity
     for m in range(n, len(bits)):
@@ -79,7 +81,7 @@ def _smallest(bits: np.ndarray, n: int, k: int) -> np.int32:
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def _similar(
+def _find_similar(
     planes: np.ndarray,
     top: int,
     left: int,
@@ -90,12 +92,13 @@ def _similar(
     distance: np.ndarray,
     nearest: np.ndarray,
 ) -> int:
-    """Write to ``nearest`` where the patches most like that at (top, left) begin.
+    """Write to ``nearest`` the positions of the patches most similar to one.
 
-    ``planes`` has the channels in front, so that neighbours on a row are compared in
-    one go, and is padded to the right; ``nearest`` counts its values from the first of
-    a plane. Patches are looked for up to ``reach`` rows and columns away; returns how
-    many there are, at most ``count``. ``line`` and ``distance`` are scratch.
+    The patch starts at (top, left). ``planes`` has the channels in front, so that
+    neighbours in a row are compared together, and is padded to the right. Positions
+    are flat indices into a plane. The search covers ``reach`` rows and columns in each
+    direction. Returns the number of patches, at most ``count``. ``line`` and
+    ``distance`` are scratch arrays.
     """
     channels, rows, padded = planes.shape
     columns = padded - len(line)
@@ -117,15 +120,15 @@ def _similar(
         n += width
     k = min(count, n)
     bits = distance.view(np.int32)
-    limit = _smallest(bits, n, k)
+    limit = _kth_smallest(bits, n, k)
     q = m = 0
     for i in range(first, last + 1):
-        for j in range(width):  # without a branch: which are near cannot be foreseen
+        for j in range(width):  # without a branch, which could not be predicted
             nearest[q] = i * padded + start + j
             q += bits[m] < limit
             m += 1
     m = 0
-    while q < k:  # of those at the limit, the first
+    while q < k:  # of those at the limit, take the first
         if bits[m] == limit:
             nearest[q] = (first + m // width) * padded + start + m % width
             q += 1
@@ -134,10 +137,10 @@ def _similar(
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def _gathered(
+def _gather(
     planes: np.ndarray, nearest: np.ndarray, k: int, size: int, group: np.ndarray
 ) -> None:
-    """Copy k patches to ``group``, one a column, value by value."""
+    """Copy k patches to ``group``, one per column."""
     channels, rows, columns = planes.shape
     values = planes.ravel()
     o = 0
@@ -151,8 +154,8 @@ def _gathered(
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def _centred(group: np.ndarray, k: int, mean: np.ndarray) -> None:
-    """Take off each row its mean over k columns; what is beyond them becomes zero."""
+def _centre(group: np.ndarray, k: int, mean: np.ndarray) -> None:
+    """Subtract from each row its mean over k columns; set the other columns to zero."""
     for m in range(len(mean)):
         row = group[m]
         for q in range(k, len(row)):
@@ -170,8 +173,8 @@ def _centred(group: np.ndarray, k: int, mean: np.ndarray) -> None:
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
-    """Write the mean products of the rows of ``group``, two by two, over k columns."""
-    share = f4(1) / f4(k)
+    """Write the covariance of the rows of ``group``, over k columns, in 2×2 blocks."""
+    factor = f4(1) / f4(k)
     for m in range(0, len(group), 2):
         for r in range(0, m + 2, 2):
             s00, s01, s10, s11 = f4(0), f4(0), f4(0), f4(0)
@@ -186,17 +189,17 @@ def _covariance(group: np.ndarray, k: int, S: np.ndarray) -> None:
                 s01 += a0 * b1
                 s10 += a1 * b0
                 s11 += a1 * b1
-            S[m, r] = S[r, m] = s00 * share
-            S[m, r + 1] = S[r + 1, m] = s01 * share
-            S[m + 1, r] = S[r, m + 1] = s10 * share
-            S[m + 1, r + 1] = S[r + 1, m + 1] = s11 * share
+            S[m, r] = S[r, m] = s00 * factor
+            S[m, r + 1] = S[r + 1, m] = s01 * factor
+            S[m + 1, r] = S[r, m + 1] = s10 * factor
+            S[m + 1, r + 1] = S[r + 1, m + 1] = s11 * factor
 
 
 @njit(inline="always")
 def _subtract(
     row: np.ndarray, s: float, p: np.ndarray, t: float, q: np.ndarray
 ) -> None:
-    """Take ``s p + t q`` off a row."""
+    """Subtract ``s p + t q`` from a row."""
     if len(row) == NARROW:
         for j in range(NARROW):
             row[j] -= s * p[j] + t * q[j]
@@ -209,12 +212,12 @@ def _subtract(
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def _swept(K: np.ndarray, k: int, m: int, p: np.ndarray, q: np.ndarray) -> None:
-    """Sweep rows and columns k and m of the square part of ``K`` out of it, in place.
+def _sweep(K: np.ndarray, k: int, m: int, p: np.ndarray, q: np.ndarray) -> None:
+    """Sweep rows and columns k and m of the square part of ``K``, in place.
 
-    After Gauss and Jordan have swept a set A of them, K holds K_AA⁻¹, K_AA⁻¹ K_AB and
-    K_BB − K_BA K_AA⁻¹ K_AB. Two at a time, each row is read and written half as often.
-    ``p`` and ``q`` are scratch of a row's length.
+    After Gauss-Jordan sweeps of a set A, K holds K_AA⁻¹, K_AA⁻¹ K_AB and
+    K_BB − K_BA K_AA⁻¹ K_AB. Sweeping two at a time reads and writes each row half as
+    often. ``p`` and ``q`` are scratch arrays of a row's length.
     """
     row = K[k]
     inverse = 1 / max(row[k], f4(1e-12))
@@ -232,7 +235,7 @@ def _swept(K: np.ndarray, k: int, m: int, p: np.ndarray, q: np.ndarray) -> None:
     for j in range(len(p)):
         p[j] -= t * q[j]
     p[m] = -t * inverse
-    # Single values are written after whole rows: the other way round, reading a row
+    # Single values are written after whole rows: in the other order, reading a row
     # would wait for them.
     pk, qk, pm, qm = p[k], q[k], p[m], q[m]
     for i in range(len(K)):
@@ -256,12 +259,12 @@ def leave_one_out(
     reach: int,
     count: int,
     ridge: float,
-    least: float,
+    min_variance: float,
     total: np.ndarray,
     precision: np.ndarray,
-    times: np.ndarray,
+    count_sum: np.ndarray,
 ) -> None:
-    """Predict every value of patches, given their corners, from the others of each.
+    """Predict every value of patches from the other values of the same patch.
 
     For each patch, the most similar patches of ``planes`` (`to_padded_planes` of the
     current estimate) give a mean μ and a covariance Σ. Under that Gaussian, with ``y``
@@ -270,11 +273,12 @@ def leave_one_out(
     the inverse of ``K = Σ + diag(noise)``:
     ``y_i − (K⁻¹(y−μ))_i / (K⁻¹)_ii`` and ``1/(K⁻¹)_ii − noise_i``.
 
-    ``tops`` and ``lefts`` are where patches begin, ``size`` their rows and columns,
-    ``reach`` and ``count`` where and how many look-alikes are taken. To every variance
-    is added ``least`` plus ``ridge`` times the mean diagonal of Σ. ``total``,
-    ``precision`` and ``times`` gather prediction/variance, 1/variance and the number of
-    patches, from image row ``first`` on.
+    ``tops`` and ``lefts`` are the corners of the patches, ``size`` their rows and
+    columns, ``reach`` and ``count`` the extent of the search and the number of similar
+    patches. ``min_variance`` plus ``ridge`` times the mean diagonal of Σ is added to
+    every variance. ``total``, ``precision`` and ``count_sum`` collect
+    prediction/variance, 1/variance and the number of patches, from image row ``first``
+    on.
     """
     channels = len(planes)
     d = size * size * channels
@@ -284,24 +288,26 @@ def leave_one_out(
     distance = np.empty(_padded((2 * reach + 1) ** 2), f4)
     nearest = np.empty(count + 1, np.int64)
     mean = np.empty(d, f4)
-    # Σ, with the noise where there is trust; one value more, apart from the others, to
-    # make their number even; and in column d + 1 the misfits y − μ.
-    wide = NARROW if d + 2 <= NARROW else _padded(d + 2)
-    K = np.zeros((d + 1, wide), f4)
+    # Σ plus the noise of the observed values; one more value, independent of the
+    # others, to make their number even; and in column d + 1 the differences y − μ.
+    width = NARROW if d + 2 <= NARROW else _padded(d + 2)
+    K = np.zeros((d + 1, width), f4)
     p, q = np.empty(K.shape[1], f4), np.empty(K.shape[1], f4)
-    seen = np.empty(d + 1, np.int64)
+    observed = np.empty(d + 1, np.int64)
     variance = np.empty(d, f4)
     for corner in range(len(tops)):
         top, left = tops[corner], lefts[corner]
-        k = _similar(planes, top, left, size, reach, count, line, distance, nearest)
-        _gathered(planes, nearest, k, size, group)
-        _centred(group, k, mean)
+        k = _find_similar(
+            planes, top, left, size, reach, count, line, distance, nearest
+        )
+        _gather(planes, nearest, k, size, group)
+        _centre(group, k, mean)
         _covariance(group, k, K)
         trace = f4(0)
         for m in range(d):
             trace += K[m, m]
         K[:, d], K[d], K[d, d] = 0, 0, 1
-        jitter = f4(least) + f4(ridge) * trace / f4(d)
+        jitter = f4(min_variance) + f4(ridge) * trace / f4(d)
         m = n = 0
         for u in range(size):
             for v in range(size):
@@ -312,24 +318,24 @@ def leave_one_out(
                     if z >= 0:
                         K[m, m] += variance[m]
                         K[m, d + 1] = y[top + u, left + v, c] - mean[m]
-                        seen[n] = m
+                        observed[n] = m
                         n += 1
                     m += 1
         if n % 2:
-            seen[n] = d
+            observed[n] = d
         for o in range(0, n, 2):
-            _swept(K, seen[o], seen[o + 1], p, q)
-        # Of what is seen, by the others; of what is not, by all that is.
+            _sweep(K, observed[o], observed[o + 1], p, q)
+        # Observed values are predicted from the others, excluded ones from these.
         m = 0
         for u in range(size):
             for v in range(size):
                 for c in range(channels):
-                    guess, spread = mean[m] - K[m, d + 1], K[m, m]
+                    prediction, own_variance = mean[m] - K[m, d + 1], K[m, m]
                     if variance[m] >= 0:
-                        guess = y[top + u, left + v, c] - K[m, d + 1] / K[m, m]
-                        spread = 1 / K[m, m] - variance[m]
-                    t = 1 / (max(spread, f4(0)) + jitter)
-                    total[top + u - first, left + v, c] += guess * t
+                        prediction = y[top + u, left + v, c] - K[m, d + 1] / K[m, m]
+                        own_variance = 1 / K[m, m] - variance[m]
+                    t = 1 / (max(own_variance, f4(0)) + jitter)
+                    total[top + u - first, left + v, c] += prediction * t
                     precision[top + u - first, left + v, c] += t
-                    times[top + u - first, left + v, c] += 1
+                    count_sum[top + u - first, left + v, c] += 1
                     m += 1

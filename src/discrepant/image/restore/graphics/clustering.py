@@ -1,12 +1,9 @@
-"""What hangs together is no impulse.
+"""Clusters of flagged values that are denser than independent impulses would be.
 
-Corruption that falls on each value by itself leaves about as many wrong values in one
-window as in another: how many at most, the binomial distribution tells. Where there are
-more, they are a part of the picture that is unlike the rest, as a letter that occurs
-only once.
+If corruption hits each value independently, the number of flagged values in a window
+follows a binomial distribution. A window with more flagged values contains a part of
+the picture that is unlike the rest, such as a letter that occurs only once.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.ndimage import maximum_filter, uniform_filter
@@ -14,86 +11,73 @@ from scipy.stats import binom
 
 from discrepant.core.linalg import Array
 
+# Rows and columns of the windows in which flagged values are counted: a few strokes, a
+# letter, a word.
+WINDOW_SIDES = (3, 5, 9)
+# Probability, over a whole image of independent impulses, that any of them is taken for
+# a part of the picture.
+FALSE_CLUSTER_PROBABILITY = 0.05
+# Rows and columns of the window in which the local surprise rate is measured.
+SURPRISE_WINDOW = 7
+# Standard deviations by which flagged values may exceed their fraction by chance before
+# the excess counts as a surprise of the picture.
+SURPRISE_N_SIGMA = 2.0
+# Dots that touch each other less often than this multiple of what chance gives are
+# regular.
+MAX_REGULAR_RATIO = 0.5
 
-@dataclass(frozen=True)
-class Tuning:
-    """What was chosen; `python benchmarks/graphics.py` shows what it does.
 
-    Attributes
-    ----------
-    windows : tuple of int
-        Rows and columns of the windows: a few strokes, a letter, a word.
-    around : int
-        Rows and columns of the window in which novelty is told.
-    luck : float
-        Standard deviations that wrong values may exceed their share by chance.
-    shun : float
-        Dots that touch less often than this share of what chance has are regular.
-    chance : float
-        Of taking impulses for a part of the picture anywhere in an image.
+def local_surprise_rate(flagged: Array, fraction: float) -> Array:
+    """Return how often the picture itself is surprising around each value.
+
+    This is the excess of flagged values nearby over the corrupted fraction, beyond what
+    chance allows; it is zero where no neighbour is flagged.
     """
+    side = SURPRISE_WINDOW
+    n_others = side**2 - 1
+    single = flagged.astype(np.float32)
+    count = side**2 * uniform_filter(single, (side, side, 1)) - single
+    by_chance = SURPRISE_N_SIGMA * (fraction * (1 - fraction) / n_others) ** 0.5
+    excess = np.maximum(count / n_others - fraction - by_chance, 0)
+    has_neighbour = 9 * uniform_filter(single, (3, 3, 1)) - single > 0.5
+    return np.where(has_neighbour, excess, 0)
 
-    windows: tuple[int, ...] = (3, 5, 9)
-    around: int = 7
-    luck: float = 2.0
-    shun: float = 0.5
-    chance: float = 0.05
 
+def more_regular_than_chance(flagged: Array) -> bool:
+    """Return whether flagged values avoid each other, like the dots of a dither.
 
-TUNING = Tuning()
-
-
-def local_surprise_rate(wrong: Array, share: float) -> Array:
-    """Return how often, around each value, the picture itself is a surprise.
-
-    It is what wrong values around exceed the share of corruption by, beyond what chance
-    may; nothing where a wrong value stands alone.
+    Independent impulses touch each other as often as chance gives.
     """
-    side = TUNING.around
-    others = side**2 - 1
-    seen = wrong.astype(np.float32)
-    count = side**2 * uniform_filter(seen, (side, side, 1)) - seen
-    luck = TUNING.luck * (share * (1 - share) / others) ** 0.5
-    excess = np.maximum(count / others - share - luck, 0)
-    touched = 9 * uniform_filter(seen, (3, 3, 1)) - seen > 0.5
-    return np.where(touched, excess, 0)
-
-
-def regular(wrong: Array) -> bool:
-    """Return whether wrong values shun each other, as dots of a dither do.
-
-    Impulses that fall each by itself touch one another as often as chance has it.
-    """
-    pairs, even = 0.0, 0.0
+    n_pairs, expected = 0.0, 0.0
     for shift in ((1, 0), (0, 1), (1, 1)):
-        here = wrong[: -shift[0] or None, : -shift[1] or None]
-        there = wrong[shift[0] :, shift[1] :]
-        pairs += float((here & there).sum())
-        even += here.size * float(here.mean()) ** 2
-    return bool(pairs < TUNING.shun * even - 2 * even**0.5)
+        here = flagged[: -shift[0] or None, : -shift[1] or None]
+        there = flagged[shift[0] :, shift[1] :]
+        n_pairs += float((here & there).sum())
+        expected += here.size * float(here.mean()) ** 2
+    return bool(n_pairs < MAX_REGULAR_RATIO * expected - 2 * expected**0.5)
 
 
-def denser_than_chance(wrong: Array, share: float) -> Array:
-    """Return which wrong values stand closer together than chance would have them.
+def denser_than_chance(flagged: Array, fraction: float) -> Array:
+    """Return which flagged values lie in clusters denser than chance gives.
 
-    A value whose neighbours are all right is an impulse even there.
+    A value without a flagged neighbour counts as an impulse even inside such a window.
 
     Parameters
     ----------
-    wrong : ndarray of bool, of shape (rows, columns, channels)
-        The values that seem to be corrupted.
-    share : float
-        The share of corruption.
+    flagged : ndarray of bool, of shape (rows, columns, channels)
+        Values that seem to be corrupted.
+    fraction : float
+        Corrupted fraction of the values.
     """
-    out = np.zeros(wrong.shape, bool)
-    if not wrong.any():
-        return out
-    chance = TUNING.chance / (wrong.size * len(TUNING.windows))
-    for side in TUNING.windows:
+    dense = np.zeros(flagged.shape, bool)
+    if not flagged.any():
+        return dense
+    probability = FALSE_CLUSTER_PROBABILITY / (flagged.size * len(WINDOW_SIDES))
+    for side in WINDOW_SIDES:
         size = (side, side, 1)
-        count = uniform_filter(wrong.astype(np.float32), size, mode="constant")
-        most = binom.isf(chance, side**2, share)
-        out |= maximum_filter(count * side**2 > most + 0.5, size, mode="constant")
-    together = 9 * uniform_filter(wrong.astype(np.float32), (3, 3, 1)) > 1.5
-    spared: Array = out & wrong & together
-    return spared
+        mean = uniform_filter(flagged.astype(np.float32), size, mode="constant")
+        limit = binom.isf(probability, side**2, fraction)
+        dense |= maximum_filter(mean * side**2 > limit + 0.5, size, mode="constant")
+    has_neighbour = 9 * uniform_filter(flagged.astype(np.float32), (3, 3, 1)) > 1.5
+    clustered: Array = dense & flagged & has_neighbour
+    return clustered
