@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from discrepant.paper.recovery import Recovery
     from discrepant.robust_pca.estimator import RobustPCA
     from discrepant.sensing.recover import recover
+    from discrepant.structures.decompose import Decomposition, decompose
     from discrepant.table.clean import clean
     from discrepant.table.cleaner import Cleaner
     from discrepant.video.separate import separate
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Certificate",
     "Cleaner",
+    "Decomposition",
     "Diagonal",
     "Entries",
     "History",
@@ -49,6 +51,7 @@ __all__ = [
     "certify",
     "clean",
     "convex",
+    "decompose",
     "l1_factorisation",
     "recover",
     "restore",
@@ -68,6 +71,7 @@ _LAZY = {
     "paper.recovery": ["Recovery"],
     "operators.measurements": ["Diagonal", "Outer", "Sensing"],
     "core.results": ["Certificate", "History", "Outcome", "Result", "Status"],
+    "structures.decompose": ["Decomposition", "decompose"],
     "table.cleaner": ["Cleaner"],
     "table.clean": ["clean"],
     "video.separate": ["separate"],
