@@ -69,7 +69,9 @@ def test_ratio_is_best_at_the_root_of_n():
 
 @pytest.mark.parametrize("method", ["convex", "descent"])
 def test_phase(method):
-    config = phase.Config(method=method, ranks=(1, 25), shares=(0.05, 0.55), trials=1)
+    config = phase.Config(
+        method=method, ranks=(1, 25), fractions=(0.05, 0.55), trials=1
+    )
     outcome = phase.run(config, SERIAL)
     rates = phase.success_rates(outcome.rows, method, config)
     assert rates[0, 0] == 1
@@ -112,7 +114,7 @@ def test_the_weighted_minimum_norm_is_one():
 
 def test_beyond_recovers_more():
     config = beyond.Config(
-        sizes=(50,), trials=(1,), ranks=(0.18, 0.26), shares=(0.05, 0.15)
+        sizes=(50,), trials=(1,), ranks=(0.18, 0.26), fractions=(0.05, 0.15)
     )
     outcome = beyond.run(config, SERIAL)
     auto, packages = (
@@ -165,7 +167,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
         (tmp_path / name).touch()
     journal = runner.journal("test", fails_at_two, Settings())
     journal.with_suffix(".0.checkpoint").touch()
-    runner.forget()
+    runner.discard_journals()
     assert {path.name for path in tmp_path.iterdir()} == {"log", *others}
 
 
@@ -189,39 +191,39 @@ def test_a_journal_of_other_code_is_not_used(tmp_path, monkeypatch):
     marks = []
     for code in ("x = 1", "x = 2", "x = 1"):
         solver.write_text(code)
-        running.source_mark.cache_clear()
-        marks.append(running.source_mark(tmp_path / "package"))
+        running.source_hash.cache_clear()
+        marks.append(running.source_hash(tmp_path / "package"))
     assert marks[0] == marks[2] != marks[1]
-    monkeypatch.setattr(running, "source_mark", lambda: "one state")
+    monkeypatch.setattr(running, "source_hash", lambda: "one state")
     one = runner.journal("test", square, Settings())
-    monkeypatch.setattr(running, "source_mark", lambda: "another")
+    monkeypatch.setattr(running, "source_hash", lambda: "another")
     assert runner.journal("test", square, Settings()) != one
 
 
 def test_the_mark_of_the_code_does_not_depend_on_how_results_are_shown(tmp_path):
     (tmp_path / "cli").mkdir()
     (tmp_path / "solver.py").write_text("x = 1")
-    before = running.source_mark(tmp_path)
-    running.source_mark.cache_clear()
+    before = running.source_hash(tmp_path)
+    running.source_hash.cache_clear()
     (tmp_path / "cli" / "main.py").write_text("x = 1")
-    assert running.source_mark(tmp_path) == before
-    running.source_mark.cache_clear()
+    assert running.source_hash(tmp_path) == before
+    running.source_hash.cache_clear()
     (tmp_path / "other.py").write_text("x = 1")
-    assert running.source_mark(tmp_path) != before
+    assert running.source_hash(tmp_path) != before
 
 
 def test_whoever_watches_may_stop_the_tasks_and_resume_them(tmp_path):
-    shares = []
+    fractions = []
 
-    def watching(share, note):
-        shares.append(share)
-        return share < 0.5
+    def watching(fraction, note):
+        fractions.append(fraction)
+        return fraction < 0.5
 
     tasks = [{"number": n} for n in range(4)]
     runner = Runner(jobs=1, folder=tmp_path, progress=watching)
     with pytest.raises(StoppedError, match="can be resumed"):
         runner.map(square, tasks, label="test", config=Settings())
-    assert shares == [0, 0.25, 0.5]
+    assert fractions == [0, 0.25, 0.5]
     rows = Runner(jobs=1, folder=tmp_path).map(
         square, tasks, label="test", config=Settings()
     )

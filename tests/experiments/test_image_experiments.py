@@ -35,13 +35,13 @@ def test_each_figure_has_its_cases():
 
 def test_packing_keeps_an_image():
     image = data.astronaut()[:20, :30]
-    held = json.loads(json.dumps(photographs.packed(image / 255)))
-    assert np.array_equal(photographs.unpacked(held), image)
+    held = json.loads(json.dumps(photographs.encode_image(image / 255)))
+    assert np.array_equal(photographs.decode_image(held), image)
 
 
 @pytest.mark.parametrize("figure", ["fig1b", "fig3", "fig4", "fig5"])
 def test_figures_are_drawn(figure):
-    config = replace(TINY, figure=figure, most_images=2, shares=(0.3, 0.5))
+    config = replace(TINY, figure=figure, max_images=2, fractions=(0.3, 0.5))
     outcome = images.run(config, Runner(jobs=1))
     assert "dB" in outcome.finding
     cases = config.cases(list(photographs.SHIPPED))
@@ -132,11 +132,11 @@ def test_results_do_not_depend_on_an_interruption(tmp_path, monkeypatch):
     monkeypatch.setattr(images, "psnr", psnr)
     resumed = images.run(TINY, runner)
     assert resumed.rows == whole.rows
-    runner.forget()
+    runner.discard_journals()
     assert [path.suffix for path in tmp_path.iterdir()] == [".journal"]
 
 
-def test_figures_share_their_runs(tmp_path, monkeypatch):
+def test_figures_use_the_runs_of_each_other(tmp_path, monkeypatch):
     first = images.run(TINY, Runner(jobs=1, folder=tmp_path))
 
     def never(*args, **kwargs):
@@ -150,7 +150,7 @@ def test_figures_share_their_runs(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("fig2c", "--scale", "cpu"), "fig2c has no --scale"),
+        (("fig2c", "--scale", "cpu"), "fig2c uses no images"),
         (("fig3", "--images", "nowhere"), "nowhere is not a folder"),
         (("fig3", "--images", "broken"), "a.png cannot be read as PNG"),
         (("fig3", "--quick", "--scale", "paper"), "contradict each other"),
@@ -168,12 +168,13 @@ def test_mistakes_get_one_sentence_and_exit_code_two(discrepant, tmp_path, args,
 
 @pytest.mark.slow
 def test_this_method_needs_no_early_stopping():
-    config = replace(images.Config("fig4"), shares=(0.5, 0.7))
+    config = replace(images.Config("fig4"), fractions=(0.5, 0.7))
     outcome = images.run(config, Runner())
     scores = outcome.extra["scores"]
-    for share in config.shares:
+    for fraction in config.fractions:
         ours, absolute, squares = (
-            scores["astronaut", share, method] for method in ("double", "dip-l1", "dip")
+            scores["astronaut", fraction, method]
+            for method in ("double", "dip-l1", "dip")
         )
         assert ours["last"] > ours["best"] - 0.3
         assert absolute["last"] < absolute["best"] - 1

@@ -1,8 +1,8 @@
-"""Appendix A: one learning rate a coordinate picks a weighted minimum-norm solution.
+"""Appendix A: learning rates per coordinate select a weighted minimum-norm solution.
 
 Gradient descent on ``½‖Bx − b‖²`` from zero, with the rate of coordinate i times dᵢ,
-stays in the range of ``diag(d) Bᵀ``; of the infinitely many solutions it therefore
-ends in that of ``min Σ xᵢ²/dᵢ  s.t.  Bx = b``.
+stays in the range of ``diag(d) Bᵀ``. Of the infinitely many solutions it therefore
+reaches that of ``min Σ xᵢ²/dᵢ  s.t.  Bx = b``.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Config:
-    """Size of the system, and by how much the rates of its two halves differ."""
+    """Size of the system, and ratios of the rates of the two halves of x."""
 
     equations: int = 20
     unknowns: int = 60
@@ -39,7 +39,7 @@ class Config:
 
 
 class Coordinates:
-    """``x`` itself, descended on with a rate of its own for each coordinate."""
+    """The vector x as its own parameters, with a learning rate per coordinate."""
 
     def __init__(self, rates: Array) -> None:
         self.rates = rates
@@ -60,7 +60,7 @@ def weighted_minimum_norm(B: Array, b: Array, d: Array) -> Array:
 
 
 def fit(ratio: float, config: Config, seed: int) -> Row:
-    """Descend with rates 1 and ``ratio`` and compare with the closed forms."""
+    """Return the distances to the closed forms, for rates 1 and ``ratio``."""
     from scipy.sparse.linalg import aslinearoperator
 
     rng = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ def fit(ratio: float, config: Config, seed: int) -> Row:
     weighted = weighted_minimum_norm(B, b, d)
     signal = Coordinates(d)
 
-    def distance(moment: Iteration, signal: Any, corruption: Any) -> dict[str, float]:
+    def distance(step: Iteration, signal: Any, corruption: Any) -> dict[str, float]:
         return {"distance": relative_error(signal.x[:, 0], weighted)}
 
     _, history = descend(
@@ -83,16 +83,16 @@ def fit(ratio: float, config: Config, seed: int) -> Row:
         callback=distance,
         check_every=10,
     )
-    plain = weighted_minimum_norm(B, b, np.ones_like(d))
+    unweighted = weighted_minimum_norm(B, b, np.ones_like(d))
     return {
         "steps": history["step"].tolist(),
         "distances": history["distance"].tolist(),
-        "to_plain": relative_error(signal.x[:, 0], plain),
+        "to_unweighted": relative_error(signal.x[:, 0], unweighted),
     }
 
 
 def run(config: Config, runner: Runner) -> Outcome:
-    """Sweep the ratio of the rates."""
+    """Run the descent for each ratio of the rates."""
     tasks = [
         {"ratio": ratio, "config": config, "seed": runner.seed}
         for ratio in config.ratios
@@ -103,17 +103,17 @@ def run(config: Config, runner: Runner) -> Outcome:
             "ratio": result["ratio"],
             "step": step,
             "distance_to_weighted": distance,
-            "end_distance_to_unweighted": result["to_plain"],
+            "end_distance_to_unweighted": result["to_unweighted"],
         }
         for result in fits
         for step, distance in zip(result["steps"], result["distances"], strict=True)
     ]
     worst = max(result["distances"][-1] for result in fits)
-    away = max(result["to_plain"] for result in fits)
+    farthest = max(result["to_unweighted"] for result in fits)
     finding = (
-        "Descent with one rate a coordinate ends in the weighted minimum-norm solution "
-        f"(relative distance at most {worst:.0e}), up to {away:.2f} away from the "
-        "unweighted one."
+        "Descent with one rate per coordinate ends in the weighted minimum-norm "
+        f"solution (relative distance at most {worst:.0e}), up to {farthest:.2f} away "
+        "from the unweighted one."
     )
     return Outcome(config, rows, finding)
 

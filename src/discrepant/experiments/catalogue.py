@@ -1,16 +1,16 @@
 """Names of the experiments and how to load them.
 
-A module states its default settings in ``Config()`` and smaller ones in
+Each module has the default settings in ``Config()`` and smaller ones in
 ``Config.quick()``. ``run(config, runner)`` returns an `Outcome`: the plotted points as
-rows, and the finding as a sentence. ``plot(outcome)`` draws it; ``companions`` of a
-Config name further functions that draw what goes with it. A module that has
-``Config.paper()`` knows two scales.
+rows, and the finding as a sentence. ``plot(outcome)`` draws the figure;
+``Config.companions`` names the functions that draw further figures. Modules with
+``Config.paper()`` also have the full scale of the paper.
 """
 
 from importlib import import_module
 from types import ModuleType
 
-# name → (module, settings that tell it from its sister in the same module)
+# name → (module, settings that select the figure within the module)
 CATALOGUE: dict[str, tuple[str, dict[str, str]]] = {
     "fig1a": ("fig1a_learning_curves", {}),
     "fig1b": ("image_figures", {"figure": "fig1b"}),

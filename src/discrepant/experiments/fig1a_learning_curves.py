@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 METHODS = {
-    "l1-exact": "ℓ1 loss, r′ = r (told the rank)",
+    "l1-exact": "ℓ1 loss, r′ = r (rank given)",
     "l1-over": "ℓ1 loss, r′ = n",
     "double": "double over-parameterisation, r′ = n",
 }
@@ -25,11 +25,11 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's problem, and how long each method runs."""
+    """The paper's problem, the number of steps and the step sizes."""
 
     n: int = 50
     rank: int = 5
-    share: float = 0.3
+    fraction: float = 0.3
     steps: int = 20_000
     step: float = 1e-4
     half_life: int = 4_000
@@ -43,7 +43,7 @@ class Config:
 def curve(method: str, config: Config, seed: int) -> Row:
     """Return the learning curve of one method."""
     problem = corrupted_matrix(
-        config.n, config.rank, config.share, random_state=[seed, 0]
+        config.n, config.rank, config.fraction, random_state=[seed, 0]
     )
     common: dict[str, Any] = {
         "stop": Steps(config.steps),
@@ -52,7 +52,7 @@ def curve(method: str, config: Config, seed: int) -> Row:
         "psd": True,
     }
     if method == "double":
-        found = recover(
+        result = recover(
             problem.observed,
             solver="descent",
             alpha=np.sqrt(config.n),
@@ -60,13 +60,13 @@ def curve(method: str, config: Config, seed: int) -> Row:
             **common,
         )
     else:
-        found = l1_factorisation(
+        result = l1_factorisation(
             problem.observed,
             width=config.rank if method == "l1-exact" else None,
             half_life=config.half_life,
             **common,
         )
-    history = found.history
+    history = result.history
     return {"steps": history["step"].tolist(), "errors": history["error"].tolist()}
 
 
@@ -106,7 +106,7 @@ def plot(outcome: Outcome) -> "Figure":
     ax.set(
         xlabel="step",
         ylabel="relative error of X",
-        title=f"n = {config.n}, rank {config.rank}, {config.share:.0%} corrupted",
+        title=f"n = {config.n}, rank {config.rank}, {config.fraction:.0%} corrupted",
     )
     ax.legend()
     return figure

@@ -1,4 +1,4 @@
-"""Figure 2a: the ratio α of the learning rates alone decides what is found."""
+"""Figure 2a: the ratio α of the learning rates determines the error of X."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ class Config:
 
     n: int = 50
     rank: int = 5
-    share: float = 0.3
+    fraction: float = 0.3
     steps: int = 20_000
     step: float = 1e-4
     trials: int = 10
@@ -37,11 +37,11 @@ class Config:
 
 
 def trial(alpha: float, trial: int, config: Config, seed: int) -> Row:
-    """Return the error on one problem; all ratios see the same ones."""
+    """Return the error on one problem; all ratios are tried on the same problems."""
     problem = corrupted_matrix(
-        config.n, config.rank, config.share, random_state=[seed, trial]
+        config.n, config.rank, config.fraction, random_state=[seed, trial]
     )
-    found = recover(
+    result = recover(
         problem.observed,
         solver="descent",
         alpha=alpha,
@@ -50,11 +50,11 @@ def trial(alpha: float, trial: int, config: Config, seed: int) -> Row:
         stop=Steps(config.steps),
         random_state=[seed, trial, 1],
     )
-    return {"error": relative_error(found.low_rank, problem.low_rank)}
+    return {"error": relative_error(result.low_rank, problem.low_rank)}
 
 
 def run(config: Config, runner: Runner) -> Outcome:
-    """Sweep the ratio."""
+    """Solve all problems at each ratio."""
     alphas = [ratio * float(np.sqrt(config.n)) for ratio in config.ratios]
     tasks = [
         {"alpha": alpha, "trial": t, "config": config, "seed": runner.seed}

@@ -1,4 +1,4 @@
-"""Figures 2b and 2c: for which ranks and shares of corruption recovery succeeds."""
+"""Figures 2b and 2c: success of recovery by rank and fraction of corruption."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's grid: n = 50, ten trials a cell, success below an error of 0.1."""
+    """The paper's grid: n = 50, ten trials each, success is an error below 0.1."""
 
     method: str = "descent"
     n: int = 50
     ranks: tuple[int, ...] = tuple(range(1, 26, 2))
-    shares: tuple[float, ...] = tuple(round(0.05 * k, 2) for k in range(1, 12))
+    fractions: tuple[float, ...] = tuple(round(0.05 * k, 2) for k in range(1, 12))
     trials: int = 10
     steps: int = 20_000
     step: float = 1e-4
@@ -41,7 +41,7 @@ class Config:
     def quick(cls, **settings: Any) -> "Config":
         """Return settings that take about a minute."""
         return cls(
-            ranks=(1, 9, 17, 25), shares=(0.05, 0.2, 0.35, 0.5), trials=2, **settings
+            ranks=(1, 9, 17, 25), fractions=(0.05, 0.2, 0.35, 0.5), trials=2, **settings
         )
 
     @property
@@ -53,7 +53,7 @@ class Config:
 
 
 def solve(method: str, observed: Array, config: Config, seed: list[int]) -> Array:
-    """Return the low-rank part that a method finds, all at λ = 1/√n."""
+    """Return the low-rank part by one of the methods, at λ = 1/√n."""
     if method != "descent":
         return solve_convex(observed, np.sqrt(config.n), method == "convex-psd")
     # Single precision changes the error in its sixth digit and takes half the time;
@@ -72,8 +72,8 @@ def solve(method: str, observed: Array, config: Config, seed: list[int]) -> Arra
 def solve_convex(observed: Array, alpha: float, psd: bool) -> Array:
     """Return the optimum of the convex program.
 
-    The implicit integrator gets there some ten times sooner than `baselines.convex`;
-    a test holds the two to the same answer.
+    The implicit integrator is about ten times faster than `baselines.convex`; a test
+    compares the two.
     """
     from discrepant.robust_pca.exact.integrator import integrate
     from discrepant.robust_pca.problem import ConvexProblem
@@ -88,20 +88,20 @@ def solve_convex(observed: Array, alpha: float, psd: bool) -> Array:
 
 
 def solve_grid_point(
-    method: str, rank: int, share: float, trial: int, config: Config, seed: int
+    method: str, rank: int, fraction: float, trial: int, config: Config, seed: int
 ) -> Row:
-    """Return the error on one problem; all methods see the same ones."""
-    where = [seed, rank, round(1000 * share), trial]
-    problem = corrupted_matrix(config.n, rank, share, random_state=where)
-    found = solve(method, problem.observed, config, [*where, 1])
-    return {"error": relative_error(found, problem.low_rank)}
+    """Return the error on one problem; all methods solve the same problems."""
+    problem_seed = [seed, rank, round(1000 * fraction), trial]
+    problem = corrupted_matrix(config.n, rank, fraction, random_state=problem_seed)
+    low_rank = solve(method, problem.observed, config, [*problem_seed, 1])
+    return {"error": relative_error(low_rank, problem.low_rank)}
 
 
 def run(config: Config, runner: Runner) -> Outcome:
-    """Solve the grid."""
+    """Solve all problems of the grid."""
     name = "fig2b" if config.method == "convex" else "fig2c"
-    keys = ("method", "rank", "share", "trial")
-    grid = product(config.methods, config.ranks, config.shares, range(config.trials))
+    keys = ("method", "rank", "fraction", "trial")
+    grid = product(config.methods, config.ranks, config.fractions, range(config.trials))
     tasks = [
         {**dict(zip(keys, at, strict=True)), "config": config, "seed": runner.seed}
         for at in grid
@@ -110,7 +110,7 @@ def run(config: Config, runner: Runner) -> Outcome:
     rows = [{key: row[key] for key in (*keys, "error")} for row in results]
     areas = {m: success_rates(rows, m, config).mean() for m in config.methods}
     finding = (
-        "Success area (share of problems recovered): "
+        "Success area (fraction of problems recovered): "
         + ", ".join(f"{TITLES[m]} {area:.3f}" for m, area in areas.items())
         + "."
     )
@@ -120,40 +120,44 @@ def run(config: Config, runner: Runner) -> Outcome:
 def success_rates(
     rows: list[Row], method: str, config: Any, trials: int | None = None
 ) -> Array:
-    """Return the share of successes, (ranks, shares)."""
+    """Return the success rates as an array (ranks, fractions)."""
     trials = config.trials if trials is None else trials
-    rates = np.zeros((len(config.ranks), len(config.shares)))
+    rates = np.zeros((len(config.ranks), len(config.fractions)))
     for row in rows:
         if row["method"] == method and row["error"] < config.success:
-            at = config.ranks.index(row["rank"]), config.shares.index(row["share"])
+            at = (
+                config.ranks.index(row["rank"]),
+                config.fractions.index(row["fraction"]),
+            )
             rates[at] += 1 / trials
     return rates
 
 
 @styled
 def plot(outcome: Outcome) -> "Figure":
-    """Draw the success rate over rank and share; white is always, black never."""
+    """Draw the success rate over rank and fraction: white is one, black zero."""
     config = outcome.config
     figure, axes = new_figure(
         len(config.methods), squeeze=False, size=(4.6 * len(config.methods), 4.0)
     )
     for ax, method in zip(axes[0], config.methods, strict=True):
         rates = success_rates(outcome.rows, method, config)
-        draw_rates(ax, rates, config.shares, [str(r) for r in config.ranks])
+        draw_rates(ax, rates, config.fractions, [str(r) for r in config.ranks])
         ax.set_title(f"{TITLES[method]}: area {rates.mean():.2f}")
     figure.colorbar(ax.images[0], ax=axes[0], label="success rate", shrink=0.85)
     return figure
 
 
 def draw_rates(
-    ax: Any, rates: Array, shares: Sequence[float], ranks: Sequence[str]
+    ax: Any, rates: Array, fractions: Sequence[float], ranks: Sequence[str]
 ) -> None:
     """Draw one grid of success rates."""
     ax.imshow(rates, cmap="gray", vmin=0, vmax=1, origin="lower", aspect="auto")
-    every = max(1, len(shares) // 6)
+    spacing = max(1, len(fractions) // 6)
     ax.set_xticks(
-        range(0, len(shares), every), [f"{100 * p:.0f}" for p in shares[::every]]
+        range(0, len(fractions), spacing),
+        [f"{100 * p:.0f}" for p in fractions[::spacing]],
     )
-    every = max(1, len(ranks) // 7)
-    ax.set_yticks(range(0, len(ranks), every), ranks[::every])
+    spacing = max(1, len(ranks) // 7)
+    ax.set_yticks(range(0, len(ranks), spacing), ranks[::spacing])
     ax.set(xlabel="corrupted entries, %", ylabel="rank r")

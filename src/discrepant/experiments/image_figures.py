@@ -1,8 +1,9 @@
-"""Figures 1b, 3, 4 and 5: images under salt-and-pepper noise, and who overfits.
+"""Figures 1b, 3, 4 and 5: images with salt-and-pepper noise, and overfitting.
 
-The network φ(θ) is fitted to the corrupted image alone, under squares (DIP) or
-absolute values (DIP-ℓ1), and together with g∘g − h∘h. The first two come near the
-truth and pass it; the paper grants them the step of their best PSNR, a circle here.
+The network φ(θ) is fitted to the corrupted image alone, with squared (DIP) or absolute
+loss (DIP-ℓ1), and together with g∘g − h∘h. The first two approach the truth and then
+overfit. Like the paper, the figures show them at the step of their best PSNR, which is
+drawn as a circle in the learning curves.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +15,12 @@ import numpy as np
 from discrepant.core.errors import missing_extra
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, new_figure, styled
-from discrepant.experiments.photographs import available, packed, photograph, unpacked
+from discrepant.experiments.photographs import (
+    available,
+    decode_image,
+    encode_image,
+    photograph,
+)
 from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.image.arrays import MARGIN, psnr
 from discrepant.image.corruptions import salt_and_pepper
@@ -27,7 +33,7 @@ METHODS = {"dip": "DIP", "dip-l1": "DIP-ℓ1", "double": "ours"}
 
 @dataclass(frozen=True)
 class Config:
-    """The reduced scale: small crops, a narrow network, Adam, fewer and larger steps.
+    """The reduced scale: small crops, a narrow network, Adam, fewer but larger steps.
 
     Attributes
     ----------
@@ -35,28 +41,28 @@ class Config:
         Which figure of the paper.
     images : str or None
         The folder of the images; None means those that come with scikit-image.
-    shares : tuple of float
-        The corrupted shares.
-    most_images : int
-        How many images are shown.
+    fractions : tuple of float
+        The fractions of corrupted values.
+    max_images : int
+        Maximum number of images.
     size : int or None
-        Side of the crop from the middle of each image; None means the whole image.
+        Side of the central crop of each image; None means the whole image.
     width, optimiser, rate, corruption_rate, start, steps, settling
-        Those of `discrepant.image.Settings`, by trial: a corruption rate 30 times the
-        paper's, since there are 50 times fewer steps.
+        As in `discrepant.image.Settings`, chosen by experiment: the corruption rate is
+        30 times the paper's, since there are 50 times fewer steps.
     every : int
         Steps between two points of a learning curve.
     crossed : bool
-        Whether Figure 5 shows every image at every share, where the paper shows one
-        image at all shares and all images at one share.
+        Whether Figure 5 shows every image at every fraction. The paper shows one image
+        at all fractions and all images at one fraction.
     together : bool
-        Whether as many runs as there are cores go on at a time.
+        Whether runs are distributed over the cores.
     """
 
     figure: str
     images: str | None = None
-    shares: tuple[float, ...] = (0.3, 0.5, 0.7)
-    most_images: int = 3
+    fractions: tuple[float, ...] = (0.3, 0.5, 0.7)
+    max_images: int = 3
     size: int | None = 96
     width: int = 32
     optimiser: str = "adam"
@@ -71,12 +77,12 @@ class Config:
 
     @classmethod
     def quick(cls, figure: str, images: str | None = None) -> "Config":
-        """Return settings that take about a minute: the start of a run."""
+        """Return settings that take about a minute: the first steps only."""
         return cls(
             figure,
             images,
-            shares=(0.5,),
-            most_images=1,
+            fractions=(0.5,),
+            max_images=1,
             size=64,
             width=16,
             steps=300,
@@ -89,8 +95,8 @@ class Config:
         return cls(
             figure,
             images,
-            shares=(0.1, 0.3, 0.5, 0.7),
-            most_images=4,
+            fractions=(0.1, 0.3, 0.5, 0.7),
+            max_images=4,
             size=None,
             width=192 if figure == "fig1b" else 128,
             optimiser="sgd",
@@ -105,26 +111,29 @@ class Config:
 
     @property
     def companions(self) -> tuple[str, ...]:
-        """What goes with the figure: curves to the images, images to the curves."""
+        """The second figure: curves if the first shows images, else images."""
         return ("curves",) if self.figure in ("fig3", "fig4") else ("pictures",)
 
     def cases(self, names: list[str]) -> list[tuple[str, float]]:
-        """Return the images and shares that the figure shows."""
-        middle = 0.5 if 0.5 in self.shares else self.shares[0]
-        first, many = names[0], names[: self.most_images]
-        across = [(name, middle) for name in many]
-        along = [(first, share) for share in self.shares]
+        """Return the pairs of image and fraction that the figure shows."""
+        middle = 0.5 if 0.5 in self.fractions else self.fractions[0]
+        first, images = names[0], names[: self.max_images]
+        all_images = [(name, middle) for name in images]
+        all_fractions = [(first, fraction) for fraction in self.fractions]
         if self.crossed:
-            both = [(name, share) for name in many for share in self.shares]
+            both = [(name, fraction) for name in images for fraction in self.fractions]
         else:
-            both = across + [case for case in along if case not in across]
-        return {"fig1b": across[:1], "fig3": across, "fig4": along, "fig5": both}[
-            self.figure
-        ]
+            both = list(dict.fromkeys(all_images + all_fractions))
+        return {
+            "fig1b": all_images[:1],
+            "fig3": all_images,
+            "fig4": all_fractions,
+            "fig5": both,
+        }[self.figure]
 
 
-def check(config: Config) -> list[tuple[str, float]]:
-    """Return the cases, once all that they need is known to be there."""
+def check_requirements(config: Config) -> list[tuple[str, float]]:
+    """Return the cases after a check of packages and images that they need."""
     if any(find_spec(module) is None for module in ("torch", "skimage")):
         raise missing_extra("Images need PyTorch and scikit-image", "image")
     cases = config.cases(list(available(config.images)))
@@ -133,26 +142,25 @@ def check(config: Config) -> list[tuple[str, float]]:
     return cases
 
 
-def problem(name: str, share: float, config: Config, seed: int) -> tuple[Array, Array]:
-    """Return a clean image and what was observed of it; all methods see the same."""
+def problem(
+    name: str, fraction: float, config: Config, seed: int
+) -> tuple[Array, Array]:
+    """Return a clean and a corrupted image, the same for all methods."""
     truth = photograph(name, config.images, config.size)
-    where = [seed, round(1000 * share), sum(name.encode())]
-    return truth, salt_and_pepper(truth, share, random_state=where)[0]
+    noise_seed = [seed, round(1000 * fraction), sum(name.encode())]
+    return truth, salt_and_pepper(truth, fraction, random_state=noise_seed)[0]
 
 
 def descent(
     name: str,
-    share: float,
+    fraction: float,
     method: str,
     config: Config,
     seed: int,
-    beside: str | None = None,
-    show: bool = False,
+    checkpoint_prefix: str | None = None,
+    show_progress: bool = False,
 ) -> Row:
-    """Return the learning curve of one method on one image, and its images.
-
-    Checkpoints are named after ``beside``.
-    """
+    """Return the learning curve of one method on one image, and the restored image."""
     import torch
 
     from discrepant.image import Settings, dip, dip_l1, recover_image
@@ -167,49 +175,50 @@ def descent(
         steps=config.steps,
         settling=config.settling,
     )
-    truth, observed = problem(name, share, config, seed)
+    truth, observed = problem(name, fraction, config, seed)
     threads = torch.get_num_threads()
-    if config.together:  # one run a core, and the same result however many cores
+    if config.together:  # one run per core, with reproducible results
         torch.set_num_threads(1)
     try:
-        found = fit(
+        result = fit(
             observed,
             settings,
             truth=truth,
             every=config.every,
             device="cpu" if config.together else "auto",
             random_state=seed,
-            checkpoint=beside and f"{beside}.{name}-{share:g}-{method}.checkpoint",
-            progress=show,
+            checkpoint=checkpoint_prefix
+            and f"{checkpoint_prefix}.{name}-{fraction:g}-{method}.checkpoint",
+            progress=show_progress,
         )
     finally:
         torch.set_num_threads(threads)
-    chosen = found.image if method == "double" or found.best is None else found.best
+    chosen = result.image if method == "double" or result.best is None else result.best
     return {
-        "steps": found.history["step"].tolist(),
-        "psnr": found.history["psnr"].tolist(),
-        "loss": found.history["loss"].tolist(),
-        "seconds": float(found.history["seconds"][-1]),
-        "interior": psnr(found.image, truth, MARGIN),
-        "image": packed(chosen),
+        "steps": result.history["step"].tolist(),
+        "psnr": result.history["psnr"].tolist(),
+        "loss": result.history["loss"].tolist(),
+        "seconds": float(result.history["seconds"][-1]),
+        "interior": psnr(result.image, truth, MARGIN),
+        "image": encode_image(chosen),
     }
 
 
 def run(config: Config, runner: Runner) -> Outcome:
-    """Run every method on every case, as many at a time as there are cores."""
-    cases = check(config)
-    # What one figure has run the others need not run again.
-    settings = replace(config, figure="", shares=(), most_images=0, crossed=False)
+    """Run every method on every case, one run per core."""
+    cases = check_requirements(config)
+    # The figures use each other's runs: settings that select cases are not in the hash.
+    settings = replace(config, figure="", fractions=(), max_images=0, crossed=False)
     journal = runner.journal("images", descent, settings)
     single = runner.jobs == 1 or not config.together
     tasks: list[Row] = [
-        {"name": name, "share": share, "method": method, "seed": runner.seed}
-        for method in reversed(METHODS)  # the longest first
-        for name, share in cases
+        {"name": name, "fraction": fraction, "method": method, "seed": runner.seed}
+        for method in reversed(METHODS)  # the slowest first
+        for name, fraction in cases
     ]
-    # Of two bars only one can be shown; where runs are long, theirs tells more.
-    bars = single and runner.progress is True
-    mapper = replace(runner, progress=None if bars else runner.progress)
+    # Only one progress bar can be shown; where runs are long, that of the current run.
+    bar_per_run = single and runner.progress is True
+    mapper = replace(runner, progress=None if bar_per_run else runner.progress)
     results = mapper.map(
         descent,
         tasks,
@@ -218,15 +227,17 @@ def run(config: Config, runner: Runner) -> Outcome:
         jobs=1 if single else None,
         shared={
             "config": config,
-            "beside": None if journal is None else str(journal.with_suffix("")),
-            "show": bars,
+            "checkpoint_prefix": None
+            if journal is None
+            else str(journal.with_suffix("")),
+            "show_progress": bar_per_run,
         },
         keep=True,
     )
     rows = [
         {
             "image": result["name"],
-            "share": result["share"],
+            "fraction": result["fraction"],
             "method": result["method"],
             "step": step,
             "psnr": value,
@@ -237,8 +248,8 @@ def run(config: Config, runner: Runner) -> Outcome:
             result["steps"], result["psnr"], result["loss"], strict=True
         )
     ]
-    scores = {(r["name"], r["share"], r["method"]): score(r) for r in results}
-    pictures = {(r["name"], r["share"], r["method"]): r["image"] for r in results}
+    scores = {(r["name"], r["fraction"], r["method"]): score(r) for r in results}
+    pictures = {(r["name"], r["fraction"], r["method"]): r["image"] for r in results}
     return Outcome(
         config,
         rows,
@@ -249,7 +260,7 @@ def run(config: Config, runner: Runner) -> Outcome:
 
 
 def score(result: Row) -> Row:
-    """Return last and best PSNR of a run."""
+    """Return last and best PSNR of a run, its step and its time."""
     values = np.array(result["psnr"])
     return {
         "last": float(values[-1]),
@@ -261,7 +272,7 @@ def score(result: Row) -> Row:
 
 
 def finding(scores: dict[tuple[str, float, str], Row]) -> str:
-    """Say in numbers whether the paper's claims hold here."""
+    """Return a sentence on the paper's claims: overfitting and order of methods."""
     cases = sorted({key[:2] for key in scores})
     ours = [scores[*case, "double"] for case in cases]
     absolute = [scores[*case, "dip-l1"] for case in cases]
@@ -271,10 +282,10 @@ def finding(scores: dict[tuple[str, float, str], Row]) -> str:
     ahead = [o["last"] - a["best"] for o, a in zip(ours, absolute, strict=True)]
     dip = [a["best"] - d["best"] for a, d in zip(absolute, squares, strict=True)]
     return (
-        f"Images at shares tried: {len(cases)}. This method ends at most {lost:.2f} dB "
-        f"below its own best, DIP-ℓ1 {_range(overfit)} dB below its best; this "
-        f"method's last is {_range(ahead, '+')} dB against DIP-ℓ1's best, which is "
-        f"{_range(dip, '+')} dB against DIP's best."
+        f"Cases (image and fraction): {len(cases)}. This method ends at most "
+        f"{lost:.2f} dB below its own best, DIP-ℓ1 {_range(overfit)} dB below its "
+        f"best; this method's last is {_range(ahead, '+')} dB against DIP-ℓ1's "
+        f"best, which is {_range(dip, '+')} dB against DIP's best."
     )
 
 
@@ -291,30 +302,30 @@ def table(
     config: Config,
     seed: int,
 ) -> str:
-    """Set the runs beside the filters that a user would pick instead."""
+    """Return a Markdown table of the runs and of common filters, in dB."""
     from discrepant.image import adaptive_median, inpaint_extremes, median
 
     lines = [
         "| image | corrupted | observed | median, best window | adaptive median | "
-        "0 and 1 inpainted (told) | DIP, best | DIP-ℓ1, best | DIP-ℓ1, last | "
+        "0 and 1 inpainted (known) | DIP, best | DIP-ℓ1, best | DIP-ℓ1, last | "
         "ours, last | ours, interior |",
         "| --- |" + " --- |" * 10,
     ]
-    for name, share in cases:
-        truth, observed = problem(name, share, config, seed)
+    for name, fraction in cases:
+        truth, observed = problem(name, fraction, config, seed)
         numbers = [
             psnr(observed, truth),
             max(psnr(median(observed, size), truth) for size in (3, 5, 7)),
             psnr(adaptive_median(observed), truth),
             psnr(inpaint_extremes(observed), truth),
-            scores[name, share, "dip"]["best"],
-            scores[name, share, "dip-l1"]["best"],
-            scores[name, share, "dip-l1"]["last"],
-            scores[name, share, "double"]["last"],
-            scores[name, share, "double"]["interior"],
+            scores[name, fraction, "dip"]["best"],
+            scores[name, fraction, "dip-l1"]["best"],
+            scores[name, fraction, "dip-l1"]["last"],
+            scores[name, fraction, "double"]["last"],
+            scores[name, fraction, "double"]["interior"],
         ]
         cells = " | ".join(f"{number:.2f}" for number in numbers)
-        lines.append(f"| {name} | {share:.0%} | {cells} |")
+        lines.append(f"| {name} | {fraction:.0%} | {cells} |")
     return "\n".join(lines)
 
 
@@ -326,20 +337,20 @@ def plot(outcome: Outcome) -> "Figure":
 
 @styled
 def curves(outcome: Outcome) -> "Figure":
-    """Draw PSNR against steps, one panel a case; a circle is a stop by an oracle."""
-    cases = list(dict.fromkeys((r["image"], r["share"]) for r in outcome.rows))
+    """Draw PSNR against steps, one panel per case; circles mark the best PSNR."""
+    cases = list(dict.fromkeys((r["image"], r["fraction"]) for r in outcome.rows))
     columns = min(len(cases), 3)
     rows = -(-len(cases) // columns)
     size = (3.6 * columns, 2.9 * rows) if len(cases) > 1 else (6.4, 4.0)
     figure, axes = new_figure(columns, rows, squeeze=False, size=size)
     for ax in axes.flat[len(cases) :]:
         ax.set_visible(False)
-    for ax, (image, share) in zip(axes.flat, cases, strict=False):
+    for ax, (image, fraction) in zip(axes.flat, cases, strict=False):
         for (method, label), colour in zip(METHODS.items(), CURVE_COLOURS, strict=True):
             points = [
                 (r["step"], r["psnr"])
                 for r in outcome.rows
-                if (r["image"], r["share"], r["method"]) == (image, share, method)
+                if (r["image"], r["fraction"], r["method"]) == (image, fraction, method)
             ]
             steps, values = np.array(points).T
             ax.plot(steps, values, color=colour, label=label, lw=1.5)
@@ -347,7 +358,7 @@ def curves(outcome: Outcome) -> "Figure":
                 at = values.argmax()
                 ax.plot(steps[at], values[at], "o", mfc="none", color=colour)
         ax.set(
-            title=f"{image}, {share:.0%} corrupted", xlabel="step", ylabel="PSNR, dB"
+            title=f"{image}, {fraction:.0%} corrupted", xlabel="step", ylabel="PSNR, dB"
         )
         bottom = min(r["psnr"] for r in outcome.rows if r["step"] > 0)
         ax.set_ylim(bottom=bottom - 0.5)
@@ -355,29 +366,30 @@ def curves(outcome: Outcome) -> "Figure":
     return figure
 
 
+# Colours of DIP, DIP-ℓ1 and this method.
 CURVE_COLOURS = (COLOURS[2], COLOURS[1], COLOURS[0])
 
 
 @styled
 def pictures(outcome: Outcome) -> "Figure":
-    """Draw the images with their PSNR beneath, one row a case."""
+    """Draw the images with their PSNR below, one row per case."""
     config, extra = outcome.config, outcome.extra
-    cases = list(dict.fromkeys((r["image"], r["share"]) for r in outcome.rows))
+    cases = list(dict.fromkeys((r["image"], r["fraction"]) for r in outcome.rows))
     titles = ["truth", "observed", "DIP, at its best", "DIP-ℓ1, at its best", "ours"]
     figure, axes = new_figure(
         len(titles), len(cases), squeeze=False, size=(10.5, 2.4 * len(cases) + 0.3)
     )
-    for row, (name, share) in zip(axes, cases, strict=True):
-        truth, observed = problem(name, share, config, extra["seed"])
+    for row, (name, fraction) in zip(axes, cases, strict=True):
+        truth, observed = problem(name, fraction, config, extra["seed"])
         panels: list[tuple[np.ndarray, str]] = [
             (truth, f"{name}"),
-            (observed, f"{share:.0%} corrupted: {psnr(observed, truth):.2f} dB"),
+            (observed, f"{fraction:.0%} corrupted: {psnr(observed, truth):.2f} dB"),
         ]
         for method in METHODS:
-            scored = extra["scores"][name, share, method]
+            scored = extra["scores"][name, fraction, method]
             panels.append(
                 (
-                    unpacked(extra["pictures"][name, share, method]),
+                    decode_image(extra["pictures"][name, fraction, method]),
                     f"{scored['last']:.2f} dB at the end"
                     if method == "double"
                     else f"best {scored['best']:.2f} dB, last {scored['last']:.2f}",

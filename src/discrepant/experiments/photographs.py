@@ -1,4 +1,4 @@
-"""The photographs that the figures about images show: found, cropped, and packed."""
+"""Photographs of the image figures: list, read, crop, encode for the journal."""
 
 import base64
 import zlib
@@ -12,12 +12,14 @@ from discrepant.core.linalg import Array
 from discrepant.image.arrays import unit_image
 from discrepant.image.files.formats import FORMATS, is_image, read
 
-SHIPPED = ("astronaut", "coffee", "chelsea")  # with scikit-image
-FIRST = ("F16", "Peppers", "Baboon", "kodim03")  # the paper's, in its order
+# Photographs that come with scikit-image.
+SHIPPED = ("astronaut", "coffee", "chelsea")
+# Photographs of the paper, in its order; they come first if a folder has them.
+FIRST = ("F16", "Peppers", "Baboon", "kodim03")
 
 
 def available(folder: str | None) -> dict[str, Path | None]:
-    """Return the images by name: those of a folder, or those of scikit-image."""
+    """Return the paths of images by name; None for those of scikit-image."""
     if folder is None:
         return dict.fromkeys(SHIPPED)
     root = Path(folder)
@@ -28,14 +30,14 @@ def available(folder: str | None) -> dict[str, Path | None]:
         raise InputError(f"{folder} holds no {', '.join(FORMATS)} file.")
     rank = {name: i for i, name in enumerate(FIRST)}
     files.sort(key=lambda path: rank.get(path.stem, len(rank)))
-    found: dict[str, Path | None] = {path.stem: path for path in files}
-    if len(found) < len(files):
+    paths: dict[str, Path | None] = {path.stem: path for path in files}
+    if len(paths) < len(files):
         raise InputError(f"{folder} holds two files of one name.")
-    return found
+    return paths
 
 
 def photograph(name: str, folder: str | None, size: int | None) -> Array:
-    """Return an image on [0, 1]; with a size, the middle square of that side."""
+    """Return an image on [0, 1]; with a size, its central square of that side."""
     path = available(folder)[name]
     if path is None:
         from skimage import data
@@ -53,15 +55,15 @@ def photograph(name: str, folder: str | None, size: int | None) -> Array:
     return values
 
 
-def packed(image: Array) -> list[Any]:
-    """Return an image in 8 bits as something JSON can hold."""
+def encode_image(image: Array) -> list[Any]:
+    """Return an image in 8 bits as shape and text, for JSON."""
     values = np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)
     text = base64.b64encode(zlib.compress(values.tobytes())).decode()
     return [list(values.shape), text]
 
 
-def unpacked(held: list[Any]) -> Array:
-    """Return an image from what `packed` made of it."""
-    shape, text = held
+def decode_image(encoded: list[Any]) -> Array:
+    """Return the image that `encode_image` encoded."""
+    shape, text = encoded
     values = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8)
     return values.reshape(shape)

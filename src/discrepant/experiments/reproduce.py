@@ -17,6 +17,7 @@ from discrepant.core.validation import check_choice
 from discrepant.experiments.catalogue import CATALOGUE, load
 from discrepant.experiments.runner import Runner
 
+# Scales of the experiments on images.
 SCALES = ("cpu", "paper")
 
 
@@ -69,7 +70,7 @@ def reproduce(
     images : Path, optional
         Image experiments: folder of images to use instead of those of scikit-image.
     seed : int
-        The same seed gives the same result.
+        Seed of the random numbers; the same seed gives the same result.
     jobs : int
         Number of parallel processes; −1 uses all cores.
     overwrite : bool
@@ -112,7 +113,7 @@ def reproduce(
             },
         }
         write_json(scratch / files[2], details)
-    runner.forget()
+    runner.discard_journals()
     return ReproduceReport(name, outcome.finding, outcome.table, seconds, output, files)
 
 
@@ -121,7 +122,9 @@ def _check_installed(module: Any) -> None:
     needed = {"matplotlib": ("matplotlib", "plot")}  # module → (package, extra)
     if hasattr(module.Config, "paper"):  # an image experiment
         needed |= {"torch": ("PyTorch", "image"), "skimage": ("scikit-image", "image")}
-    missing = [both for module, both in needed.items() if find_spec(module) is None]
+    missing = [
+        package for module, package in needed.items() if find_spec(module) is None
+    ]
     if missing:
         packages = ", ".join(package for package, _ in missing)
         extras = ",".join(dict.fromkeys(extra for _, extra in missing))

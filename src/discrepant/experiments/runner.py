@@ -1,9 +1,9 @@
-"""Many independent tasks: on all cores, with progress, and resumable.
+"""Run the independent tasks of an experiment on all cores, resumable.
 
-Finished tasks are noted in a journal beside the results; the same command after an
-interruption goes on where it stopped. The journal is named by a fingerprint of the
-settings and of the code that computes the results, and each line tells its task. So
-results of other settings, or of an earlier state of the code, are never mixed in.
+Finished tasks are written to a journal in the output folder. After an interruption the
+same command resumes there. The name of the journal contains a hash of the settings and
+of the code that computes the results, and each line the hash of its task. Results of
+other settings, or of an earlier state of the code, are therefore never used.
 """
 
 import hashlib
@@ -21,9 +21,11 @@ from discrepant.core.progress import Progress, StoppedError, reporting
 
 Row = dict[str, Any]
 
+# The source folder of this package.
 PACKAGE = Path(__file__).parents[1]
-# They show results and do not compute any: a new picture needs no new run.
-SHOWING = (
+# Files and folders that display or write results and compute none: they are not part of
+# the hash of the code, so that a change of a figure needs no new run.
+DISPLAY_ONLY = (
     "cli",
     "server",
     "core/output_files.py",
@@ -37,14 +39,15 @@ SHOWING = (
     "table/pca_dask_file.py",
     "table/clean_file.py",
     "video/separate_file.py",
+    "video/figures.py",
 )
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment found: the plotted points, a sentence, perhaps a table.
+    """Result of an experiment: the plotted points, the finding, an optional table.
 
-    ``extra`` is what a plot needs beside the points: images, for instance.
+    ``extra`` holds further data for the plots, such as images.
     """
 
     config: Any
@@ -56,20 +59,20 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs the tasks of an experiment.
+    """Runs tasks in processes, reports progress and keeps a journal.
 
     Parameters
     ----------
     seed : int
-        Seed of everything random.
+        Seed of all random numbers.
     jobs : int
-        Processes at a time; −1 is one a core, as joblib counts them (it respects the
+        Number of processes; −1 is one per core as joblib counts them (it respects the
         limits of a container).
     progress : bool or callable, optional
-        See `core.progress.reporting`. Told to stop, `map` raises `StoppedError`;
-        what is done stays in the journal.
+        See `core.progress.reporting`. If the callable returns False, `map` raises
+        `StoppedError`; finished tasks stay in the journal.
     folder : Path, optional
-        Where to keep the journal; without it nothing is kept.
+        Folder of the journal; without it there is none.
     """
 
     seed: int = 0
@@ -92,20 +95,37 @@ class Runner:
     ) -> list[Row]:
         """Return ``{**task, **function(**task)}`` for each task, in order.
 
-        ``shared`` is passed to every call beside its task, and does not tell one task
-        from another. With ``keep`` the results stay for other experiments.
+        Parameters
+        ----------
+        function : callable
+            Computes the result of one task; must be importable.
+        tasks : sequence of dict
+            Keyword arguments of the calls.
+        label : str
+            Name of the journal and of the progress bar.
+        config : dataclass
+            The settings; part of the name of the journal.
+        jobs : int, optional
+            Number of processes, in place of the runner's.
+        shared : dict, optional
+            Further keyword arguments of every call, not part of a task's hash.
+        keep : bool
+            Whether the journal stays for other experiments.
         """
         jobs = self.jobs if jobs is None else jobs
+        shared = shared or {}
         journal = self.journal(label, function, config)
         if keep and journal is not None:
             self._kept.add(journal)
-        marks = [_mark(task) for task in tasks]
-        done = {key: row for key, row in _read(journal).items() if key in marks}
-        todo = [i for i, key in enumerate(marks) if key not in done]
+        keys = [_task_hash(task) for task in tasks]
+        done = {key: row for key, row in _read(journal).items() if key in keys}
+        todo = [i for i, key in enumerate(keys) if key not in done]
         with reporting(self.progress, label) as report:
             report(len(done) / max(len(tasks), 1), "resumed" if done else "")
             results = Parallel(n_jobs=jobs, return_as="generator_unordered")(
-                delayed(_marked)(marks[i], function, {**tasks[i], **(shared or {})})
+                delayed(_call_with_key)(
+                    keys[i], function, {**tasks[i], **(shared or {})}
+                )
                 for i in todo
             )
             for key, result in results:
@@ -114,17 +134,17 @@ class Runner:
                     with journal.open("a", encoding="utf-8") as file:
                         file.write(json.dumps([key, result]) + "\n")
                 count = f"{len(done)} of {len(tasks)} runs"
-                go_on = report(len(done) / len(tasks), count)
-                if not go_on and len(done) < len(tasks):
+                proceed = report(len(done) / len(tasks), count)
+                if not proceed and len(done) < len(tasks):
                     results.close()
                     raise StoppedError(f"{label} was stopped; it can be resumed.")
-        return [{**task, **done[key]} for task, key in zip(tasks, marks, strict=True)]
+        return [{**task, **done[key]} for task, key in zip(tasks, keys, strict=True)]
 
     def journal(self, label: str, function: Any, config: Any) -> Path | None:
-        """Return where finished tasks are noted; checkpoints stand beside it."""
+        """Return the path of the journal; checkpoints are next to it."""
         if self.folder is None:
             return None
-        code = [source_mark(), _file_mark(Path(getsourcefile(function) or ""))]
+        code = [source_hash(), _file_hash(Path(getsourcefile(function) or ""))]
         settings = json.dumps(
             [
                 *(*code, function.__module__, function.__name__),
@@ -132,15 +152,15 @@ class Runner:
             ],
             sort_keys=True,
         )
-        mark = hashlib.sha256(settings.encode()).hexdigest()[:12]
-        journal = self.folder / f".{label}-{mark}.journal"
+        digest = hashlib.sha256(settings.encode()).hexdigest()[:12]
+        journal = self.folder / f".{label}-{digest}.journal"
         self._journals.add(journal)
         return journal
 
-    def forget(self) -> None:
-        """Remove what this run kept, once its results are written.
+    def discard_journals(self) -> None:
+        """Remove journals and checkpoints, once the results are written.
 
-        What other experiments can use stays.
+        Journals that other experiments can use stay.
         """
         for journal in self._journals:
             if journal not in self._kept:
@@ -150,41 +170,43 @@ class Runner:
 
 
 @cache
-def source_mark(package: Path = PACKAGE) -> str:
-    """Return a fingerprint of the code of the package that computes results."""
+def source_hash(package: Path = PACKAGE) -> str:
+    """Return a hash of the files of the package that compute results."""
     files = sorted(
         path
         for path in package.rglob("*.py")
-        if not path.relative_to(package).as_posix().startswith(SHOWING)
+        if not path.relative_to(package).as_posix().startswith(DISPLAY_ONLY)
     )
-    marks = [f"{path.relative_to(package)} {_file_mark(path)}" for path in files]
-    return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
+    lines = [f"{path.relative_to(package)} {_file_hash(path)}" for path in files]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
-def _file_mark(path: Path) -> str:
+def _file_hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def _marked(mark: str, function: Callable[..., Row], task: Row) -> tuple[str, Row]:
-    return mark, function(**task)
+def _call_with_key(
+    key: str, function: Callable[..., Row], task: Row
+) -> tuple[str, Row]:
+    return key, function(**task)
 
 
-def _mark(task: Row) -> str:
-    """Tell a task from others."""
+def _task_hash(task: Row) -> str:
+    """Return the hash by which the journal identifies a task."""
     text = json.dumps(task, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _read(journal: Path | None) -> dict[str, Row]:
-    """Read what is done, leaving out a line that was cut short or is no result."""
+    """Return the results in a journal by key, without truncated or invalid lines."""
     done: dict[str, Row] = {}
     if journal is None or not journal.exists():
         return done
     for line in journal.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            mark, result = json.loads(line)
+            key, result = json.loads(line)
         except (ValueError, TypeError):
             continue
-        if isinstance(mark, str) and isinstance(result, dict):
-            done[mark] = result
+        if isinstance(key, str) and isinstance(result, dict):
+            done[key] = result
     return done

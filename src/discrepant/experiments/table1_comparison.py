@@ -1,4 +1,4 @@
-"""Table 1: what each method must be told, and how its time grows with n."""
+"""Table 1: the inputs that each method requires, and its time by n."""
 
 import time
 import warnings
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Config:
-    """Problems of growing size at a fixed share of rank and corruption."""
+    """Problems of growing size with fixed fractions of rank and corruption."""
 
     sizes: tuple[int, ...] = (50, 100, 200, 400)
-    rank_share: float = 0.1
-    share: float = 0.15
+    rank_fraction: float = 0.1
+    fraction: float = 0.15
 
     @classmethod
     def quick(cls, **settings: Any) -> "Config":
@@ -36,10 +36,16 @@ class Config:
 
 @dataclass(frozen=True)
 class Method:
-    """A method, what it is told, and how to run it on (y, rank, share)."""
+    """A method, the inputs it requires, and a function (y, rank, fraction) → X."""
 
     title: str
-    told: tuple[str, ...]
+    required_inputs: tuple[str, ...]
+
+    @property
+    def needs_truth(self) -> bool:
+        """Whether the method requires the rank or the sparsity."""
+        return bool({"rank", "sparsity"} & set(self.required_inputs))
+
     solve: Callable[[Array, int, float], Array]
 
 
@@ -52,38 +58,40 @@ METHODS = {
     "convex": Method(
         "convex program (proximal gradient)",
         (),
-        lambda y, rank, share: convex(y, alpha=root(y), psd=True, tol=0.05).low_rank,
+        lambda y, rank, fraction: convex(y, alpha=root(y), psd=True, tol=0.05).low_rank,
     ),
     "projections": Method(
         "alternating projections",
         ("rank", "sparsity"),
-        lambda y, rank, share: (
-            alternating_projections(y, rank=rank, fraction=share).low_rank
+        lambda y, rank, fraction: (
+            alternating_projections(y, rank=rank, fraction=fraction).low_rank
         ),
     ),
     "l1-exact": Method(
         "ℓ1 factorisation, r′ = r",
         ("rank",),
-        lambda y, rank, share: (
+        lambda y, rank, fraction: (
             l1_factorisation(y, width=rank, psd=True, random_state=0).low_rank
         ),
     ),
     "l1-over": Method(
         "ℓ1 factorisation, r′ = n",
         ("when to stop",),
-        lambda y, rank, share: l1_factorisation(y, psd=True, random_state=0).low_rank,
+        lambda y, rank, fraction: (
+            l1_factorisation(y, psd=True, random_state=0).low_rank
+        ),
     ),
     "implicit": Method(
         "implicit integrator (RobustPCA)",
         (),
-        lambda y, rank, share: (
+        lambda y, rank, fraction: (
             RobustPCA(psd=True, noise=0, random_state=0).fit(y).low_rank_
         ),
     ),
     "descent": Method(
         "discrepant learning rates, r′ = n",
         (),
-        lambda y, rank, share: (
+        lambda y, rank, fraction: (
             recover(
                 y, solver="descent", alpha=root(y), psd=True, random_state=0
             ).low_rank
@@ -93,61 +101,59 @@ METHODS = {
 
 
 def measure(method: str, n: int, config: Config, seed: int) -> Row:
-    """Time a method told the truth, and again told twice the rank and share."""
-    rank = max(1, round(config.rank_share * n))
-    problem = corrupted_matrix(n, rank, config.share, random_state=[seed, n])
-    solve, told = METHODS[method].solve, METHODS[method].told
+    """Return time and error of a method, and its error with doubled inputs."""
+    rank = max(1, round(config.rank_fraction * n))
+    problem = corrupted_matrix(n, rank, config.fraction, random_state=[seed, n])
+    solve = METHODS[method].solve
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        solve(problem.observed[:8, :8], 1, config.share)  # compile first
+        solve(problem.observed[:8, :8], 1, config.fraction)  # compile first
     started = time.perf_counter()
-    found = solve(problem.observed, rank, config.share)
+    low_rank = solve(problem.observed, rank, config.fraction)
     seconds = time.perf_counter() - started
-    row = {"error": relative_error(found, problem.low_rank), "seconds": seconds}
-    if {"rank", "sparsity"} & set(told):
-        found = solve(problem.observed, 2 * rank, 2 * config.share)
-    return {**row, "error_told_wrong": relative_error(found, problem.low_rank)}
+    row = {"error": relative_error(low_rank, problem.low_rank), "seconds": seconds}
+    if METHODS[method].needs_truth:
+        low_rank = solve(problem.observed, 2 * rank, 2 * config.fraction)
+    return {**row, "error_if_doubled": relative_error(low_rank, problem.low_rank)}
 
 
 def run(config: Config, runner: Runner) -> Outcome:
-    """Measure every method at every size, one after the other for honest times."""
+    """Measure every method at every size, one after the other for comparable times."""
     tasks = [
         {"method": method, "n": n, "config": config, "seed": runner.seed}
         for n in config.sizes
         for method in METHODS
     ]
     results = runner.map(measure, tasks, label="table1", config=config, jobs=1)
-    columns = ("method", "n", "error", "error_told_wrong", "seconds")
+    columns = ("method", "n", "error", "error_if_doubled", "seconds")
     rows = [{key: row[key] for key in columns} for row in results]
     largest = config.sizes[-1]
     lines = [
-        "| method | must be told | error | error if told double | "
+        "| method | required inputs | error | error with doubled inputs | "
         f"seconds at n = {largest} | time grows as |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, method in METHODS.items():
         at = {row["n"]: row for row in rows if row["method"] == name}
-        told_wrong = (
-            f"{at[largest]['error_told_wrong']:.1e}"
-            if {"rank", "sparsity"} & set(method.told)
-            else "–"
+        if_doubled = (
+            f"{at[largest]['error_if_doubled']:.1e}" if method.needs_truth else "–"
         )
         lines.append(
-            f"| {method.title} | {', '.join(method.told) or 'nothing'} "
-            f"| {at[largest]['error']:.1e} | {told_wrong} "
+            f"| {method.title} | {', '.join(method.required_inputs) or 'none'} "
+            f"| {at[largest]['error']:.1e} | {if_doubled} "
             f"| {at[largest]['seconds']:.2g} | n^{exponent(at):.1f} |"
         )
-    free = [m.title for m in METHODS.values() if not m.told]
+    free = [m.title for m in METHODS.values() if not m.required_inputs]
     finding = (
-        f"At n = {largest}, rank {config.rank_share:.0%} of n and {config.share:.0%} "
-        f"corrupted, {len(free)} of {len(METHODS)} methods need to be told nothing: "
-        f"{', '.join(free)}."
+        f"At n = {largest}, rank {config.rank_fraction:.0%} of n and "
+        f"{config.fraction:.0%} corrupted, {len(free)} of {len(METHODS)} methods "
+        f"require no such input: {', '.join(free)}."
     )
     return Outcome(config, rows, finding, table="\n".join(lines))
 
 
 def exponent(at: dict[int, Row]) -> float:
-    """Fit the power of n by which time grows, over the larger half of the sizes."""
+    """Return the power of n with which time grows, over the larger half of sizes."""
     sizes = sorted(at)[len(at) // 2 - 1 :]
     seconds = [at[n]["seconds"] for n in sizes]
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])

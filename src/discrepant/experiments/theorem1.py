@@ -1,7 +1,7 @@
-"""Theorem 1 as a check that runs: the flow ends in the convex optimum as γ → 0.
+"""Theorem 1: the flow ends in the convex optimum as the start γ → 0.
 
 For commuting Aᵢ = Q diag(aᵢ) Qᵀ, started from U = γI and g = h = γ1, the convex program
-with λ = 1/α is a linear program in the eigenvalues x of X and is solved exactly:
+with λ = 1/α is a linear program in the eigenvalues x of X, which has an exact solution:
 
     min Σ xᵢ + λ‖s‖₁   s.t.   Wx + s = y,  x ≥ 0.
 """
@@ -44,8 +44,8 @@ class Config:
         return cls(starts=(1e-2, 1e-4, 1e-8), problems=2, steps=40_000, **settings)
 
 
-def make(config: Config, seed: list[int]) -> tuple[Diagonal, Array]:
-    """Draw a commuting family and corrupted measurements."""
+def commuting_problem(config: Config, seed: list[int]) -> tuple[Diagonal, Array]:
+    """Return a random commuting family and corrupted measurements."""
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.standard_normal((config.n, config.n)))[0]
     weights = rng.standard_normal((config.measurements, config.n))
@@ -53,13 +53,13 @@ def make(config: Config, seed: list[int]) -> tuple[Diagonal, Array]:
     x = np.zeros(config.n)
     x[rng.choice(config.n, config.rank, replace=False)] = rng.uniform(1, 3, config.rank)
     y = weights @ x
-    wrong = rng.choice(config.measurements, config.corrupted, replace=False)
-    y[wrong] += rng.choice((-3.0, 3.0), config.corrupted)
+    corrupt = rng.choice(config.measurements, config.corrupted, replace=False)
+    y[corrupt] += rng.choice((-3.0, 3.0), config.corrupted)
     return Diagonal(weights, basis), y
 
 
 def optimum(weights: Array, y: Array, lam: float) -> tuple[Array, Array]:
-    """Solve the linear program exactly; returns the eigenvalues x and s."""
+    """Return the exact optimum of the linear program: eigenvalues x, and s."""
     from scipy.optimize import linprog
 
     m, n = weights.shape
@@ -70,8 +70,8 @@ def optimum(weights: Array, y: Array, lam: float) -> tuple[Array, Array]:
 
 
 def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
-    """Follow the flow from γ to its end, and compare with the optimum."""
-    operator, y = make(config, [seed, problem])
+    """Return distance, gap and overlap at the end of the flow that starts from γ."""
+    operator, y = commuting_problem(config, [seed, problem])
     signal = PSDFactor.identity(config.n, gamma)
     corruption = Hadamard.constant(y.shape, gamma)
     largest = max(
@@ -87,7 +87,7 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
         stop=(Residual(1e-7), Steps(config.steps)),
         check_every=100,
     )
-    found = Recovery(
+    recovery = Recovery(
         signal=signal.value(),
         corruption=corruption.value(),
         factors=(signal.U,),
@@ -103,12 +103,12 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
     x, s = optimum(operator.weights, y, 1 / config.alpha)
     assert operator.basis is not None
     X = (operator.basis * x) @ operator.basis.T
-    away = np.hypot(
-        np.linalg.norm(found.signal - X), np.linalg.norm(found.corruption - s)
+    distance = np.hypot(
+        np.linalg.norm(recovery.signal - X), np.linalg.norm(recovery.corruption - s)
     )
-    certificate = certify(found)
+    certificate = certify(recovery)
     return {
-        "distance": float(away / np.hypot(np.linalg.norm(x), np.linalg.norm(s))),
+        "distance": float(distance / np.hypot(np.linalg.norm(x), np.linalg.norm(s))),
         "gap": certificate.gap,
         "overlap": float(np.abs(corruption.g * corruption.h).max()),
         "residual": certificate.feasibility,
@@ -116,7 +116,7 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
 
 
 def run(config: Config, runner: Runner) -> Outcome:
-    """Let γ fall on several problems."""
+    """Run the flow from decreasing γ on several problems."""
     keys = ("gamma", "problem")
     tasks = [
         {"gamma": gamma, "problem": k, "config": config, "seed": runner.seed}
@@ -140,7 +140,7 @@ def run(config: Config, runner: Runner) -> Outcome:
 
 
 def averages(rows: list[Row], gamma: float) -> dict[str, float]:
-    """Average over the problems at one γ."""
+    """Return the means over the problems at one γ."""
     at = [row for row in rows if row["gamma"] == gamma]
     return {
         key: float(np.mean([row[key] for row in at]))
