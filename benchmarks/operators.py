@@ -17,10 +17,10 @@ import numpy as np
 from record import recorded
 
 from discrepant import Outer, Sensing, recover
+from discrepant.fixed_rank.least_squares import fit
+from discrepant.fixed_rank.measurements import Measurements
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.paper.synthetic import relative_error
-from discrepant.sensing.least_squares import fit
-from discrepant.sensing.measurements import Measurements
-from discrepant.sensing.tangent_space import FixedRankMatrix
 
 SUCCESS = 1e-2  # relative error of a problem that counts as recovered
 

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 LAYERS = (
     ("core",),
     ("operators", "structures"),
-    ("paper",),
+    ("paper", "fixed_rank"),
     ("robust_pca", "sensing"),
     ("table", "image", "video", "experiments"),
     ("server", "cli"),

@@ -18,6 +18,8 @@ from discrepant.paper.synthetic import corrupted_matrix, relative_error
 @pytest.mark.filterwarnings("ignore:No component stands out:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*narrow for a low-rank fit:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*columns differ in size:UserWarning")
+@pytest.mark.filterwarnings("ignore:The noise that was found:UserWarning")
+@pytest.mark.filterwarnings("ignore:Another low-rank part:UserWarning")
 @parametrize_with_checks(
     [RobustPCA(random_state=0), RobustPCA("descent", random_state=0)]
 )

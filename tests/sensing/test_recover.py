@@ -15,9 +15,9 @@ from discrepant import (
     Wrapped,
     recover,
 )
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix, degrees_of_freedom
 from discrepant.paper.descent import ErrorToTruth
 from discrepant.paper.synthetic import relative_error
-from discrepant.sensing.tangent_space import FixedRankMatrix, degrees_of_freedom
 
 
 def normal(rng, *shape, real=True):

@@ -65,6 +65,8 @@ def caveats(
             "made for such tables.",
             UserWarning,
         )
+    for doubt in getattr(found, "doubts", ()):
+        yield doubt, UserWarning
     if found.status.converged:
         return
     if found.status.stopped:

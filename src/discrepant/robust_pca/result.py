@@ -25,6 +25,8 @@ class LowRankResult(ResultDisplayMixin, ABC):
     status: Status
     history: History
     program: ConvexProblem = field(repr=False)
+    # what speaks against it; each is a warning
+    doubts: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     @abstractmethod

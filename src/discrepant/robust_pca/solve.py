@@ -18,6 +18,7 @@ from discrepant.robust_pca.exact.uncorrupted import intact
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.noisy.solve import TRUSTED, fit_noise, go_on
 from discrepant.robust_pca.problem import ConvexProblem, DataScale
+from discrepant.robust_pca.proven_fit import SMALL, Pursuit
 from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.row_sample import exact_from, rows_of, sample_of, start_from
 from discrepant.robust_pca.rows import Rows
@@ -140,8 +141,18 @@ def _split(
     )
     if first.status.converged or log.ended:
         return first
+    pursuit = None
+    if max(rows.shape) <= SMALL and min(rows.shape) >= LEAST_LINES:
+        pursuit = Pursuit(first, settings.fdr, rng, _log(rows, settings, log.report))
+        exact_fit = pursuit.exact()
+        if exact_fit is not None:
+            return exact_fit
     found = _noisy(first.program, settings, None, rng, log, first)
-    if isinstance(found, ExactResult) or found.settled:
+    if isinstance(found, ExactResult):
+        return found
+    if pursuit is not None and not pursuit.agrees(found):
+        return _second_opinion(first, pursuit, found, settings, rng, log)
+    if found.settled:
         return found
     # There is next to no noise, or the fit went in circles: perhaps it is exact.
     again = _log(rows, settings, log.report)
@@ -156,6 +167,36 @@ def _split(
     )
     low = exact.rank <= HIGH_RANK * rows.n
     return exact if exact.status.converged and low else found
+
+
+def _second_opinion(
+    first: ExactResult,
+    pursuit: Pursuit,
+    noisy: NoisyResult,
+    settings: Settings,
+    rng: np.random.Generator,
+    log: Recorder,
+) -> ExactResult | NoisyResult:
+    """Try all else on a small matrix whose noise is large, and return the best."""
+    again = _log(first.program.rows, settings, log.report)
+    convex = integrate(first.program, tol=log.tol, rng=rng, warm=first, log=again)
+    if again.stopped:
+        return noisy
+    exact = pursuit.proven(convex) or pursuit.more(convex)
+    if exact is not None:
+        return exact
+    fits: list[ExactResult | NoisyResult] = [noisy, convex]
+    if pursuit.rests and pursuit.rests[0].at.rank:
+        other = go_on(
+            first.program,
+            pursuit.start(noisy),
+            by_column=_by_column(settings),
+            fdr=settings.fdr,
+            rng=rng,
+            log=_log(first.program.rows, settings, log.report),
+        )
+        fits += [other] if other is not None and other.status.converged else []
+    return pursuit.best(fits)
 
 
 def _by_sample(

@@ -7,10 +7,10 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate
+from discrepant.fixed_rank.measurements import Measurements, clipped, direction
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.sensing.dual import bound_from, certificate_of, dual_of_exact, primal_of
-from discrepant.sensing.measurements import Measurements, clipped, direction
 from discrepant.sensing.primal_dual import flow
-from discrepant.sensing.tangent_space import FixedRankMatrix
 
 GOOD_ENOUGH = 5e-5  # gap at which a dual is not improved further
 ROUNDS, STEPS = 60, 5  # of improvement by the flow; a round ends in a look at the gap

@@ -11,15 +11,15 @@ import numpy as np
 
 from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate, certificate_from_products
-from discrepant.sensing.least_squares import normal
-from discrepant.sensing.measurements import (
+from discrepant.fixed_rank.least_squares import normal
+from discrepant.fixed_rank.measurements import (
     Measurements,
     clipped,
     direction,
     product,
     shrunk_modulus,
 )
-from discrepant.sensing.tangent_space import FixedRankMatrix, Symmetry, dual_norm
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry, dual_norm
 
 ROUNDS = 6  # of holding entries at λ
 STEPS = 20  # of conjugate gradients a round

@@ -18,8 +18,8 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
 from discrepant.core.linalg import Array, norm
-from discrepant.sensing.measurements import Measurements, clipped, product
-from discrepant.sensing.tangent_space import FixedRankMatrix, Symmetry, shrunk
+from discrepant.fixed_rank.measurements import Measurements, clipped, product
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry, shrunk
 
 
 @dataclass(frozen=True)

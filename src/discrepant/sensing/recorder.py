@@ -9,9 +9,9 @@ import numpy as np
 from discrepant.core.linalg import Array, norm
 from discrepant.core.progress import Report
 from discrepant.core.results import History
+from discrepant.fixed_rank.measurements import Measurements
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.paper.stopping import Iteration
-from discrepant.sensing.measurements import Measurements
-from discrepant.sensing.tangent_space import FixedRankMatrix
 
 
 class Held:

@@ -24,6 +24,8 @@ from discrepant.core.validation import (
     check_square,
     real_array,
 )
+from discrepant.fixed_rank.measurements import Measurements
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry
 from discrepant.operators.entrywise import Entries, Identity, Mask
 from discrepant.operators.observation import (
     match_operator,
@@ -35,11 +37,9 @@ from discrepant.paper.descent import Callback
 from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import DEFAULT_STOP, Rule, validate_rules
-from discrepant.sensing.measurements import Measurements
 from discrepant.sensing.result import SensingResult
 from discrepant.sensing.solve import Asked
 from discrepant.sensing.solve import solve as solve_measured
-from discrepant.sensing.tangent_space import FixedRankMatrix, Symmetry
 
 if TYPE_CHECKING:
     from discrepant.sensing.matrix_result import MatrixResult

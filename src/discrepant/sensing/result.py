@@ -11,12 +11,12 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
 from discrepant.core.robust_regression import l1_coordinates
+from discrepant.fixed_rank.measurements import Measurements
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.operators.entrywise import Mask
 from discrepant.operators.observation import nan_where_missing
 from discrepant.operators.operator import Operator
 from discrepant.sensing.certificate import Proof, certificate_and_dual
-from discrepant.sensing.measurements import Measurements
-from discrepant.sensing.tangent_space import FixedRankMatrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,18 +18,18 @@ from discrepant.core.linalg import Array, norm, rank_at_gap
 from discrepant.core.progress import Report
 from discrepant.core.results import Outcome, Status
 from discrepant.core.robust_statistics import clipping_bound
+from discrepant.fixed_rank.least_squares import normal
+from discrepant.fixed_rank.measurements import Measurements
+from discrepant.fixed_rank.noise import Noisy, fit_noise, predicts, with_flagged
+from discrepant.fixed_rank.pursuit import Fit, left_behind, pursue, reconsidered, start
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry, dual_norm
 from discrepant.operators.operator import Operator
 from discrepant.paper.alpha import alpha_from_operator
 from discrepant.sensing.certificate import Proof
 from discrepant.sensing.dual import bound_from, primal_of
-from discrepant.sensing.least_squares import normal
-from discrepant.sensing.measurements import Measurements
-from discrepant.sensing.noise import Noisy, fit_noise, flags, predicts
 from discrepant.sensing.primal_dual import Moving, flow
-from discrepant.sensing.pursuit import Fit, left_behind, pursue, reconsidered, start
 from discrepant.sensing.recorder import Recorder
 from discrepant.sensing.result import SensingResult
-from discrepant.sensing.tangent_space import FixedRankMatrix, Symmetry, dual_norm
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class Tuning:
     small: float = 0.1
     bold: int = 2  # components that are tried though nothing says that they are there
     attempts: tuple[int, ...] = (30, 80, 150)  # steps of the flow before a pursuit
-    looks: tuple[float, ...] = (1.0, 0.5, 0.1)  # second looks, see `reconsidered`
     look: int = 20  # steps of the flow between looks at its gap
     certified: float = 1e-4  # gap up to which an exact fit is the convex optimum
     # Steps of conjugate gradients, and their accuracy, to see whether X is determined:
@@ -113,21 +112,7 @@ class Solver:
 
     def reconsidered(self, found: Fit) -> Fit:
         """Return a fit at rest after a second look at what it takes for wrong."""
-        A, rng, fdr = self.A, self.rng, self.asked.fdr
-        wrong = flags(found.e, found.scale, fdr)
-        if not left_behind(A, found.at, found.e, wrong, rng):
-            return found
-        # All that is wrong once, then what is so by less: an error that is huge pulls
-        # the line that it is in away from the others.
-        for quantile in TUNING.looks:
-            reach = float(np.quantile(np.abs(found.e[wrong]), quantile))
-            again = reconsidered(A, found, reach, rng, self.log)
-            believed = flags(again.e, again.scale, fdr)
-            if believed.sum() < wrong.sum():
-                found, wrong = again, believed
-            if found.exact or not wrong.any():
-                break
-        return found
+        return with_flagged(self.A, found, self.asked.fdr, self.rng, self.log)
 
     def convex(self, most: float, polish: bool) -> Fit | None:
         """Follow the convex program, so many steps at the most, towards its optimum.

@@ -22,7 +22,7 @@ def test_the_noise_of_a_column_neither_vanishes_nor_explodes(seed, shape, noise)
         warnings.simplefilter("ignore")
         pca = RobustPCA(random_state=0).fit(Y)
     assert np.abs(pca.low_rank_ + pca.sparse_ + pca.residual_ - Y).max() < 1e-6
-    assert (pca.noise_ >= 0).all() and (pca.noise_ <= np.abs(Y).max()).all()
+    assert np.all(pca.noise_ >= 0) and np.all(pca.noise_ <= np.abs(Y).max())
 
 
 @pytest.mark.parametrize("size", [5e-324, 1.7e308])

@@ -123,4 +123,4 @@ def _factors(program: ConvexProblem, rank: int) -> tuple[Array, Array, Array] | 
 
 
 def _freedom(program: ConvexProblem, rank: int) -> int:
-    return rank * (program.rows.m + program.rows.n - rank)
+    return int(rank * (program.rows.m + program.rows.n - rank))

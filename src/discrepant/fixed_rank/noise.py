@@ -12,15 +12,23 @@ import numpy as np
 from scipy.special import erfc
 
 from discrepant.core.linalg import Array
-from discrepant.sensing.least_squares import fit
-from discrepant.sensing.measurements import Measurements
-from discrepant.sensing.pursuit import Fit, pruned, scale_of, unseen
-from discrepant.sensing.recorder import Recorder
-from discrepant.sensing.tangent_space import FixedRankMatrix
+from discrepant.fixed_rank.least_squares import fit
+from discrepant.fixed_rank.measurements import Measurements
+from discrepant.fixed_rank.pursuit import (
+    Fit,
+    Rounds,
+    left_behind,
+    pruned,
+    reconsidered,
+    scale_of,
+    unseen,
+)
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 
 ROUNDS = 12  # of flags and fits, at the most
 STEPS, ACCURATE = 15, 1e-4  # of conjugate gradients a round
 STANDS = 1e-2  # of the noise: a residual that moves by less has come to rest
+LOOKS = (1.0, 0.5, 0.1)  # quantiles of flagged residuals that are believed once more
 HELD_OUT = 0.1  # of the measurements are left out to see whether the rest predicts them
 
 
@@ -52,7 +60,7 @@ def fit_noise(
     sigma: float | None,
     fdr: float,
     rng: np.random.Generator,
-    log: Recorder,
+    log: Rounds,
 ) -> Noisy:
     """Refit a pursuit that is at rest, on the measurements that are not wrong."""
     told, e = sigma, found.e
@@ -75,6 +83,26 @@ def fit_noise(
     hidden = unseen(A, replace(found, at=at, e=e), (~wrong).astype(float), rng)
     chance = _probability(e, spread, wrong)
     return Noisy(at, e, spread, wrong, chance, settled, hidden)
+
+
+def with_flagged(
+    A: Measurements, found: Fit, fdr: float, rng: np.random.Generator, log: Rounds
+) -> Fit:
+    """Return a fit at rest after a second look at what it takes for wrong."""
+    wrong = flags(found.e, found.scale, fdr)
+    if not left_behind(A, found.at, found.e, wrong, rng):
+        return found
+    # All that is wrong once, then what is so by less: an error that is huge pulls the
+    # line that it is in away from the others.
+    for quantile in LOOKS:
+        reach = float(np.quantile(np.abs(found.e[wrong]), quantile))
+        again = reconsidered(A, found, reach, rng, log)
+        believed = flags(again.e, again.scale, fdr)
+        if believed.sum() < wrong.sum():
+            found, wrong = again, believed
+        if found.exact or not wrong.any():
+            break
+    return found
 
 
 def predicts(A: Measurements, noisy: Noisy, rng: np.random.Generator) -> float:

@@ -9,14 +9,14 @@ that wrong measurements lose all influence and an exact fit falls to rounding.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
 from discrepant.core.linalg import Array, norm
-from discrepant.sensing.least_squares import fit
-from discrepant.sensing.measurements import Measurements, clipped, product
-from discrepant.sensing.recorder import Recorder
-from discrepant.sensing.tangent_space import (
+from discrepant.fixed_rank.least_squares import fit
+from discrepant.fixed_rank.measurements import Measurements, clipped, product
+from discrepant.fixed_rank.tangent_space import (
     AT_ONCE,
     FixedRankMatrix,
     Symmetry,
@@ -56,6 +56,14 @@ class Tuning:
 
 
 TUNING = Tuning()
+
+
+class Rounds(Protocol):
+    """Where the rounds of a pursuit are written down."""
+
+    def note(self, phase: str, at: FixedRankMatrix, e: Array, A: Measurements) -> bool:
+        """Write a round down; returns whether to go on."""
+        ...
 
 
 @dataclass
@@ -119,7 +127,7 @@ def pursue(
     A: Measurements,
     found: Fit,
     rng: np.random.Generator,
-    log: Recorder,
+    log: Rounds,
     sigma: float | None = None,
     bold: int = 0,
 ) -> Fit:
@@ -127,13 +135,13 @@ def pursue(
 
     Parameters
     ----------
-    A : Measuring
+    A : Measurements
         The operator and its data.
     found : Fit
         Where to start; it is changed in place and handed back.
     rng : Generator
         Draws the random signs.
-    log : Log
+    log : Rounds
         Told of each round.
     sigma : float, optional
         The scale of the noise where it is known: residuals are not followed below it.
@@ -213,7 +221,7 @@ def left_behind(
 
 
 def reconsidered(
-    A: Measurements, found: Fit, reach: float, rng: np.random.Generator, log: Recorder
+    A: Measurements, found: Fit, reach: float, rng: np.random.Generator, log: Rounds
 ) -> Fit:
     """Return a fit after believing residuals so far once more, and less and less."""
     again = replace(found, redescending=True, looked_at=np.inf)

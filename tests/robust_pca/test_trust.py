@@ -140,3 +140,39 @@ class TestNothingWrong:
         pca = RobustPCA(random_state=0).fit(Y)
         assert relative_error(pca.low_rank_, X) < 1e-12
         assert pca.outliers_.sum() == count
+
+
+class TestThePapersProblem:
+    """n = 50; the convex program recovers none of these."""
+
+    @pytest.mark.parametrize(
+        ("rank", "share", "psd", "seed"),
+        [
+            (10, 0.15, False, 15),
+            (5, 0.35, False, 10),
+            (20, 0.05, False, 28),
+            (5, 0.45, True, 11),
+            (10, 0.35, True, 17),
+            (25, 0.15, True, 36),
+        ],
+    )
+    def test_an_exact_fit_that_proves_itself_is_returned(self, rank, share, psd, seed):
+        problem = corrupted_matrix(
+            50 if psd else (50, 50), rank, share, random_state=seed
+        )
+        pca = RobustPCA(psd=psd, random_state=0).fit(problem.observed)
+        assert relative_error(pca.low_rank_, problem.low_rank) < 1e-11
+        assert pca.status_.outcome is Outcome.EXACT
+        assert (pca.outliers_ == (problem.sparse != 0)).all()
+        found = recover(problem.observed, psd=psd, random_state=0)
+        assert relative_error(found.low_rank, problem.low_rank) < 1e-11
+
+    @pytest.mark.parametrize("psd", [False, True])
+    @pytest.mark.parametrize(("rank", "share"), [(10, 0.45), (20, 0.35)])
+    def test_what_cannot_be_recovered_is_not_wrong_in_silence(self, rank, share, psd):
+        shape = 50 if psd else (50, 50)
+        problem = corrupted_matrix(shape, rank, share, random_state=0)
+        pca = RobustPCA(psd=psd, random_state=0)
+        with pytest.warns(UserWarning):
+            pca.fit(problem.observed)
+        assert relative_error(pca.low_rank_, problem.low_rank) > 0.1

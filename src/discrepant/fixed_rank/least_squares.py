@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.sensing.measurements import Measurements, product
-from discrepant.sensing.tangent_space import FixedRankMatrix
+from discrepant.fixed_rank.measurements import Measurements, product
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 
 
 class Solved(NamedTuple):

@@ -1,0 +1,1 @@
+"""Matrices of fixed rank, fitted to linear measurements component by component."""
