@@ -75,21 +75,21 @@ def counted_reads():
     shares, real = [], {}
 
     def counting(name):
-        function = real[name] = getattr(rows.Rows, name)
+        function = real[name] = getattr(rows.ArrayRows, name)
 
         def run(self, *args, **options):
             if self.m == SHAPE[0]:  # not a sample
-                some = args[0] if name in ("regress", "lines") else None
+                some = args[0] if name in ("regress", "take") else None
                 shares.append(1.0 if some is None else len(some) / self.m)
             return function(self, *args, **options)
 
-        setattr(rows.Rows, name, run)
+        setattr(rows.ArrayRows, name, run)
 
-    for name in ("sweep", "tally", "regress", "lines"):
+    for name in ("run", "run_with_line_sums", "regress", "take"):
         counting(name)
     yield shares
     for name, function in real.items():
-        setattr(rows.Rows, name, function)
+        setattr(rows.ArrayRows, name, function)
 
 
 def on_disk(file, seed, limit, warm):
@@ -149,7 +149,7 @@ def counted_network(client):
 
     from discrepant.robust_pca.dask import rows as lazy
 
-    real = lazy.computed
+    real = lazy.compute_tasks
     found = {"passes": 0, "tasks": 0, "sent": 0, "returned": 0, "between": 0}
 
     def watched(tasks):
@@ -165,9 +165,9 @@ def counted_network(client):
         told = client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total)
         return sum(told.values())
 
-    before, lazy.computed = outgoing(), watched
+    before, lazy.compute_tasks = outgoing(), watched
     yield found
-    lazy.computed = real
+    lazy.compute_tasks = real
     # What workers have sent to the client is among what was returned.
     found["between"] = max(outgoing() - before - found["returned"], 0)
 

@@ -11,7 +11,7 @@ from discrepant.robust_pca import row_sample as sample
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder
-from discrepant.robust_pca.rows import Rows, open_rows
+from discrepant.robust_pca.rows.in_memory import ArrayRows
 
 SHAPE, RANK = (4000, 100), 3
 
@@ -58,13 +58,13 @@ class TestExact:
         assert pca._found.state.T is None
 
     def test_the_data_are_read_three_times(self, monkeypatch):
-        shapes, shared = [], Rows._shared
+        shapes, run_in_threads = [], ArrayRows._run_in_threads
 
         def counted(rows, *args):
             shapes.append(rows.shape)
-            return shared(rows, *args)
+            return run_in_threads(rows, *args)
 
-        monkeypatch.setattr(Rows, "_shared", counted)
+        monkeypatch.setattr(ArrayRows, "_run_in_threads", counted)
         RobustPCA(random_state=0).fit(made()[0])
         assert shapes.count(SHAPE) <= 3  # a look, the regression, the sweep
 
@@ -206,23 +206,23 @@ class TestRegression:
         Y, L = made(wrong=0.2, shape=(500, 80))
         Y[np.random.default_rng(45).random(Y.shape) < 0.1] = np.nan
         basis = np.linalg.svd(L, full_matrices=False)[2][:RANK].T
-        rows = open_rows(np.ascontiguousarray(Y.T) if wide else Y)
+        rows = ArrayRows(np.ascontiguousarray(Y.T) if wide else Y)
         with rows:
             found = rows.regress(
                 np.arange(500), np.arange(80), basis, np.ones(80), 1e-3
             )
         np.testing.assert_allclose(1e3 * found.coordinates @ basis.T, L, atol=1e-9)
-        assert (found.size < 1e-12).all()
+        assert (found.residual < 1e-12).all()
 
     def test_rows_of_few_or_no_entries(self):
         Y, L = made(wrong=0.0, shape=(20, 10))
         Y[0], Y[1, 2:] = np.nan, np.nan
         Y[2] = 0
         basis = np.linalg.svd(L, full_matrices=False)[2][:RANK].T
-        rows = open_rows(Y)
+        rows = ArrayRows(Y)
         with rows:
             found = rows.regress(np.arange(20), np.arange(10), basis, np.ones(10), 0.01)
         assert not found.coordinates[:3].any()
-        assert list(found.clean[:3]) == [0, 0, 10]
+        assert list(found.n_clean[:3]) == [0, 0, 10]
         X = 100 * found.coordinates[3:] @ basis.T
         np.testing.assert_allclose(X, L[3:], atol=1e-9)

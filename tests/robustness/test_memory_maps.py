@@ -10,7 +10,7 @@ import pytest
 from discrepant import InputError, RobustPCA, recover, restore
 from discrepant.core.memory import array_on_file
 from discrepant.core.validation import check_mapped
-from discrepant.robust_pca.rows.in_memory import Rows
+from discrepant.robust_pca.rows.in_memory import ArrayRows
 from support.disks import data, mounted, unmounted
 
 pytestmark = pytest.mark.skipif(
@@ -52,7 +52,7 @@ def test_a_map_that_is_cut_within_a_fit_is_said(tmp_path):
 def test_a_map_is_looked_at_before_each_tile(tmp_path):
     path = tmp_path / "y.npy"
     np.save(path, data((2000, 400)))
-    rows = Rows(np.load(path, mmap_mode="r"))
+    rows = ArrayRows(np.load(path, mmap_mode="r"))
     tiles = rows._tiles((0, 2000), None)
     next(tiles)
     os.truncate(path, 1000)

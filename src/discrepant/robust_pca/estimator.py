@@ -304,11 +304,11 @@ class RobustPCA(
         """Fit by the implicit integrator, and at the level of the noise if any."""
         from discrepant.robust_pca.exact.result import ExactResult
         from discrepant.robust_pca.noisy.result import NoisyResult
-        from discrepant.robust_pca.rows import open_rows
+        from discrepant.robust_pca.rows.in_memory import ArrayRows
 
-        rows = open_rows(Y, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
+        rows = ArrayRows(Y, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
         warm = before if isinstance(before, ExactResult | NoisyResult) else None
-        if warm is not None and not warm.program.rows.lies_like(rows):
+        if warm is not None and not warm.program.rows.same_layout(rows):
             warm = None
         return self._solved(rows, rules, warm)
 
@@ -330,7 +330,7 @@ class RobustPCA(
         self, X: Any, rules: tuple[Residual, Steps], before: Result | None
     ) -> "RobustPCA":
         """Fit a Dask array, where it lies."""
-        found, told = self._lazy("fit_lazily", X, rules, before)
+        found, told = self._lazy("fit", X, rules, before)
         for message, kind in told:
             warnings.warn(message, kind, stacklevel=3)
         self._keep(found, None)

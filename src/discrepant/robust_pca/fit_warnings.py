@@ -87,7 +87,7 @@ def seen_of(found: Any) -> tuple[Array, Array] | None:
     if rows is None:
         return None
     entries = min(max(LOOKED_AT // rows.shape[1], 16), 64)
-    return rows.line_sizes(1, entries), rows.sample()
+    return rows.scales(1, entries), rows.sample()
 
 
 def stored_caveats(found: Any) -> Iterator[tuple[str, type[Warning]]]:

@@ -17,7 +17,9 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.robust_statistics import MIN_CORRUPT_FRACTION, clipping_bound_from
-from discrepant.robust_pca.rows import Rows, open_rows
+from discrepant.robust_pca.rows import passes
+from discrepant.robust_pca.rows.in_memory import ArrayRows
+from discrepant.robust_pca.rows.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -31,17 +33,15 @@ class DataScale:
     @classmethod
     def of(cls, rows: Rows) -> "DataScale":
         """Scan the data; call it where the rows are open."""
-        _, _, scanned = rows.sweep("scan", scalars=(0.0,))
-        top = float(scanned[:, 0].max(initial=0.0)) if scanned.size else 0.0
+        top, observed = passes.scan(rows)
         if not np.isfinite(top):
             raise InputError(
                 "The data contain infinite values; replace them by NaN to mark them "
                 "as missing."
             )
-        observed = int(scanned[:, 1].sum()) if scanned.size else 0
 
         def lines() -> Array:
-            return np.concatenate([rows.line_sizes(axis) for axis in (0, 1)])
+            return np.concatenate([rows.scales(axis) for axis in (0, 1)])
 
         with np.errstate(over="ignore"):
             bound = clipping_bound_from(rows.sample(), top, lines)
@@ -88,17 +88,19 @@ class ConvexProblem:
         """
         if self.scale.bound == self.scale.top:
             return 0.0
-        _, _, found = self.rows.sweep(
-            "unexplained", (), (self.unit, MIN_CORRUPT_FRACTION), low_rank=low_rank
+        clipped = passes.find_wrongly_clipped(
+            self.rows,
+            low_rank,
+            unit=self.unit,
+            corrupt_fraction=MIN_CORRUPT_FRACTION,
         )
-        wrong, beyond = found[:, 1:].sum(axis=0)
-        return float(found[:, 0].max()) if wrong > share * beyond else 0.0
+        return clipped.largest if clipped.n_wrong > share * clipped.n_clipped else 0.0
 
     @classmethod
     def of(
         cls, Y: Any, *, alpha: float, psd: bool = False, n_jobs: int | None = None
     ) -> "ConvexProblem":
         """Return the exact program of an array, with λ = 1/α."""
-        rows = open_rows(Y, n_jobs=n_jobs)
+        rows = ArrayRows(Y, n_jobs=n_jobs)
         with rows:
             return cls(rows, DataScale.of(rows), 1 / alpha, psd)

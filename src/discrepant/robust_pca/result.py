@@ -13,6 +13,7 @@ from discrepant.core.linalg import Array
 from discrepant.core.results import History, Status
 from discrepant.robust_pca.cached_property import once
 from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.rows import passes
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,23 +59,21 @@ class LowRankResult(ResultDisplayMixin, ABC):
     def factors(self) -> tuple[Array, Array]:
         """L in the unit of the data and the orientation of the blocks."""
         scaled = self.components.T * self.singular_values
-        return (scaled, self.U) if self.program.rows.turned else (self.U, scaled)
+        return (scaled, self.U) if self.program.rows.transposed else (self.U, scaled)
 
     @once
     def low_rank(self) -> Array:
         """X, m×n, in the type of the data."""
         rows = self.program.rows
         with rows:
-            X = rows.scratch()
-            rows.sweep("low_rank_part", (X,), (1.0,), low_rank=self.factors)
-        return rows.as_given(X)
+            X = passes.low_rank_part(rows, self.factors)
+        return rows.to_caller_layout(X)
 
     @once
     def residual(self) -> Array:
         """Y − X − S, m×n: NaN where Y is missing."""
         rows = self.program.rows
-        S = rows.as_given(self.sparse)
+        S = rows.to_caller_layout(self.sparse)
         with rows:
-            R = rows.scratch()
-            rows.sweep("remainder", (R, S), (1.0,), low_rank=self.factors)
-        return rows.as_given(R)
+            R = passes.residual_part(rows, S, self.factors)
+        return rows.to_caller_layout(R)

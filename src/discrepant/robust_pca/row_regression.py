@@ -7,7 +7,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.rows.tiles import Fits
+from discrepant.robust_pca.rows.rows import RowFits
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ def extended(
     wrong: float,
     rng: np.random.Generator,
     noise: float = 0.0,
-    failed: Callable[[Fits], Array] | None = None,
-) -> Fits:
+    failed: Callable[[RowFits], Array] | None = None,
+) -> RowFits:
     """Fit all rows by a basis (n, r) of their space.
 
     Parameters

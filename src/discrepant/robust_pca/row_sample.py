@@ -32,8 +32,8 @@ from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.result import LowRankResult
 from discrepant.robust_pca.row_regression import extended
-from discrepant.robust_pca.rows import Rows, open_rows
-from discrepant.robust_pca.rows.tiles import Fits
+from discrepant.robust_pca.rows.in_memory import ArrayRows
+from discrepant.robust_pca.rows.rows import RowFits, Rows
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def sample_of(rows: Rows, rng: np.random.Generator) -> Array | None:
 
 def rows_of(rows: Rows, which: Array) -> Rows:
     """Return some rows as data of their own, turned as the caller's are."""
-    some = rows.lines(which, 0).astype(rows.dtype)
-    return open_rows(some.T if rows.turned else some, n_jobs=rows.n_jobs)
+    some = rows.take(which, 0).astype(rows.dtype)
+    return ArrayRows(some.T if rows.transposed else some, n_jobs=rows.n_jobs)
 
 
 def exact_from(
@@ -136,14 +136,14 @@ def start_from(
     """
     rows, unit = program.rows, program.unit
     # Where a few rows are much larger than the others, so is what is off in them.
-    lines = known.components.T if rows.turned else known.U
+    lines = known.components.T if rows.transposed else known.U
     if not known.rank or _on_few(lines):
         return None
     basis, wrong = _row_space(rows, known), 1 - known.mixture.clean
     sigma = known.noise.astype(np.float64) * unit
     if not sigma.all():
         return None
-    own = not rows.turned  # whether the noise goes with the columns of the blocks
+    own = not rows.transposed  # whether the noise goes with the columns of the blocks
     scale = 1 / sigma if own else np.ones(rows.n)
     even = np.ptp(sigma) <= 1e-6 * sigma[0]
     off = _off if own or even else _often_off
@@ -154,14 +154,14 @@ def start_from(
     if off(fits).mean() > FIT.few_lines:
         return None
     U, C = fits.coordinates, basis * scale[:, None]
-    louder = float(np.median(fits.size))
+    louder = float(np.median(fits.residual))
     if not own:
         louder /= float(np.median(sigma))
         if even:
             sigma = np.full(rows.m, sigma[0])
         elif len(sigma) != rows.m:
-            usual = np.median(fits.size)
-            sigma = np.clip(fits.size, usual / 100, 100 * usual)
+            usual = np.median(fits.residual)
+            sigma = np.clip(fits.residual, usual / 100, 100 * usual)
         U = U / sigma[:, None]
     if louder > TUNING.louder:
         return None
@@ -175,28 +175,28 @@ def _on_few(U: Array) -> bool:
 
 def _row_space(rows: Rows, found: LowRankResult) -> Array:
     """Return an orthonormal basis (n, r), in the orientation of the blocks."""
-    basis = found.U if rows.turned else found.components.T
+    basis = found.U if rows.transposed else found.components.T
     return basis.astype(np.float64)
 
 
-def _not_exact(fits: Fits, limit: float) -> Array:
+def _not_exact(fits: RowFits, limit: float) -> Array:
     """Return which rows do not fit to rounding; one without entries does."""
     size = np.linalg.norm(fits.coordinates, axis=1)
-    size /= np.sqrt(np.maximum(fits.observed, 1))
-    far = (fits.size > limit * size) | (fits.clean == 0)
-    return np.asarray(far & (fits.observed > 0))
+    size /= np.sqrt(np.maximum(fits.n_observed, 1))
+    far = (fits.residual > limit * size) | (fits.n_clean == 0)
+    return np.asarray(far & (fits.n_observed > 0))
 
 
-def _often_off(fits: Fits) -> Array:
+def _often_off(fits: RowFits) -> Array:
     """Return which rows have too few clean cells, as in `Lines.lagging`."""
-    seen = np.maximum(fits.observed, 1)
-    common = fits.clean.sum() / seen.sum()
+    seen = np.maximum(fits.n_observed, 1)
+    common = fits.n_clean.sum() / seen.sum()
     chance = 4 * np.sqrt(common * (1 - common) / seen)
-    far = fits.clean < seen * (common - np.maximum(LAG * common, chance))
-    return np.asarray((far | (fits.clean == 0)) & (fits.observed > 0))
+    far = fits.n_clean < seen * (common - np.maximum(LAG * common, chance))
+    return np.asarray((far | (fits.n_clean == 0)) & (fits.n_observed > 0))
 
 
-def _off(fits: Fits) -> Array:
+def _off(fits: RowFits) -> Array:
     """Return which rows do not fit, by their clean cells or by the size of the rest."""
-    loud = fits.size > TUNING.off * np.median(fits.size)
+    loud = fits.residual > TUNING.off * np.median(fits.residual)
     return np.asarray(_often_off(fits) | loud)

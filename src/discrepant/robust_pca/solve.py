@@ -11,7 +11,7 @@ from discrepant.core.progress import Report, subrange
 from discrepant.core.validation import check_square, quote
 from discrepant.paper.alpha import alpha_from_entries
 from discrepant.robust_pca.dask.cluster import ClusterError
-from discrepant.robust_pca.dask.rows import LazyRows
+from discrepant.robust_pca.dask.rows import DaskRows
 from discrepant.robust_pca.exact.integrator import HIGH_RANK, integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.exact.uncorrupted import intact
@@ -21,7 +21,7 @@ from discrepant.robust_pca.problem import ConvexProblem, DataScale
 from discrepant.robust_pca.proven_fit import SMALL, Pursuit
 from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.row_sample import exact_from, rows_of, sample_of, start_from
-from discrepant.robust_pca.rows import Rows
+from discrepant.robust_pca.rows.rows import Rows
 
 SAMPLE = 0.3  # of the work, as progress counts it, that a sample takes
 LEAST_LINES = 4  # rows and columns, to tell noise from signal
@@ -57,11 +57,11 @@ def solve(
     log = _log(rows, settings, report)
     if warm is None:
         found = _by_sample(program, settings, sigma, rng, log)
-    elif isinstance(rows, LazyRows):
+    elif isinstance(rows, DaskRows):
         found = _from_known(program, settings, sigma, warm, rng, log)
     else:
         found = _warm(program, settings, sigma, warm, rng, log)
-    if found is None and isinstance(rows, LazyRows):
+    if found is None and isinstance(rows, DaskRows):
         found = _beyond_sample(program, rows, settings, sigma, rng, log)
     elif found is None:
         found = _whole(program, settings, sigma, warm, rng, log)
@@ -213,7 +213,7 @@ def _by_sample(
     which = None if rows.n < LEAST_LINES else sample_of(rows, rng)
     if which is None:
         return None
-    if sigma is not None and rows.turned:
+    if sigma is not None and rows.transposed:
         if np.ptp(sigma):  # that of the other rows would have to be told too
             return None
         sigma = sigma[which]
@@ -245,13 +245,13 @@ def _from_known(
             return exact_from(program, known, rng, log) if known.polished else None
         return _noisy_from(program, settings, known, sigma is not None, rng, log)
     except ClusterError as error:
-        error.known = known  # from which another fit may go on
+        error.sample_result = known  # from which another fit may go on
         raise
 
 
 def _beyond_sample(
     program: ConvexProblem,
-    rows: LazyRows,
+    rows: DaskRows,
     settings: Settings,
     sigma: Array | None,
     rng: np.random.Generator,
@@ -260,8 +260,8 @@ def _beyond_sample(
     """Solve what a sample does not carry: in memory, or in passes that keep nothing."""
     untold = settings.polish and isinstance(settings.alpha, str) and not settings.psd
     exact = sigma is not None and not sigma.any()
-    if rows.fits or exact or not untold:
-        program = replace(program, rows=rows.whole())
+    if rows.fits_in_memory or exact or not untold:
+        program = replace(program, rows=rows.gather())
         return _whole(program, settings, sigma, None, rng, log)
     return _noisy(program, settings, sigma, rng, log)
 

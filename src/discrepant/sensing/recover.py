@@ -211,7 +211,7 @@ def _seen_whole(
 ) -> "tuple[MatrixResult, list[tuple[str, type[Warning]]]]":
     """Recover X from itself, with gaps or without; this loads Numba."""
     from discrepant.robust_pca.fit_warnings import caveats
-    from discrepant.robust_pca.rows import open_rows
+    from discrepant.robust_pca.rows.in_memory import ArrayRows
     from discrepant.robust_pca.solve import Settings, solve
     from discrepant.sensing.matrix_result import MatrixResult
 
@@ -227,7 +227,7 @@ def _seen_whole(
     )
     Y = nan_where_missing(data, A)
     Y = Y.astype(np.float32) if Y.dtype.itemsize < 4 else Y
-    split = solve(open_rows(Y), settings, None, report)
+    split = solve(ArrayRows(Y), settings, None, report)
     return MatrixResult(split, data, A, psd), list(caveats(Y, split))
 
 

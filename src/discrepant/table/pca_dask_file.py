@@ -107,7 +107,7 @@ def fit_pca_dask_file(
             report(0.5, part_names[0])
             corrupted = write_dask_array(scratch / part_names[1], sparse, labels)
         fit: Any = model._found
-        observed = fit.found.program.scale.observed
+        observed = fit.fit.program.scale.observed
         result = DaskReport(
             file=file.name,
             shape=data.shape,

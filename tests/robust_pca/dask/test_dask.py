@@ -15,9 +15,9 @@ from discrepant.core.errors import InputError
 from discrepant.paper.synthetic import relative_error
 from discrepant.robust_pca import row_sample as sample
 from discrepant.robust_pca.dask import cluster
-from discrepant.robust_pca.dask.blocks import Recipe
-from discrepant.robust_pca.dask.rows import LazyRows
-from discrepant.robust_pca.rows import open_rows
+from discrepant.robust_pca.dask.blocks import BlockGraph
+from discrepant.robust_pca.dask.rows import DaskRows
+from discrepant.robust_pca.rows.in_memory import ArrayRows
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -31,7 +31,7 @@ PARTS = ("low_rank_", "sparse_", "outliers_", "probability_", "residual_")
 def small(monkeypatch):
     """Let a sample, and blocks, be worth it at a few thousand rows."""
     monkeypatch.setattr(sample, "TUNING", replace(sample.TUNING, entries=1 << 14))
-    monkeypatch.setattr("discrepant.robust_pca.dask.rows.LEAST", 1 << 12)
+    monkeypatch.setattr("discrepant.robust_pca.dask.rows.MIN_BLOCK_BYTES", 1 << 12)
 
 
 def made(sigma=0.0, seed=50, shape=SHAPE):
@@ -129,22 +129,22 @@ class TestSameAnswers:
 class TestBlocks:
     def test_a_block_that_has_nothing_in_common_carries_its_own_recipe(self):
         Y = da.random.default_rng(0).standard_normal((2000, 10), chunks=(100, 5))
-        assert all(isinstance(b, Recipe) for b in LazyRows(Y)._blocks)
+        assert all(isinstance(b, BlockGraph) for b in DaskRows(Y)._blocks)
         centred = Y - Y.mean(axis=0)
-        assert not any(isinstance(b, Recipe) for b in LazyRows(centred)._blocks)
-        np.testing.assert_array_equal(LazyRows(Y).whole()._Z, Y.compute())
+        assert not any(isinstance(b, BlockGraph) for b in DaskRows(centred)._blocks)
+        np.testing.assert_array_equal(DaskRows(Y).gather()._Z, Y.compute())
 
     def test_looks_are_those_of_an_array(self):
         Y, _ = made(shape=(900, 30))
-        here = open_rows(Y)
-        with LazyRows(da.from_array(Y, chunks=(200, 30))) as there:
+        here = ArrayRows(Y)
+        with DaskRows(da.from_array(Y, chunks=(200, 30))) as there:
             np.testing.assert_array_equal(there.sample(), here.sample())
             which = np.array([700, 3, 3, 400])
             for axis in (0, 1):
                 some = which % (900, 30)[axis]
-                one, two = (rows.lines(some, axis) for rows in (there, here))
+                one, two = (rows.take(some, axis) for rows in (there, here))
                 np.testing.assert_array_equal(one, two)
-            np.testing.assert_allclose(there.line_sizes(0), here.line_sizes(0), 1e-6)
+            np.testing.assert_allclose(there.scales(0), here.scales(0), 1e-6)
 
 
 def of(change):
@@ -218,7 +218,9 @@ class TestFaults:
                 return cluster._on_cluster(Silent(error), tasks)
             return real(tasks)
 
-        monkeypatch.setattr("discrepant.robust_pca.dask.rows.computed", failing_later)
+        monkeypatch.setattr(
+            "discrepant.robust_pca.dask.rows.compute_tasks", failing_later
+        )
         pca = RobustPCA(random_state=0, warm_start=True)
         with pytest.raises(cluster.ClusterError, match=r"gone:8786 is.*warm_start"):
             pca.fit(Y)
@@ -228,7 +230,7 @@ class TestFaults:
 
     def test_no_workers_is_a_sentence(self, monkeypatch):
         pytest.importorskip("distributed")
-        monkeypatch.setattr(cluster, "ANSWER", 0.2)
+        monkeypatch.setattr(cluster, "SCHEDULER_TIMEOUT", 0.2)
         with pytest.raises(cluster.ClusterError, match="has no workers"):
             cluster._check_workers(Silent())
 
@@ -249,7 +251,7 @@ class TestFaults:
 
     def test_no_scheduler_is_a_sentence(self, monkeypatch):
         pytest.importorskip("distributed")
-        monkeypatch.setattr(cluster, "ANSWER", 0.5)
+        monkeypatch.setattr(cluster, "SCHEDULER_TIMEOUT", 0.5)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with pytest.raises(InputError, match="No scheduler answers"):

@@ -49,7 +49,7 @@ def made(sigma):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(sample, "TUNING", replace(sample.TUNING, entries=1 << 14))
-    monkeypatch.setattr(lazy, "LEAST", 1 << 12)
+    monkeypatch.setattr(lazy, "MIN_BLOCK_BYTES", 1 << 12)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def two_workers():
 @contextmanager
 def faults(monkeypatch, at):
     """Let something happen in the middle of given passes: {number: what}."""
-    passes, real, running = [], lazy.computed, []
+    passes, real, running = [], lazy.compute_tasks, []
 
     def watched(tasks):
         passes.append(len(tasks))
@@ -78,7 +78,7 @@ def faults(monkeypatch, at):
         return real(tasks)
 
     with monkeypatch.context() as patch:
-        patch.setattr(lazy, "computed", watched)
+        patch.setattr(lazy, "compute_tasks", watched)
         yield passes
     for timer in running:
         timer.join()
@@ -93,7 +93,7 @@ def kill_the_fullest(client):
 
 
 def same(one, two):
-    a, b = one._found.found, two._found.found
+    a, b = one._found.fit, two._found.fit
     np.testing.assert_array_equal(a.U, b.U)
     np.testing.assert_array_equal(a.components, b.components)
 
@@ -127,7 +127,7 @@ def test_all_workers_lost_is_a_sentence_and_the_fit_goes_on(two_workers, monkeyp
     local, _ = two_workers
     Y = made(0.0)
     calm = RobustPCA(random_state=0).fit(Y)
-    monkeypatch.setattr(cluster, "PATIENCE", 3.0)
+    monkeypatch.setattr(cluster, "NO_WORKERS_TIMEOUT", 3.0)
     pca = RobustPCA(random_state=0, warm_start=True)
     with faults(monkeypatch, {3: lambda: local.scale(0)}):
         with pytest.raises(cluster.ClusterError, match="has no workers"):

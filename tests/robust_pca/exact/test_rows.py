@@ -12,7 +12,8 @@ from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.exact.factored_svd import largest_value
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.rows import Rows
+from discrepant.robust_pca.rows import passes
+from discrepant.robust_pca.rows.in_memory import ArrayRows
 from support.matrices import draw, noisy
 
 
@@ -34,17 +35,17 @@ class TestBlocks:
         with pytest.raises(InputError, match="cannot be read"):
             read_table(tmp_path / "y.npy")
 
-    def test_sweep_multiplies_what_the_kernel_leaves(self):
+    def test_a_pass_multiplies_the_tiles_by_both_factors(self):
         for shape in ((50, 7), (7, 50)):
             Y = draw(*shape)
-            rows = Rows(Y)
+            rows = ArrayRows(Y)
             tall = Y if shape[0] > shape[1] else Y.T
             V = draw(7, 3)
             with rows:
-                P, B, sums = rows.sweep("data", scalars=(0.1,), right=V, power=True)
-            np.testing.assert_allclose(P, 0.1 * tall @ V)
-            np.testing.assert_allclose(B, 0.01 * tall.T @ (tall @ V))
-            assert sums.sum() == pytest.approx(0.01 * np.sum(Y**2))
+                out = passes.multiply_data(rows, unit=0.1, right=V, power=True)
+            np.testing.assert_allclose(out.right, 0.1 * tall @ V)
+            np.testing.assert_allclose(out.left, 0.01 * tall.T @ (tall @ V))
+            assert out.square == pytest.approx(0.01 * np.sum(Y**2))
 
     @pytest.mark.parametrize("psd", [False, True])
     @pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 8, 9, 10, 11, 63, 64, 65, 80, 150])
@@ -52,7 +53,7 @@ class TestBlocks:
     def test_largest_value_is_a_bound_and_close(self, psd, n, dtype):
         M = draw(n if psd else n + 5, n).astype(dtype)
         exact = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
-        rows = Rows(M)
+        rows = ArrayRows(M)
         with rows:
             found = largest_value(rows, M.copy(), psd)
         rounding = 1e-12 if dtype == np.float64 else 1e-6
@@ -63,7 +64,7 @@ class TestBlocks:
         v = np.linalg.qr(draw(100, 1))[0]
         for top in (2.5, -0.1):
             M = (top + 0.5) * v @ v.T - 0.5 * np.eye(100)
-            rows = Rows(M)
+            rows = ArrayRows(M)
             with rows:
                 assert largest_value(rows, M.copy(), True) == pytest.approx(top)
 
@@ -79,13 +80,12 @@ class TestThreads:
         V = draw(400, 3)
         answers = []
         for jobs in (1, 2):
-            rows = Rows(Y, n_jobs=jobs)
-            assert len(rows._shares) == jobs
+            rows = ArrayRows(Y, n_jobs=jobs)
+            assert len(rows._thread_ranges) == jobs
             assert rows._tile_rows * 2 * jobs <= rows.m
             with rows:
-                answers.append(
-                    rows.sweep("data", scalars=(1.0,), right=V, power=True)[:2]
-                )
+                out = passes.multiply_data(rows, unit=1.0, right=V, power=True)
+            answers.append((out.right, out.left))
         for one, two in zip(*answers, strict=True):
             np.testing.assert_allclose(one, two, atol=1e-9)
         np.testing.assert_allclose(answers[1][0], self.Y @ V, atol=1e-9)
@@ -116,7 +116,7 @@ class TestThreads:
             ]
 
         before = threads()
-        first, second = Rows(self.Y), Rows(self.Y)
+        first, second = ArrayRows(self.Y), ArrayRows(self.Y)
         first.__enter__()
         second.__enter__()
         assert set(threads()) == {1}
@@ -133,18 +133,18 @@ class TestPassiveResult:
         for Y in (noisy(), corrupted_matrix((90, 70), 3, 0.1, random_state=6).observed):
             expected = RobustPCA(random_state=0).fit(Y)
             model = RobustPCA(random_state=0).fit(Y)
-            sweep, calls = Rows.sweep, []
+            run, calls = ArrayRows.run, []
 
-            def interrupted(self, *args, sweep=sweep, calls=calls, **kwargs):
+            def interrupted(self, *args, run=run, calls=calls, **kwargs):
                 calls.append(args[0])
                 if len(calls) == 2:
                     raise KeyboardInterrupt
-                return sweep(self, *args, **kwargs)
+                return run(self, *args, **kwargs)
 
-            monkeypatch.setattr(Rows, "sweep", interrupted)
+            monkeypatch.setattr(ArrayRows, "run", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 _ = model.certificate_
-            monkeypatch.setattr(Rows, "sweep", sweep)
+            monkeypatch.setattr(ArrayRows, "run", run)
             assert model.certificate_ == expected.certificate_
             assert np.array_equal(model.sparse_, expected.sparse_)
 

@@ -1,8 +1,8 @@
-"""A pass over one block of rows: a pure function of the block and of narrow factors.
+"""One pass over one block of rows: the pure functions that Dask workers run.
 
-This is what a Dask worker runs. Nothing is kept between two calls, so that a call may
-be made anywhere and made again; what goes in beside the block, and what comes out, is
-as narrow as the factors. The work itself is that of `Rows`, on the one block.
+Nothing is kept between two calls, so that a call can run on any worker and can be
+repeated. Apart from the block itself, arguments and results are as narrow as the
+factors. `ArrayRows` of the one block does the work.
 """
 
 from collections.abc import Callable
@@ -13,16 +13,17 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.validation import error_text, masked_to_nan
-from discrepant.robust_pca.rows.in_memory import Rows
+from discrepant.robust_pca.rows.in_memory import ArrayRows
 
-COUNT = 1 << 16  # numbers below it, if whole, travel in two bytes
+# Integers below this limit are sent in two bytes.
+UINT16_LIMIT = 1 << 16
 
 
-class Recipe:
-    """How to compute a block: its own part of a Dask graph, carried along whole.
+class BlockGraph:
+    """How to compute a block: its own part of a Dask graph.
 
-    Whoever runs the pass computes the block in the same breath, so that no block ever
-    waits in memory or crosses the network.
+    The task that uses the block computes it, so that no block waits in memory or
+    crosses the network.
     """
 
     def __init__(self, graph: dict[Any, Any], key: Any) -> None:
@@ -35,133 +36,138 @@ class Recipe:
         return dask.get(self.graph, self.key)
 
 
-class Place(NamedTuple):
-    """Where a block lies, and as what it is to be read."""
+class BlockPosition(NamedTuple):
+    """Rows of a block along the long axis, and its expected shape and type."""
 
-    start: int  # of its rows among those of the long axis
+    start: int
     stop: int
     columns: int
     dtype: str
-    turned: bool  # whether these are columns of the caller's
+    transposed: bool  # whether these rows are columns of the caller's array
 
 
-def load(block: Any, place: Place) -> Array:
-    """Return a block as floats, or say which one it is that cannot be had."""
-    first, last = place.start, place.stop - 1
-    name = f"{'columns' if place.turned else 'rows'} {first} to {last}"
+def load(block: Any, position: BlockPosition) -> Array:
+    """Return a block as a float array; an error names its rows.
+
+    Parameters
+    ----------
+    block : BlockGraph or array
+        The block, or how to compute it.
+    position : BlockPosition
+        Where it lies, and its expected shape and type.
+    """
+    first, last = position.start, position.stop - 1
+    name = f"{'columns' if position.transposed else 'rows'} {first} to {last}"
     try:
-        values = masked_to_nan(block() if isinstance(block, Recipe) else block)
-        Z = np.ascontiguousarray(np.asarray(values), place.dtype)
-    except Exception as error:  # whatever the user's own code raises
+        values = masked_to_nan(block() if isinstance(block, BlockGraph) else block)
+        Z = np.ascontiguousarray(np.asarray(values), position.dtype)
+    except Exception as error:  # the user's own code may raise anything
         kind = type(error).__name__
-        said = error_text(error)
-        why = said if said == kind else f"{kind}: {said}"
-        raise InputError(f"The block of {name} cannot be computed: {why}.") from None
-    declared = (place.stop - place.start, place.columns)
+        text = error_text(error)
+        reason = text if text == kind else f"{kind}: {text}"
+        raise InputError(f"The block of {name} cannot be computed: {reason}.") from None
+    declared = (position.stop - position.start, position.columns)
     if Z.shape != declared:
         raise InputError(
-            f"The block of {name} has the shape {Z.shape}, and the Dask array declares "
+            f"The block of {name} has the shape {Z.shape}, but the Dask array declares "
             f"{declared}."
         )
     return Z
 
 
-def run(what: str, block: Any, place: tuple[Any, ...], own: Any, shared: Any) -> Any:
-    """Make one pass over one block.
+def run_on_block(
+    task: str, block: Any, position: tuple[Any, ...], block_data: Any, common_data: Any
+) -> Any:
+    """Run one task on one block.
 
     Parameters
     ----------
-    what : str
-        The pass; one of `PASSES`.
-    block : Recipe or array
+    task : str
+        A key of `TASKS`.
+    block : BlockGraph or array
         The block, or how to compute it.
-    place : tuple
-        The fields of `Place`.
-    own, shared
-        What the pass is told of this block and of all of them.
+    position : tuple
+        The fields of `BlockPosition`.
+    block_data, common_data
+        Arguments of the task for this block, and those for all blocks.
     """
-    at = Place(*place)
-    rows = Rows(load(block, at), n_jobs=1, long=0)
+    Z = load(block, BlockPosition(*position))
+    rows = ArrayRows(Z, n_jobs=1, long_axis=0)
     with rows:
-        return PASSES[what](rows, own, shared)
+        return TASKS[task](rows, block_data, common_data)
 
 
-def narrow(numbers: Array) -> Array:
-    """Return numbers by row as they travel: counts in two bytes, sums in four.
+def to_compact_dtype(numbers: Array) -> Array:
+    """Convert numbers by row for sending: counts to two bytes, sums to four.
 
-    They are compared with each other and added up, so that seven digits are enough.
+    They are compared with each other and added up; seven digits are enough.
     """
-    small = numbers.astype(np.uint16) if _in_range(numbers) else numbers
-    if small.dtype == np.uint16 and np.array_equal(small, numbers):
-        return small
+    in_range = np.all((numbers >= 0) & (numbers < UINT16_LIMIT))
+    counts = numbers.astype(np.uint16) if in_range else numbers
+    if counts.dtype == np.uint16 and np.array_equal(counts, numbers):
+        return counts
     return numbers.astype(np.float32)
 
 
-def _in_range(numbers: Array) -> bool:
-    return bool(np.all((numbers >= 0) & (numbers < COUNT)))
+def _preview(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+    """Scan the block; return some of its entries and a few whole rows."""
+    (sampled, whole), columns = block_data, common_data
+    scan = rows.run("scan", (0.0,)).tile_sums
+    lines = rows.take(np.concatenate([sampled, whole]), 0).astype(rows.dtype)
+    return scan, lines[: len(sampled), columns], lines[len(sampled) :]
 
 
-def _look(rows: Rows, own: Any, shared: Any) -> Any:
-    """Scan the block, and hand back some of its entries and a few whole rows."""
-    (scattered, spread), columns = own, shared
-    _, _, scanned = rows.sweep("scan", scalars=(0.0,))
-    found = rows.lines(np.concatenate([scattered, spread]), 0).astype(rows.dtype)
-    return scanned, found[: len(scattered), columns], found[len(scattered) :]
+def _take(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+    """Return some rows, or all rows at some columns."""
+    indices, axis = (block_data, 0) if common_data is None else (common_data, 1)
+    return rows.take(indices, axis).astype(rows.dtype)
 
 
-def _lines(rows: Rows, own: Any, shared: Any) -> Any:
-    """Hand back some rows, or all rows at some columns."""
-    which, axis = (own, 0) if shared is None else (shared, 1)
-    return rows.lines(which, axis).astype(rows.dtype)
+def _scales(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+    """Return the scale of each row."""
+    return rows.scales(0, common_data).astype(np.float32)
 
 
-def _sizes(rows: Rows, own: Any, shared: Any) -> Any:
-    """Return the usual size of each row."""
-    return rows.line_sizes(0, shared).astype(np.float32)
-
-
-def _sweep(rows: Rows, own: Any, shared: Any) -> Any:
-    (U, left), (kernel, scalars, C, right, power) = own, shared
+def _run(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+    """Run a kernel; see `Rows.run`."""
+    (U, left), (kernel, scalars, C, right, power) = block_data, common_data
     low_rank = None if C is None else (U, C)
-    P, B, results = rows.sweep(
-        kernel,
-        (),
-        scalars,
-        low_rank=low_rank,
-        right=right,
-        left=left,
-        power=power,
+    out = rows.run(
+        kernel, scalars, low_rank=low_rank, right=right, left=left, power=power
     )
-    return P.astype(rows.dtype), B, results
+    return out.right.astype(rows.dtype), out.left, out.tile_sums
 
 
-def _tally(rows: Rows, own: Any, shared: Any) -> Any:
-    (U, side), (kernel, scalars, C, other, table, counts, bins, right) = own, shared
-    found = rows.tally(
+def _run_with_line_sums(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+    """Run a kernel with numbers by row and by column; see `Rows`."""
+    U, row_values = block_data
+    kernel, scalars, C, column_values, table, n_sums, bins, right = common_data
+    out = rows.run_with_line_sums(
         kernel,
         scalars,
         low_rank=(U, C),
-        sides=(side, other),
+        line_values=(row_values, column_values),
         table=table,
-        counts=counts,
+        n_sums=n_sums,
         bins=bins,
         right=right,
     )
-    by_row = [narrow(line) for line in found.by_row]
-    return found.P.astype(rows.dtype), found.B, by_row, found.by_column, found.histogram
+    by_row = [to_compact_dtype(sums) for sums in out.by_row]
+    return out.right.astype(rows.dtype), out.left, by_row, out.by_column, out.histogram
 
 
-def _regress(rows: Rows, own: Any, shared: Any) -> Any:
-    which = np.arange(rows.m) if own is None else own
-    C, *numbers = rows.regress(which, *shared)
-    return C, *map(narrow, numbers)
+def _regress(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+    """Regress some rows, or all, robustly on a basis; see `Rows.regress`."""
+    indices = np.arange(rows.m) if block_data is None else block_data
+    coordinates, *numbers = rows.regress(indices, *common_data)
+    return coordinates, *map(to_compact_dtype, numbers)
 
 
-PASSES: dict[str, Callable[[Rows, Any, Any], Any]] = {
-    "look": _look,
-    "lines": _lines,
-    "sizes": _sizes,
-    "sweep": _sweep,
-    "tally": _tally,
+TASKS: dict[str, Callable[[ArrayRows, Any, Any], Any]] = {
+    "preview": _preview,
+    "take": _take,
+    "scales": _scales,
+    "run": _run,
+    "run_with_line_sums": _run_with_line_sums,
     "regress": _regress,
 }

@@ -1,9 +1,9 @@
-"""How the tasks of a pass are computed under Dask, and what may go wrong with that.
+"""Compute the tasks of a pass under Dask, and describe failures of the cluster.
 
-Dask's own setting says where: in threads, in processes, or on a cluster. The tasks are
-pure and bound to no worker, so a worker that is lost costs what it was at, which Dask
-gives to another one. What Dask would wait for without end (a cluster that has lost all
-of its workers, or a scheduler that is gone) is given up after a while with a sentence.
+Dask's own configuration decides where tasks run: in threads, in processes, or on a
+cluster. The tasks are pure and bound to no worker: if a worker is lost, Dask repeats
+its current tasks elsewhere. Where Dask would wait for ever (a cluster without workers,
+or without a scheduler), an error is raised after a while.
 """
 
 import sys
@@ -17,26 +17,29 @@ from typing import Any
 from discrepant.core.errors import InputError
 from discrepant.core.validation import error_text
 
-PATIENCE = 60.0  # seconds that a cluster may be without workers, as when they restart
-ANSWER = 10.0  # seconds within which a scheduler answers
-LOOK = 1.0  # seconds between two looks at a cluster
+# Seconds that a cluster may be without workers: enough for them to restart.
+NO_WORKERS_TIMEOUT = 60.0
+# Seconds within which a scheduler must answer.
+SCHEDULER_TIMEOUT = 10.0
+# Seconds between two checks of the state of a cluster.
+CHECK_INTERVAL = 1.0
 RESUME = (
-    "Fit again once it is back; with warm_start=True it goes on from the row space "
-    "that was found"
+    "Fit again once it is back; with warm_start=True the fit continues from the "
+    "row space estimated so far"
 )
 
 
 class ClusterError(InputError, RuntimeError):
-    """The cluster was lost in the middle of the work; the message says how to go on.
+    """The cluster was lost during a fit; the message says how to continue.
 
-    ``known`` is what had been found by then of some of the rows.
+    ``sample_result`` is the result of a sample of the rows, if it was computed by then.
     """
 
-    known: Any = None
+    sample_result: Any = None
 
 
 def compute_tasks(tasks: list[Any]) -> list[Any]:
-    """Compute the tasks of one pass, wherever Dask is told to."""
+    """Compute the tasks of one pass, where Dask is configured to."""
     import dask
 
     client = client_of(tasks)
@@ -53,7 +56,7 @@ def compute_tasks(tasks: list[Any]) -> list[Any]:
 
 
 def client_of(collections: list[Any]) -> Any:
-    """Return the client of the cluster that Dask uses now; None if it uses none."""
+    """Return the client of the cluster that Dask uses; None if it uses none."""
     if "distributed" not in sys.modules:
         return None
     from dask.base import get_scheduler
@@ -65,7 +68,7 @@ def client_of(collections: list[Any]) -> Any:
 
 @contextmanager
 def worker_pool(collection: Any) -> Iterator[None]:
-    """Hold what several passes need: workers that answer, or processes that stay."""
+    """Provide workers for several passes: check a cluster, or keep a process pool."""
     import dask
     from dask.base import get_scheduler
     from dask.multiprocessing import get, get_context
@@ -88,26 +91,28 @@ def worker_pool(collection: Any) -> Iterator[None]:
 
 
 def _check_workers(client: Any) -> None:
-    """See that there are workers, that they know this package, and the same one."""
-    with _spoken(client):
+    """Check that a cluster has workers, and that they have this package's versions."""
+    with _describe_cluster_errors(client):
         _wait_for_workers(client)
         answers = client.run(versions_here, on_error="return")
-    here, other = versions_here(), {}
-    for address, found in answers.items():
-        if isinstance(found, BaseException):
+    here, different = versions_here(), {}
+    for address, answer in answers.items():
+        if isinstance(answer, BaseException):
             raise InputError(
                 f"The worker {address} cannot load discrepant "
-                f"({error_text(found)}); install discrepant[dask] on all workers."
+                f"({error_text(answer)}); install discrepant[dask] on all workers."
             )
-        differ = [name for name in here if found.get(name) != here[name]]
-        if differ:
-            other[address] = ", ".join(f"{name} {found.get(name)}" for name in differ)
-    if other:
-        address, versions = next(iter(other.items()))
-        mine = ", ".join(f"{k} {v}" for k, v in here.items())
+        names = [name for name in here if answer.get(name) != here[name]]
+        if names:
+            versions = (f"{name} {answer.get(name)}" for name in names)
+            different[address] = ", ".join(versions)
+    if different:
+        address, theirs = next(iter(different.items()))
+        ours = ", ".join(f"{name} {version}" for name, version in here.items())
         warnings.warn(
-            f"{len(other)} of {len(answers)} workers run other versions than this side "
-            f"({address}: {versions}; here: {mine}): the answer may differ, or fail.",
+            f"{len(different)} of {len(answers)} workers run other versions than the "
+            f"client ({address}: {theirs}; client: {ours}): the result may differ, or "
+            "the fit may fail.",
             UserWarning,
             stacklevel=2,
         )
@@ -130,16 +135,16 @@ def versions_here() -> dict[str, str]:
 
 @contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator[Any]:
-    """Yield a client of a running cluster, or of one of local processes."""
+    """Yield a client of the cluster at an address, or of a new local one."""
     from distributed import Client, LocalCluster
 
     if address is not None:
         try:
-            client = Client(address, timeout=ANSWER)
+            client = Client(address, timeout=SCHEDULER_TIMEOUT)
         except (OSError, TimeoutError, ValueError) as error:
             raise InputError(
-                f"No scheduler answers at {address} within {ANSWER:g} seconds "
-                f"({error_text(error)})."
+                f"No scheduler answers at {address} within {SCHEDULER_TIMEOUT:g} "
+                f"seconds ({error_text(error)})."
             ) from None
         with client:
             yield client
@@ -154,14 +159,14 @@ def connected(address: str | None, workers: int | None) -> Iterator[Any]:
 
 
 def _on_cluster(client: Any, tasks: list[Any]) -> list[Any]:
-    """Compute tasks on a cluster; whatever happens, none of them is left behind."""
+    """Compute tasks on a cluster; on any error, cancel all of them."""
     import dask
 
-    # Rows of the factors travel with the tasks, on purpose: a lost worker takes no
-    # state with it.
-    quiet = {"distributed.admin.large-graph-warning-threshold": "1TB"}
-    with _spoken(client):
-        with dask.config.set(quiet):
+    # Rows of the factors are sent with the tasks on purpose: workers hold no state
+    # that could be lost.
+    no_warning = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+    with _describe_cluster_errors(client):
+        with dask.config.set(no_warning):
             futures = client.compute(tasks)
         try:
             _wait(client, futures)
@@ -171,29 +176,29 @@ def _on_cluster(client: Any, tasks: list[Any]) -> list[Any]:
 
 
 def _wait(client: Any, futures: list[Any]) -> None:
-    """Wait for futures as long as there is somebody who works on them."""
+    """Wait for futures as long as the cluster has workers."""
     from distributed import wait
 
-    since = time.monotonic()
+    last_active = time.monotonic()
     while True:
         try:
-            wait(futures, timeout=LOOK, return_when="ALL_COMPLETED")
+            wait(futures, timeout=CHECK_INTERVAL, return_when="ALL_COMPLETED")
             return
         except TimeoutError:
             pass
         if any(future.status == "error" for future in futures):
-            return  # said when they are gathered
+            return  # raised when they are gathered
         if client.status != "running" or not client.nthreads():
-            if time.monotonic() - since > PATIENCE:
+            if time.monotonic() - last_active > NO_WORKERS_TIMEOUT:
                 raise ClusterError(_no_workers(client))
         else:
-            since = time.monotonic()
+            last_active = time.monotonic()
 
 
 def _wait_for_workers(client: Any) -> None:
-    since = time.monotonic()
+    start = time.monotonic()
     while not client.nthreads():
-        if time.monotonic() - since > ANSWER:
+        if time.monotonic() - start > SCHEDULER_TIMEOUT:
             raise ClusterError(_no_workers(client))
         time.sleep(0.1)
 
@@ -204,33 +209,33 @@ def _no_workers(client: Any) -> str:
 
 
 def _cancel(client: Any, futures: list[Any]) -> None:
-    """Forget futures and whatever would still be computed for them."""
+    """Cancel futures and all tasks that they depend on."""
     try:
         client.cancel(futures, force=True)
-    except Exception:  # the cluster is gone, and they with it
+    except Exception:  # the cluster is gone, and the futures with it
         return
 
 
 @contextmanager
-def _spoken(client: Any) -> Iterator[None]:
-    """Say in a sentence what befell the cluster."""
+def _describe_cluster_errors(client: Any) -> Iterator[None]:
+    """Turn errors of the cluster into a `ClusterError` of one sentence."""
     from concurrent.futures import CancelledError
-    from concurrent.futures import TimeoutError as Late
+    from concurrent.futures import TimeoutError as FutureTimeoutError
 
     from distributed import KilledWorker
     from distributed.comm import CommClosedError
 
+    lost = CancelledError, CommClosedError, OSError, FutureTimeoutError, TimeoutError
     try:
         yield
     except (InputError, ClusterError, KeyboardInterrupt):
         raise
     except KilledWorker as error:
         raise ClusterError(
-            f"A block was tried on several workers, and each was lost with it, perhaps "
-            f"for want of memory ({error_text(error)[:120]}). Use smaller blocks. "
-            f"{RESUME}."
+            "Several workers were lost while computing the same block, perhaps for "
+            f"lack of memory ({error_text(error)[:120]}). Use smaller blocks. {RESUME}."
         ) from None
-    except (CancelledError, CommClosedError, OSError, Late, TimeoutError) as error:
+    except lost as error:
         address = getattr(client.scheduler, "address", "this address")
         raise ClusterError(
             f"The cluster at {address} is lost ({error_text(error)[:120]}). {RESUME}."

@@ -1,8 +1,8 @@
-"""Dask arrays in, Dask arrays out: what `RobustPCA` does with data that lie elsewhere.
+"""`RobustPCA` of Dask arrays: fit, transform and score; the parts are Dask arrays.
 
-A fit hands back narrow factors. Its parts are lazy: each block of them is a pure
+A fit returns narrow factors. Its parts are lazy: each of their blocks is a pure
 function of the block of the data and of the factors' rows and columns that belong to
-it, namely what the result of a fit in memory would say if the block were all there is.
+it. It is the part of an in-memory result that is restricted to this block.
 """
 
 from collections.abc import Iterator
@@ -20,38 +20,38 @@ from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
 from discrepant.core.validation import error_text, masked_to_nan
 from discrepant.robust_pca.dask.cluster import ClusterError, worker_pool
-from discrepant.robust_pca.dask.rows import LazyRows
+from discrepant.robust_pca.dask.rows import DaskRows
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.fit_warnings import caveats, seen_of
 from discrepant.robust_pca.noisy.result import NoisyResult
-from discrepant.robust_pca.rows.in_memory import Rows
+from discrepant.robust_pca.rows.in_memory import ArrayRows
 
-Found = ExactResult | NoisyResult
+MatrixFit = ExactResult | NoisyResult  # factors, and the rows that they were fitted to
 
 
 @dataclass(frozen=True)
-class LazyParts(ResultDisplayMixin):
-    """A fit of a Dask array; whatever is as large as the data is lazy."""
+class DaskResult(ResultDisplayMixin):
+    """Result of a fit of a Dask array; parts of the size of the data are lazy."""
 
-    found: Found
+    fit: MatrixFit
     data: Any = field(repr=False)  # the Dask array, in the caller's chunks
 
     @property
     def low_rank(self) -> Any:
         """X, in the chunks of the data."""
-        found = self.found
-        left = found.U * found.singular_values
-        dtype = found.program.rows.dtype
+        fit = self.fit
+        left = fit.U * fit.singular_values
+        dtype = fit.program.rows.dtype
 
-        def piece(rows: slice, columns: slice) -> Any:
-            return (_product, left[rows], found.components[:, columns], dtype)
+        def block_task(rows: slice, columns: slice) -> Any:
+            return (_product, left[rows], fit.components[:, columns], dtype)
 
-        return _array("low-rank", self.data, piece, dtype, reads=False)
+        return _dask_array("low-rank", self.data, block_task, dtype, reads_data=False)
 
     @property
     def sparse(self) -> Any:
         """S, in the chunks of the data."""
-        return self._part("sparse", self.found.program.rows.dtype)
+        return self._part("sparse", self.fit.program.rows.dtype)
 
     @property
     def outliers(self) -> Any:
@@ -61,117 +61,131 @@ class LazyParts(ResultDisplayMixin):
     @property
     def probability(self) -> Any:
         """The probability that each entry is corrupt."""
-        return self._part("probability", self.found.program.rows.dtype)
+        return self._part("probability", self.fit.program.rows.dtype)
 
     @property
     def residual(self) -> Any:
         """Y − X − S; NaN where Y is missing."""
-        return self._part("residual", self.found.program.rows.dtype)
+        return self._part("residual", self.fit.program.rows.dtype)
 
     def _part(self, name: str, dtype: np.dtype[Any]) -> Any:
-        found = self.found
-        if not isinstance(found.program.rows, LazyRows):  # was brought into memory
+        fit = self.fit
+        if not isinstance(fit.program.rows, DaskRows):  # the data fit in memory
             import dask.array as da
 
-            return da.from_array(getattr(found, name), chunks=self.data.chunks)
+            return da.from_array(getattr(fit, name), chunks=self.data.chunks)
 
-        def piece(rows: slice, columns: slice) -> Any:
-            return (partial(_part_of, name, restricted(found, rows, columns)),)
+        def block_task(rows: slice, columns: slice) -> Any:
+            return (
+                partial(_part_of_block, name, restrict_to_block(fit, rows, columns)),
+            )
 
-        return _array(name, self.data, piece, dtype)
+        return _dask_array(name, self.data, block_task, dtype)
 
     @property
     def certificate(self) -> Certificate:
-        """Proof of optimality; its dual is as large as the data, and held in memory."""
-        rows = self.found.program.rows
-        if not isinstance(rows, LazyRows):
-            return self.found.certificate
-        program = replace(self.found.program, rows=rows.whole())
-        return replace(self.found, program=program).certificate
+        """Bound on the distance to the optimum; needs all data in memory."""
+        rows = self.fit.program.rows
+        if not isinstance(rows, DaskRows):
+            return self.fit.certificate
+        program = replace(self.fit.program, rows=rows.gather())
+        return replace(self.fit, program=program).certificate
 
     def coordinates(self, rows: Array) -> Array:
-        """Return where new rows lie in the row space of X."""
-        return self.found.coordinates(rows)
+        """Return the coordinates of new rows in the row space of X."""
+        return self.fit.coordinates(rows)
 
     def block(self, rows: slice, columns: slice) -> Array:
         """Return a part of X."""
-        return self.found.block(rows, columns)
+        return self.fit.block(rows, columns)
 
     @property
     def rank(self) -> int:
         """Rank of X."""
-        return self.found.rank
+        return self.fit.rank
 
     @property
     def singular_values(self) -> Array:
         """Singular values of X."""
-        return self.found.singular_values
+        return self.fit.singular_values
 
     @property
     def components(self) -> Array:
         """Basis of the row space of X."""
-        return self.found.components
+        return self.fit.components
 
     @property
     def lam(self) -> float:
         """The weight λ of ‖S‖₁."""
-        return self.found.lam
+        return self.fit.lam
 
     @property
     def noise(self) -> Array:
         """Noise of each column."""
-        return self.found.noise
+        return self.fit.noise
 
     @property
     def status(self) -> Status:
         """How the run ended."""
-        return self.found.status
+        return self.fit.status
 
     @property
     def history(self) -> History:
-        """How it went."""
-        return self.found.history
+        """Numbers of each pass."""
+        return self.fit.history
 
     @property
     def n_steps(self) -> int:
-        """Passes that were made."""
-        return self.found.n_steps
+        """Number of passes."""
+        return self.fit.n_steps
 
 
-def fit_lazily(
-    model: Any, X: Any, rules: Any, before: Any
-) -> tuple[LazyParts, Iterator[tuple[str, type[Warning]]]]:
-    """Fit a Dask array; also returns what the user should know."""
+def fit(
+    model: Any, X: Any, rules: Any, previous: Any
+) -> tuple[DaskResult, Iterator[tuple[str, type[Warning]]]]:
+    """Fit a Dask array; also return warnings for the user.
+
+    Parameters
+    ----------
+    model : RobustPCA
+        The estimator that is fitted.
+    X : Dask collection
+        The data.
+    rules : (Residual, Steps)
+        When to stop.
+    previous : DaskResult or None
+        Result of the previous fit, from which a warm start continues.
+    """
     if model.missing != "nan" or model.solver != "implicit":
         raise InputError('A Dask array needs solver="implicit" and missing="nan".')
-    Y = validated_lazily(model, X, reset=True)
-    rows = LazyRows(Y, memory_limit=model.memory_limit)
-    known = before.found if isinstance(before, LazyParts) else None
-    known = model.__dict__.pop("_known", known) if model.warm_start else None
-    if known is not None:
-        short = len(known.U) if rows.turned else known.components.shape[1]
-        known = known if short == rows.n else None
+    Y = validate_dask_array(model, X, reset=True)
+    rows = DaskRows(Y, memory_limit=model.memory_limit)
+    start = previous.fit if isinstance(previous, DaskResult) else None
+    start = model.__dict__.pop("_known", start) if model.warm_start else None
+    if start is not None:
+        n_short = len(start.U) if rows.transposed else start.components.shape[1]
+        start = start if n_short == rows.n else None
     try:
         with worker_pool(Y):
-            found = model._solved(rows, rules, known)
+            matrix_fit = model._solved(rows, rules, start)
     except ClusterError as error:
-        model._known = error.known
+        model._known = error.sample_result
         raise
-    parts = LazyParts(found, Y)
-    return parts, caveats(Y, parts, seen_of(found))
+    result = DaskResult(matrix_fit, Y)
+    return result, caveats(Y, result, seen_of(matrix_fit))
 
 
 def transform(model: Any, X: Any) -> Any:
     """Return the coordinates of the rows of a Dask array, lazily."""
-    Y = validated_lazily(model, X, reset=False)
-    found = model._fitted()
-    known = found.found if isinstance(found, LazyParts) else found
-    if isinstance(known, ExactResult | NoisyResult):  # nothing of the data goes along
-        known = _learned(known)
+    Y = validate_dask_array(model, X, reset=False)
+    result = model._fitted()
+    fit = result.fit if isinstance(result, DaskResult) else result
+    if isinstance(fit, ExactResult | NoisyResult):  # do not send the data along
+        fit = restrict_to_block(fit, slice(0, 0), slice(None))
     dtype = np.dtype(np.float32 if Y.dtype == np.float32 else np.float64)
     return Y.rechunk({1: -1}).map_blocks(
         _coordinates,
-        known,
+        fit.coordinates,
         dtype,
         chunks=(Y.chunks[0], (model.rank_,)),
         dtype=dtype,
@@ -200,17 +214,21 @@ def score(model: Any, X: Any) -> Any:
     """Return 1 − Σ|X − X̂| / Σ|X| of a Dask array, in one pass."""
     import dask.array as da
 
-    Y = validated_lazily(model, X, reset=False).rechunk({1: -1})
+    Y = validate_dask_array(model, X, reset=False).rechunk({1: -1})
     C = transform(model, Y)
     sums = da.map_blocks(
-        _missed, Y, C, model.components_, chunks=((1,) * Y.numblocks[0], (2,))
+        _absolute_sums, Y, C, model.components_, chunks=((1,) * Y.numblocks[0], (2,))
     )
-    missed, size = sums.sum(axis=0).compute()
-    return 1 - missed / size if size else 1.0
+    residual, total = sums.sum(axis=0).compute()
+    return 1 - residual / total if total else 1.0
 
 
-def validated_lazily(model: Any, X: Any, *, reset: bool) -> Any:
-    """Return a Dask array of known shape, or say what cannot be worked with."""
+def validate_dask_array(model: Any, X: Any, *, reset: bool) -> Any:
+    """Return a Dask array of known shape, or raise an error that says what is wrong.
+
+    With `reset` the estimator takes the number of features from it; otherwise it must
+    have the estimator's number.
+    """
     import dask.array as da
 
     if not isinstance(X, da.Array):
@@ -231,13 +249,13 @@ def validated_lazily(model: Any, X: Any, *, reset: bool) -> Any:
             X = X.copy().compute_chunk_sizes()
         except Exception as error:
             raise InputError(
-                "The shape of the Dask array is not known, and its blocks cannot be "
-                f"computed to find out: {error_text(error)}."
+                "The shape of the Dask array is unknown, and computing its blocks to "
+                f"determine it fails: {error_text(error)}."
             ) from None
-    for axis, what in enumerate(("sample(s)", "feature(s)")):
+    for axis, unit in enumerate(("sample(s)", "feature(s)")):
         if not X.shape[axis]:
             raise InputError(
-                f"Found array with 0 {what} (shape={X.shape}) while a minimum of 1 is "
+                f"Found array with 0 {unit} (shape={X.shape}) while a minimum of 1 is "
                 "required."
             )
     if reset:
@@ -250,71 +268,71 @@ def validated_lazily(model: Any, X: Any, *, reset: bool) -> Any:
     return X
 
 
-def restricted(found: Found, rows: slice, columns: slice) -> Found:
-    """Return what a fit says of some rows and columns, without data."""
-    program = found.program
-    long, short = (columns, rows) if program.rows.turned else (rows, columns)
-    bare: Any = _Bare(program.rows.turned, program.rows.dtype)
+def restrict_to_block(fit: MatrixFit, rows: slice, columns: slice) -> MatrixFit:
+    """Return a fit restricted to some rows and columns, without data."""
+    program = fit.program
+    transposed = program.rows.transposed
+    long, short = (columns, rows) if transposed else (rows, columns)
+    layout: Any = BlockLayout(transposed, program.rows.dtype)
     common: dict[str, Any] = {
-        "U": found.U[rows],
-        "components": found.components[:, columns],
+        "U": fit.U[rows],
+        "components": fit.components[:, columns],
         "history": History(),
-        "program": replace(program, rows=bare),
+        "program": replace(program, rows=layout),
     }
-    if isinstance(found, ExactResult):
-        U, C = found.state.U[long], found.state.C[short]
-        state = replace(found.state, U=U, C=C, T=None, last=(U, C))
-        return replace(found, state=state, **common)
+    if isinstance(fit, ExactResult):
+        U, C = fit.state.U[long], fit.state.C[short]
+        state = replace(fit.state, U=U, C=C, T=None, last=(U, C))
+        return replace(fit, state=state, **common)
     cells = replace(
-        found.cells,
-        sides=(found.cells.sides[0][:, long], found.cells.sides[1][:, short]),
-        low_rank=(found.cells.low_rank[0][long], found.cells.low_rank[1][short]),
+        fit.cells,
+        sides=(fit.cells.sides[0][:, long], fit.cells.sides[1][:, short]),
+        low_rank=(fit.cells.low_rank[0][long], fit.cells.low_rank[1][short]),
     )
-    return replace(found, cells=cells, noise=found.noise[columns], **common)
+    return replace(fit, cells=cells, noise=fit.noise[columns], **common)
 
 
 @dataclass(frozen=True)
-class _Bare:
-    """What is known of rows that are elsewhere."""
+class BlockLayout:
+    """Orientation and type of the rows of a block whose data are elsewhere."""
 
-    turned: bool
+    transposed: bool
     dtype: np.dtype[Any]
 
 
-def _learned(found: Found) -> Any:
-    """Return what new rows are judged by: no data, and nothing of their size."""
-    few = restricted(found, slice(0, 0), slice(None))
-    return few.coordinates
+def _part_of_block(name: str, fit: MatrixFit, block: Any) -> Array:
+    """Return the part of a fit called `name`, for one block of the data."""
+    layout: Any = fit.program.rows
+    Y = np.asarray(masked_to_nan(block)).astype(layout.dtype, copy=False)
+    rows = ArrayRows(Y, n_jobs=1, long_axis=1 if layout.transposed else 0)
+    with_data = replace(fit, program=replace(fit.program, rows=rows))
+    return np.asarray(getattr(with_data, name))
 
 
-def _part_of(name: str, found: Found, block: Any) -> Array:
-    """Return a part of a fit, for one block of the data."""
-    bare: Any = found.program.rows
-    Y = np.asarray(masked_to_nan(block)).astype(bare.dtype, copy=False)
-    rows = Rows(Y, n_jobs=1, long=1 if bare.turned else 0)
-    part = replace(found, program=replace(found.program, rows=rows))
-    return np.asarray(getattr(part, name))
-
-
-def _array(
-    name: str, data: Any, piece: Any, dtype: np.dtype[Any], reads: bool = True
+def _dask_array(
+    name: str,
+    data: Any,
+    block_task: Any,
+    dtype: np.dtype[Any],
+    reads_data: bool = True,
 ) -> Any:
-    """Return a Dask array in the chunks of the data, one task a block."""
+    """Return a Dask array in the chunks of the data, one task for each block."""
     import dask.array as da
     from dask.highlevelgraph import HighLevelGraph
 
     name = f"{name}-{uuid4().hex}"
     ends = [list(accumulate(chunks)) for chunks in data.chunks]
     tasks = {}
-    for at in product(*map(range, data.numblocks)):
-        places = (
+    for index in product(*map(range, data.numblocks)):
+        slices = (
             slice(end[k] - chunks[k], end[k])
-            for k, end, chunks in zip(at, ends, data.chunks, strict=True)
+            for k, end, chunks in zip(index, ends, data.chunks, strict=True)
         )
-        function, *told = piece(*places)
-        block = [(data.name, *at)] if reads else []
-        tasks[(name, *at)] = (function, *told, *block)
-    graph = HighLevelGraph.from_collections(name, tasks, [data] if reads else [])
+        function, *arguments = block_task(*slices)
+        block = [(data.name, *index)] if reads_data else []
+        tasks[(name, *index)] = (function, *arguments, *block)
+    dependencies = [data] if reads_data else []
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies)
     return da.Array(graph, name, data.chunks, dtype=dtype)
 
 
@@ -322,18 +340,17 @@ def _product(left: Array, right: Array, dtype: np.dtype[Any]) -> Array:
     return np.asarray(left @ right).astype(dtype, copy=False)
 
 
-def _coordinates(block: Any, known: Any, dtype: np.dtype[Any]) -> Array:
+def _coordinates(block: Any, regress: Any, dtype: np.dtype[Any]) -> Array:
     """Return the coordinates of one block of rows."""
     Y = np.asarray(masked_to_nan(block)).astype(dtype, copy=False)
     if np.isinf(Y).any():
         raise InputError(
             "Input X contains infinity; replace it by NaN to mark it as missing."
         )
-    find = getattr(known, "coordinates", known)
-    return np.asarray(find(Y)).astype(dtype, copy=False)
+    return np.asarray(regress(Y)).astype(dtype, copy=False)
 
 
-def _missed(block: Any, coordinates: Array, components: Array) -> Array:
+def _absolute_sums(block: Any, coordinates: Array, components: Array) -> Array:
     """Return Σ|X − X̂| and Σ|X| of one block."""
     Y = np.asarray(masked_to_nan(block)).astype(np.float64)
     expected = coordinates.astype(np.float64) @ components

@@ -1,7 +1,7 @@
 """The dual of an implicit solve, and the certificate that it gives.
 
 Both are functions of a program and of the state in which its solve ended, and write to
-neither. Everything goes through `Rows.sweep`: no singular value decomposition of
+neither. Everything goes through `passes`: no singular value decomposition of
 anything m×n.
 """
 
@@ -12,6 +12,7 @@ from discrepant.core.results import Certificate, certificate_from_products
 from discrepant.robust_pca.exact.factored_svd import largest_value
 from discrepant.robust_pca.exact.step import State, Stepper
 from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.rows import passes
 
 GOOD_ENOUGH = 5e-6  # gap at which the dual of a polished result is not improved further
 ROUNDS, STEPS = 10, 25  # of improvement, at the most; each round ends in a certificate
@@ -21,10 +22,10 @@ def dual_of(program: ConvexProblem, state: State) -> Array:
     """Return the dual M of a state, a new array laid out as the data."""
     rows = program.rows
     with rows:
-        M = rows.scratch(fill=0.0 if state.T is None else None)
+        M = rows.empty_like_data(fill=0.0 if state.T is None else None)
         if state.T is not None:
-            rows.sweep(
-                "dual_from", (M, state.T), (state.mu, program.lam), low_rank=state.last
+            passes.dual_of_step(
+                rows, M, state.T, state.last, mu=state.mu, lam=program.lam
             )
         if state.polished and state.C.shape[1]:
             _settle(program, state, M)
@@ -42,24 +43,24 @@ def certificate_of(program: ConvexProblem, state: State, M: Array) -> Certificat
     nuclear = float(np.linalg.norm(state.C, axis=0).sum())
     kappa = program.kappa / unit
     with rows:
-        _, _, sums = rows.sweep(
-            "score", (M,), (unit, lam, lam / kappa), low_rank=(state.U, state.C)
+        sums = passes.certificate_sums(
+            rows, M, (state.U, state.C), unit=unit, lam=lam, knee=lam / kappa
         )
         # |M| ≤ λ holds by clipping; a dual that is too small is not scaled up.
         scale = max(largest_value(rows, M, program.psd), 1.0)
-    absolute, product, aligned, penalty, square = sums.sum(axis=0)
+    product, aligned = sums.dual_product, sums.dual_on_residual
     return certificate_from_products(
         nuclear=nuclear / unit,
-        primal=(nuclear + penalty) / unit,
-        dual=(product / scale - square / (2 * kappa * scale**2)) / unit,
+        primal=(nuclear + sums.penalty) / unit,
+        dual=(product / scale - sums.dual_square / (2 * kappa * scale**2)) / unit,
         on_signal=(product - aligned) / scale / unit,
         on_corruption=aligned / scale / unit,
-        weighted_l1=lam * absolute / unit,
+        weighted_l1=lam * sums.absolute / unit,
         feasibility=state.residual,
     )
 
 
-def _settle(program: ConvexProblem, state: State, M: Array, passes: int = 12) -> None:
+def _settle(program: ConvexProblem, state: State, M: Array, rounds: int = 12) -> None:
     """Move M to the nearest dual of an exact solution, in place.
 
     There M = λ sign(S) on the support and P_T M = U Vᵀ on the tangent space of L; the
@@ -68,23 +69,31 @@ def _settle(program: ConvexProblem, state: State, M: Array, passes: int = 12) ->
     rows, lam, inner = program.rows, program.lam, program.on_bound
     U, C = state.U, state.C
     V = C / np.linalg.norm(C, axis=0)
-    kernel, low_rank = "pin", (U, C)
-    scalars: tuple[float, ...] = (program.unit, lam, inner, state.zeta)
+    MV, MU = passes.pin_dual_to_support(
+        rows,
+        M,
+        (U, C),
+        unit=program.unit,
+        lam=lam,
+        inner=inner,
+        zeta=state.zeta,
+        right=V,
+        left=U,
+    )
     before = np.inf
-    for _ in range(passes):
-        MV, MU, _ = rows.sweep(
-            kernel, (M,), scalars, low_rank=low_rank, right=V, left=U
-        )
+    for k in range(rounds):
         if program.psd:
             MV = MU = (MV + MU) / 2
         X = MU - V
         Y = MV - U @ (U.T @ MV)
         off = np.sqrt(np.sum(X**2) + np.sum(Y**2))
-        if off < 1e-7 or off > before:
+        if off < 1e-7 or off > before or k == rounds - 1:
             break
         before = off
-        kernel, scalars = "correct", (lam, inner)
-        low_rank = (np.hstack([U, Y]), np.hstack([X, V]))
+        normal = (np.hstack([U, Y]), np.hstack([X, V]))
+        MV, MU = passes.project_dual(
+            rows, M, normal, lam=lam, inner=inner, right=V, left=U
+        )
 
 
 def _improve(program: ConvexProblem, state: State, M: Array) -> None:
@@ -100,9 +109,7 @@ def _improve(program: ConvexProblem, state: State, M: Array) -> None:
         for _ in range(STEPS):
             stepper.step("careful")
             stepper.hold()
-        program.rows.sweep(
-            "dual_from", (M, M), (mu, program.lam), low_rank=stepper.last
-        )
+        passes.dual_of_step(program.rows, M, M, stepper.last, mu=mu, lam=program.lam)
         factors = stepper.last
         if certificate_of(program, state, M).gap < GOOD_ENOUGH:
             return

@@ -1,13 +1,14 @@
 """Narrow dense algebra: what is done with P = T V and B = TᵀP once they are summed.
 
-Nothing here is m×n except through `Rows.sweep`.
+Nothing here is m×n except through `passes`.
 """
 
 import numpy as np
 from scipy import linalg
 
 from discrepant.core.linalg import Array, sym
-from discrepant.robust_pca.rows import Rows
+from discrepant.robust_pca.rows import passes
+from discrepant.robust_pca.rows.rows import Rows
 
 DENSE = 16  # columns a pass where there are at most 4 × 16: all are then searched
 
@@ -47,7 +48,7 @@ def triplets(P: Array, B: Array) -> tuple[Array, Array, Array]:
 def eigenpairs(rows: Rows, T: Array, P: Array) -> tuple[Array, Array, Array]:
     """Return leading eigenpairs of sym(T) in the span of P, as U, V = U and values."""
     Q = P @ orthonormal(P)
-    F, E, _ = rows.sweep("read", (T,), right=Q, left=Q)
+    F, E = passes.multiply(rows, T, right=Q, left=Q)
     s, H = linalg.eigh(Q.T @ (F + E) / 2)
     U = Q @ H[:, ::-1]
     return U, U, s[::-1]
@@ -74,7 +75,7 @@ def distance(one: tuple[Array, Array], two: tuple[Array, Array]) -> float:
 
 
 def largest_value(
-    rows: Rows, M: Array, psd: bool, passes: int = 60, accuracy: float = 1e-7
+    rows: Rows, M: Array, psd: bool, max_passes: int = 60, accuracy: float = 1e-7
 ) -> float:
     """Bound ‖M‖₂, or the largest eigenvalue of sym M, from above.
 
@@ -87,14 +88,14 @@ def largest_value(
     V = np.random.default_rng(0).standard_normal((n, width))
     basis = images = np.zeros((n, 0))
     value = before = bound = -np.inf
-    for k in range(1, passes + 1):
+    for k in range(1, max_passes + 1):
         for _ in range(2):  # twice is enough
             V = linalg.qr(V - basis @ (basis.T @ V), mode="economic")[0]
         if psd:
-            P, B, _ = rows.sweep("read", (M,), right=V, left=V)
+            P, B = passes.multiply(rows, M, right=V, left=V)
             B = (P + B) / 2  # = sym(M) V
         else:
-            _, B, _ = rows.sweep("read", (M,), right=V, power=True)  # = MᵀM V
+            _, B = passes.multiply(rows, M, right=V, power=True)  # = MᵀM V
         basis, images = np.hstack([basis, V]), np.hstack([images, B])
         values, H = linalg.eigh(sym(basis.T @ images))
         value, h = float(values[-1]), H[:, -1]

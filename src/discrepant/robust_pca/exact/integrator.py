@@ -116,7 +116,7 @@ def integrate(
     """
     rows = program.rows
     check_square(rows.shape, program.psd)
-    if warm is not None and not warm.program.rows.lies_like(rows):
+    if warm is not None and not warm.program.rows.same_layout(rows):
         raise InputError(
             "A warm start needs data of the same shape, type and memory order."
         )
@@ -126,7 +126,7 @@ def integrate(
     most = np.inf if careful else looks
     with rows:
         while True:
-            stepper = Stepper(program, rng, rows.scratch())
+            stepper = Stepper(program, rng, rows.empty_like_data())
             found = _Integration(stepper, tol, polish, most, log).run(warm)
             wrong = stepper.wrongly_clipped()
             if not wrong or log.ended:
@@ -155,7 +155,7 @@ class _Integration:
         """Go fast until there is something to see; then polish, or go carefully."""
         stepper, log = self.stepper, self.log
         if stepper.program.scale.top == 0:
-            stepper.T = stepper.program.rows.scratch(fill=0.0)
+            stepper.T = stepper.program.rows.empty_like_data(fill=0.0)
             return self.result(
                 Outcome.EXACT, "converged: nothing but zeros or missing entries"
             )

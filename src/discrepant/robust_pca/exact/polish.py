@@ -12,6 +12,7 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
+from discrepant.robust_pca.rows import passes
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,8 @@ def polish(
     move_A: Array | float = 0.0
     move_B: Array | float = 0.0
     while True:
-        RB, RA, sums = rows.sweep(
-            "clean_residual", (), (unit, zeta), low_rank=(A, B), right=B, left=A
-        )
-        square, clean, beyond = sums.sum(axis=0)
+        fit = passes.clean_residual(rows, (A, B), unit=unit, zeta=zeta)
+        RB, RA, square, clean, beyond = fit
         failed = Polished(A, B, zeta, beyond, exact=False)
         first = previous == np.inf
         if first and clean < TUNING.first_keep * (observed - active):
@@ -198,17 +197,11 @@ class Within:
 def within(program: ConvexProblem, A: Array, B: Array, zeta: float) -> Within:
     """Look at how A Bᵀ fits, in one pass."""
     rows = program.rows
-    found = rows.tally(
-        "within",
-        (program.unit, zeta),
-        low_rank=(A, B),
-        sides=(np.zeros((0, rows.m)), np.zeros((0, rows.n))),
-        table=np.zeros(0),
-        counts=(4, 4),
-    )
-    clean, seen = (np.append(found.by_row[k], found.by_column[k]) for k in (0, 1))
-    square, size = (float(found.by_row[k].sum()) for k in (2, 3))
-    by_row = np.sqrt(found.by_row[2] / np.maximum(found.by_row[0], 1))
+    counts = passes.count_clean(rows, (A, B), unit=program.unit, zeta=zeta)
+    clean, seen = np.append(*counts.n_clean), np.append(*counts.n_observed)
+    row_square = counts.residual_square[0]
+    square, size = float(row_square.sum()), float(counts.data_square[0].sum())
+    by_row = np.sqrt(row_square / np.maximum(counts.n_clean[0], 1))
     return Within(clean, seen, square, float(np.sqrt(size)), by_row)
 
 

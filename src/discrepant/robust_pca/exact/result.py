@@ -12,6 +12,7 @@ from discrepant.robust_pca.exact.dual import certificate_of, dual_of
 from discrepant.robust_pca.exact.step import State
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.result import LowRankResult
+from discrepant.robust_pca.rows import passes
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,16 +38,16 @@ class ExactResult(LowRankResult):
         """
         rows, program = self.program.rows, self.program
         with rows:
-            S = rows.scratch(fill=0.0)
-            # A polished support is known from the residual alone.
-            M, reach = (S, 0.0) if self.polished else (self._dual, program.on_bound)
-            rows.sweep(
-                "sparse_part",
-                (S, M),
-                (program.unit, reach, self.state.zeta),
-                low_rank=(self.state.U, self.state.C),
+            S = passes.sparse_part(
+                rows,
+                # A polished support is known from the residual alone.
+                None if self.polished else self._dual,
+                (self.state.U, self.state.C),
+                unit=program.unit,
+                dual_cutoff=program.on_bound,
+                zeta=self.state.zeta,
             )
-        return rows.as_given(S)
+        return rows.to_caller_layout(S)
 
     @once
     def probability(self) -> Array:
@@ -68,7 +69,7 @@ class ExactResult(LowRankResult):
     @property
     def dual(self) -> Array:
         """The dual M, m×n."""
-        return self.program.rows.as_given(self._dual)
+        return self.program.rows.to_caller_layout(self._dual)
 
     @once
     def certificate(self) -> Certificate:
@@ -92,7 +93,7 @@ def split_of(
     every = np.array_equal(order, np.arange(len(s)))  # as a rule: then no copy is made
     left = state.U if every else state.U[:, order]
     C, s = state.C[:, order], s[order]
-    U, V = rows.turn(left, C / s)
+    U, V = rows.swap_factors(left, C / s)
     return ExactResult(
         U=U.astype(rows.dtype, copy=False),
         singular_values=(s / program.unit).astype(rows.dtype),

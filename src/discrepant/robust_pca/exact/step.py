@@ -14,6 +14,7 @@ from discrepant.core.linalg import Array
 from discrepant.robust_pca.exact.factored_svd import distance, eigenpairs, triplets
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Step
+from discrepant.robust_pca.rows import passes
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,9 @@ class Stepper:
         rows, lam = self.program.rows, self.program.lam
         k = min(TUNING.start_columns, rows.n)
         V = self.rng.standard_normal((rows.n, k))
-        P, B, sums = rows.sweep(
-            "data", scalars=(self.program.unit,), right=V, power=True
-        )
-        self.norm_Y = float(np.sqrt(sums.sum()))
-        _, self.V, s = triplets(P, B)
+        data = passes.multiply_data(rows, unit=self.program.unit, right=V, power=True)
+        self.norm_Y = float(np.sqrt(data.square))
+        _, self.V, s = triplets(data.right, data.left)
         spectral = 1.01 * s[0]
         self.mu = TUNING.first_mu / spectral
         self.first = 1 / (max(spectral, 1 / lam) * self.mu)
@@ -113,9 +112,9 @@ class Stepper:
     def start_from(self, U: Array, C: Array, M: Array, mu: float) -> None:
         """Start where a low-rank part, a dual and a step are known."""
         rows = self.program.rows
-        _, _, sums = rows.sweep("data", scalars=(self.program.unit,))
-        self.norm_Y = float(np.sqrt(sums.sum()))
-        rows.sweep("lift", (self.T, M), (mu,), low_rank=(U, C))
+        data = passes.multiply_data(rows, unit=self.program.unit)
+        self.norm_Y = float(np.sqrt(data.square))
+        passes.start_from_dual(rows, self.T, M, (U, C), mu=mu)
         self.U, self.C, self.mu = U, C, mu
         self.first, self.keep, self.below = 0.0, 1.0, 0.0
         V = C / np.linalg.norm(C, axis=0)
@@ -127,11 +126,15 @@ class Stepper:
         program, rows, mu = self.program, self.program.rows, self.mu
         self.last, self.last_mu = (self.U, self.C), mu
         soften = 1.0 if math.isinf(self.kappa) else self.kappa / (self.kappa + mu)
-        P, B, sums = rows.sweep(
-            "step",
-            (self.T,),
-            (program.unit, self.first, self.keep, program.lam / mu, soften),
-            low_rank=self.last,
+        P, B, residual, alignment, active = passes.implicit_step(
+            rows,
+            self.T,
+            self.last,
+            unit=program.unit,
+            initial_dual_scale=self.first,
+            dual_scale=self.keep,
+            bound=program.lam / mu,
+            noise_shrinkage=soften,
             right=self.V,
             left=self.V if program.psd else None,
             power=not program.psd,
@@ -144,7 +147,6 @@ class Stepper:
             self.below = max(self.below, -s[-1] * mu)
         else:
             U, V, s = triplets(P, B)
-        residual, alignment, active = sums.sum(axis=0)
         r = int(np.sum(s > 1 / mu))
         self.U, self.C = U[:, :r], V[:, :r] * (s[:r] - 1 / mu)
         self.s, self.product, self.active = s, alignment * mu, active

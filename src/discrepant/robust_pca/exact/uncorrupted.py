@@ -21,6 +21,7 @@ from discrepant.robust_pca.exact.step import TUNING as STEP
 from discrepant.robust_pca.exact.step import State
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
+from discrepant.robust_pca.rows import passes
 
 BLOCK = 1 << 21  # entries that are read of the lines of which a block is looked at
 SIDE = 512  # lines of that block, at the most
@@ -82,7 +83,7 @@ def _rank_of_block(program: ConvexProblem) -> int | None:
     at_rows, at_columns = (
         np.sort(rng.permutation(size)[: min(side, size)]) for size in (rows.m, rows.n)
     )
-    block = rows.lines(at_rows, 0)[:, at_columns] * unit
+    block = rows.take(at_rows, 0)[:, at_columns] * unit
     few = min(block.shape)
     # Pivots end in rounding where the rank is low, and take a tenth of the time of
     # singular values.
@@ -106,9 +107,9 @@ def _factors(program: ConvexProblem, rank: int) -> tuple[Array, Array, Array] | 
     rows, eps = program.rows, float(np.finfo(program.rows.dtype).eps)
     width = min(rank + MORE, rows.n)
     columns = np.random.default_rng(1).standard_normal((rows.n, width))
-    P, _, _ = rows.sweep("data", scalars=(program.unit,), right=columns)
+    P = passes.multiply_data(rows, unit=program.unit, right=columns).right
     Q = linalg.qr(P, mode="economic")[0]
-    _, B, _ = rows.sweep("data", scalars=(program.unit,), left=Q)
+    B = passes.multiply_data(rows, unit=program.unit, left=Q).left
     V, s, Ht = linalg.svd(B, full_matrices=False)
     if _rank(s, eps) != rank:
         return None

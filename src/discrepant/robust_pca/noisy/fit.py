@@ -41,7 +41,7 @@ from discrepant.robust_pca.noisy.momentum import Pace, Pass
 from discrepant.robust_pca.noisy.spectrum_edge import noise_edge, reach_of
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
-from discrepant.robust_pca.rows.robust_kernels import BINS, COARSE
+from discrepant.robust_pca.rows import passes
 
 
 @dataclass(frozen=True)
@@ -162,51 +162,45 @@ class NoisyFit:
         m, n, own = rows.m, rows.n, model.own
         model.follow_wide_lines()
         weighed = self.phase == "weighed"
-        stride = float(max(1, rows.size // TUNING.sample))
+        stride = max(1, rows.size // TUNING.sample)
         if weighed and own == 0:  # all cells of each of the caller's columns
-            stride = 1.0
-        bins = BINS // COARSE if weighed else 0
+            stride = 1
         U, C = before = model.U, model.C
         beta = self.pace.beta
         if beta:
             U = np.hstack([U, model.last[0]])
             C = np.hstack([(1 + beta) * C, -beta * model.last[1]])
-        swept = rows.tally(
-            "robust_step",
-            (
-                model.program.unit,
-                self.omega,
-                *((1.0, stride) if rows.wide else (stride, 1.0)),
-                model.axis_of_own() if weighed else -1.0,
-            ),
-            low_rank=(U, C),
-            sides=model.sides(model.leverages()),
-            table=self.table,
-            counts=(2 + bins * (own == 0), 2 + bins * (own == 1)),
-            bins=BINS,
+        step = passes.robust_step(
+            rows,
+            (U, C),
+            unit=model.program.unit,
+            omega=self.omega,
+            stride=stride,
+            line_values=model.sides(model.leverages()),
+            weights=self.table,
             right=model.V,
+            histogram_axis=own if weighed else None,
         )
         model.last = before
-        squares = swept.by_row[0], swept.by_column[0]
-        U, V, s = triplets(swept.P, swept.B)
+        U, V, s = triplets(step.right, step.left)
         r = model.rank
         freedom = m * n / max((m - r) * (n - r), 1)
-        edge = self.omega * sqrt(freedom) * noise_edge(*squares)
+        edge = self.omega * sqrt(freedom) * noise_edge(*step.squares)
         above = s > edge
         saturated = bool(above.all()) and len(s) < n
         above &= ~self.untold(U, V, s, edge)
         model.U, model.C, model.V = U[:, above], V[:, above] * s[above], V
-        tau, mixture = self.scale(swept.histogram)
+        tau, mixture = self.scale(step.histogram)
         change = distance(before, (model.U, model.C))
         # of L, by the noise alone
         error = sqrt(max(model.rank, 1) * (m + n - model.rank) / model.share) * tau
         model.change = change / tau
         move = change / error
-        self.write_down(squares[own], move, mixture)
+        self.write_down(step.squares[own], move, mixture)
         return Pass(
-            histogram=swept.histogram,
-            own=(swept.by_row, swept.by_column)[own][2:].T,
-            outside=(swept.by_row[1], swept.by_column[1]),
+            histogram=step.histogram,
+            own=step.line_histograms.T,
+            outside=step.n_outliers,
             edge=edge,
             tau=tau,
             mixture=mixture,

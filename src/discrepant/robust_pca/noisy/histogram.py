@@ -7,17 +7,17 @@ it is found to be thirty times smaller than was thought.
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.rows.robust_kernels import BINS, COARSE, REACH
+from discrepant.robust_pca.rows.robust_kernels import BINS, LINE_BIN_WIDTH, Z_AT_HALF
 
 MAD = 0.6744897501960817  # median of |z| for a standard normal z
 
 _share = np.arange(BINS) / BINS
-EDGES = np.append(REACH * _share / (1 - _share), np.inf)
+EDGES = np.append(Z_AT_HALF * _share / (1 - _share), np.inf)
 WIDTH = np.diff(EDGES)
 WIDTH[-1] = 2 * WIDTH[-2]
 MIDDLE = EDGES[:-1] + WIDTH / 2
-_coarse = EDGES[::COARSE]
-COARSE_MIDDLE = np.append((_coarse[:-2] + _coarse[1:-1]) / 2, MIDDLE[-COARSE])
+_coarse = EDGES[::LINE_BIN_WIDTH]
+COARSE_MIDDLE = np.append((_coarse[:-2] + _coarse[1:-1]) / 2, MIDDLE[-LINE_BIN_WIDTH])
 
 
 def at_edges(values: Array) -> Array:
@@ -37,7 +37,7 @@ def quantile(histogram: Array, q: float) -> Array:
     below = np.where(b > 0, total[line, b - 1], 0.0)
     inside = (target - below) / np.maximum(counts[line, b], 1)
     u = np.minimum((b + np.clip(inside, 0, 1)) / bins, 1 - 0.5 / BINS)
-    return np.asarray(REACH * u / (1 - u))
+    return np.asarray(Z_AT_HALF * u / (1 - u))
 
 
 def stretched(histogram: Array, factor: float) -> Array:

@@ -17,6 +17,7 @@ from discrepant.robust_pca.noisy.histogram import MAD
 from discrepant.robust_pca.noisy.lines import LIFE, Lines, median_size, regress
 from discrepant.robust_pca.noisy.mixture import Mixture
 from discrepant.robust_pca.problem import ConvexProblem
+from discrepant.robust_pca.rows import passes
 
 MOST_LEVERAGE = 0.8  # beyond, a cell tells nothing of its own noise
 UNITS = 30.0  # ratio of column sizes from which on columns have units of their own
@@ -62,7 +63,7 @@ class Model:
         rows = self.rows = program.rows
         self.program, self.rng = program, rng
         self.m, self.n = rows.m, rows.n
-        self.own = 0 if rows.turned else 1  # axis of the caller's columns
+        self.own = 0 if rows.transposed else 1  # axis of the caller's columns
         self.U, self.C = np.zeros((self.m, 0)), np.zeros((self.n, 0))
         self.last = (self.U, self.C)  # of the pass before
         self.observed = program.scale.observed
@@ -114,15 +115,8 @@ class Model:
         if self.observed == self.rows.size:
             m, n = float(self.m), float(self.n)
             return Lines(np.full(self.m, n)), Lines(np.full(self.n, m))
-        counted = self.rows.tally(
-            "seen",
-            (1.0,),
-            low_rank=(self.U, self.C),
-            sides=(np.zeros((0, self.m)), np.zeros((0, self.n))),
-            table=np.zeros(0),
-            counts=(1, 1),
-        )
-        return Lines(counted.by_row[0]), Lines(counted.by_column[0])
+        by_row, by_column = passes.count_observed(self.rows)
+        return Lines(by_row), Lines(by_column)
 
     def _start(self) -> Array:
         """Return where σ starts: the usual size of entries, all of them or by column.
@@ -136,7 +130,7 @@ class Model:
     @cached_property
     def sizes(self) -> Array:
         """The usual size of the entries of each of the caller's columns."""
-        quartiles = self.rows.line_sizes(1) * self.program.unit
+        quartiles = self.rows.scales(1) * self.program.unit
         # Twice a quartile is more than the median.
         return np.where(quartiles > 0, 2 * quartiles, self.top)
 
@@ -159,10 +153,6 @@ class Model:
         columns = zip(self.inverse_noise(), std, self.expected(), strict=True)
         row, column = (np.array(side) for side in columns)
         return row, column
-
-    def axis_of_own(self) -> float:
-        """Return the axis of the data in memory that the caller's columns run along."""
-        return float(self.own if not self.rows.wide else 1 - self.own)
 
     def leverages(self) -> tuple[Array, Array]:
         """Return the share that the fit takes of cells, by row and by column."""
@@ -201,7 +191,7 @@ class Model:
     def gather(self, which: Array, axis: int) -> Array:
         """Return some lines of the data in units of the noise."""
         inverse = self.inverse_noise()
-        data = self.rows.lines(which, axis) * self.program.unit
+        data = self.rows.take(which, axis) * self.program.unit
         scaled = np.clip(data, -1, 1) * inverse[axis][which, None] * inverse[1 - axis]
         return np.asarray(scaled)
 

@@ -17,6 +17,7 @@ from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.coordinates import noisy_coordinates
 from discrepant.robust_pca.noisy.mixture import Mixture
 from discrepant.robust_pca.result import LowRankResult
+from discrepant.robust_pca.rows import passes
 
 CERTIFIED = 1e-5  # residual of the penalised program at which its certificate is taken
 
@@ -52,17 +53,15 @@ class NoisyResult(LowRankResult):
         """P(corrupt) of each entry; zero where it is missing."""
         rows, cells = self.program.rows, self.cells
         with rows:
-            chance = rows.scratch()
-            rows.tally(
-                "cell_probability",
-                (self.program.unit,),
-                low_rank=cells.low_rank,
-                sides=cells.sides,
-                table=np.concatenate([cells.weights, cells.corrupt]),
-                arrays=(chance,),
-                bins=len(cells.weights),
+            probability = passes.corrupt_probability(
+                rows,
+                cells.low_rank,
+                unit=self.program.unit,
+                line_values=cells.sides,
+                weights=cells.weights,
+                probability=cells.corrupt,
             )
-        return rows.as_given(chance)
+        return rows.to_caller_layout(probability)
 
     @once
     def outliers(self) -> Array:
@@ -74,11 +73,10 @@ class NoisyResult(LowRankResult):
     def sparse(self) -> Array:
         """S, m×n: Y − X on the outliers, and zero elsewhere."""
         rows = self.program.rows
-        wrong = rows.as_given(self.outliers)
+        wrong = rows.to_caller_layout(self.outliers)
         with rows:
-            S = rows.scratch()
-            rows.sweep("difference", (S, wrong), (1.0,), low_rank=self.factors)
-        return rows.as_given(S)
+            S = passes.flagged_part(rows, wrong, self.factors)
+        return rows.to_caller_layout(S)
 
     @once
     def certificate(self) -> Certificate:

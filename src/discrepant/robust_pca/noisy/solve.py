@@ -17,7 +17,7 @@ from discrepant.robust_pca.noisy.momentum import Pass
 from discrepant.robust_pca.noisy.result import Cells, NoisyResult
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder
-from discrepant.robust_pca.rows.robust_kernels import BINS, COARSE
+from discrepant.robust_pca.rows import passes
 
 TRUSTED = 1e-3  # gap up to which an exact splitting is taken for the convex optimum
 
@@ -92,8 +92,7 @@ def _exactly(first: ExactResult, fit: NoisyFit, last: Pass) -> ExactResult | Non
     """Finish a fit whose noise vanishes; None if it is not exact after all."""
     program, rows, log = first.program, first.program.rows, fit.log
     U, C = fit.model.factors()
-    _, _, sums = rows.sweep("data", scalars=(program.unit,))
-    norm = float(np.sqrt(sums.sum()))
+    norm = float(np.sqrt(passes.multiply_data(rows, unit=program.unit).square))
     observed = program.scale.observed
     found = polish(
         program,
@@ -122,36 +121,34 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisyResult:
     std = (1 / np.sqrt(1 - h) for h in model.leverages())
     columns = zip(model.inverse_noise(), std, strict=True)
     row, column = (np.array(side) for side in columns)
-    bins = BINS // COARSE
-    swept = rows.tally(
-        "left_out",
-        (program.unit, model.axis_of_own()),
-        low_rank=(model.U, model.C),
-        sides=(row, column),
-        table=fit.table,
-        counts=(bins * (model.own == 0), bins * (model.own == 1)),
-        bins=BINS,
+    left_out = passes.leave_one_out(
+        rows,
+        (model.U, model.C),
+        unit=program.unit,
+        line_values=(row, column),
+        weights=fit.table,
+        histogram_axis=model.own,
     )
     tau = 1.0 if last.mixture is None else last.mixture.tau
     mixture = fit_mixture(
-        swept.histogram, 1.0 if fit.told else tau, fit.degrees(), told=fit.told
+        left_out.histogram, 1.0 if fit.told else tau, fit.degrees(), told=fit.told
     )
     ratio = np.full(len(model.sigma), mixture.tau)
     if fit.each and not fit.told:
-        ratio = own_scales((swept.by_row, swept.by_column)[model.own].T, mixture)
+        ratio = own_scales(left_out.line_histograms.T, mixture)
         ratio = fit.within_reason(ratio)
     cells = Cells(
         (row, column),
         (model.U, model.C),
         fit.table,
         at_edges(mixture.corrupt),
-        flagged_from(swept.histogram, mixture, fdr),
+        flagged_from(left_out.histogram, mixture, fdr),
     )
     U, C = model.factors()
     left, right, s = product(U, C) if model.rank else (U, C, np.zeros(0))
     if program.psd and len(s):
         left, right, s = _positive(left, right, s)
-    left, right = rows.turn(left, right)
+    left, right = rows.swap_factors(left, right)
     if not done:
         sentence = fit.log.end
     elif fit.rounding(last):

@@ -1,75 +1,64 @@
-"""Where the rows live, and the map and reduce over them.
+"""Passes over an array in memory or a memory map: tiles, threads and BLAS products.
 
-`Rows` holds the caller's data as it lies in memory or in a file and never writes to it.
-Its `sweep` is the one road to the m×n entries: tiles along the long axis go through a
-kernel, and only narrow arrays come back.
-
-    tile = U_b Cᵀ → kernel → tile        P_b = tile · right        B += tileᵀ · left_b
-
-A solver asks for a kernel by name, as in ``rows.sweep("step", …)``; which code runs it
-is the rows' business: compiled loops on threads here.
-
-The m indices of the long axis are called rows here and the n of the short one columns,
-whichever way the caller's array is turned; `turned` says whether they were swapped.
+`ArrayRows` holds the caller's array as it lies in memory or in a file and never writes
+to it. Tiles along the long axis stay in cache between BLAS, the kernel and BLAS again.
 """
 
+import mmap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from discrepant.core.arrays import even_sample
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
+from discrepant.core.memory import array_on_file
+from discrepant.core.robust_statistics import row_scales
 from discrepant.core.threads import ONE_BLAS_THREAD, split_evenly
 from discrepant.core.validation import check_mapped, count_threads
-from discrepant.robust_pca.rows import (
-    kernels,
-)
-from discrepant.robust_pca.rows import (
-    regression_kernel as regression,
-)
-from discrepant.robust_pca.rows import (
-    robust_kernels as robust,
-)
-from discrepant.robust_pca.rows.lock import Held
-from discrepant.robust_pca.rows.pages import Pages, room_for
-from discrepant.robust_pca.rows.tiles import Fits, Products, Tally, Tile
+from discrepant.robust_pca.rows import kernels, regression_kernel, robust_kernels
+from discrepant.robust_pca.rows.rows import LineSums, PassResult, RowFits, Rows
 
-# Bytes of a tile: small enough to stay in cache between BLAS, kernel and BLAS again,
-# and large enough for BLAS to run at speed (`benchmarks/matrix.py`: 2⁻² and 2² times
-# as much are both slower).
+# Size of a tile, in bytes: small enough to stay in cache between BLAS, kernel and BLAS
+# again, and large enough for BLAS to run at full speed (`benchmarks/matrix.py`: a
+# quarter and four times as much are both slower).
 TILE_BYTES = 1 << 20
-# Entries below which another thread costs more than it brings: some 30 µs of work,
-# which is what handing it to a thread takes.
-WORTH_A_THREAD = 1 << 15
+# Entries per thread below which another thread costs more than it gains: about 30 µs of
+# work, the time to hand work to a thread.
+ENTRIES_PER_THREAD = 1 << 15
+# Bytes read from a memory map before their pages are released. Small against any
+# memory limit, large against the cost of a system call.
+RELEASE_BYTES = 1 << 22
+# Rows read from a memory map before pages are released where the rows are scattered:
+# the system reads whole pages around each.
+RELEASE_ROWS = 8
 
 
-class Rows(Held):
-    """An m×n array of float64 or float32, seen as blocks along its long axis.
+class ArrayRows(Rows):
+    """An array or a memory map of float64 or float32, in blocks along its long axis.
 
-    A context manager, for one thread at a time: inside it, there is one worker per core
-    and BLAS is held at one thread, so that the two do not fight over the cores.
+    A context manager, for one thread at a time: inside it, there is one worker thread
+    per core and BLAS is held at one thread, so that the two do not compete.
 
     Parameters
     ----------
     Y : array of shape (., .)
-        In memory or memory-mapped; may be read-only.  Only an array that is contiguous
-        in neither order, or of another type, is copied.
+        In memory or memory-mapped; may be read-only. It is copied only if it is
+        contiguous in neither order or of another type.
     n_jobs : int, optional
-        Threads; by default one per core that this process may use.  Negative numbers
-        count from there: −1 is all of them, −2 all but one.
+        Number of threads; by default one per core that this process may use. Negative
+        numbers count from there: −1 is all of them, −2 all but one.
     memory_limit : int, optional
-        Bytes that `scratch` may take in memory; beyond it goes to a temporary file.
-    long : int, optional
+        Bytes that an array of `empty_like_data` may take in memory; a larger one lies
+        in a temporary file. Pages of a larger memory map are released once read.
+    long_axis : int, optional
         The axis that is called rows; by default the longer one.
     """
 
-    apart = ("_workers",)
-    m: int
-    n: int
+    not_pickled = ("_workers",)
 
     def __init__(
         self,
@@ -77,7 +66,7 @@ class Rows(Held):
         *,
         n_jobs: int | None = None,
         memory_limit: int | None = None,
-        long: int | None = None,
+        long_axis: int | None = None,
     ) -> None:
         super().__init__()
         Z = np.asarray(Y)
@@ -91,27 +80,27 @@ class Rows(Held):
         Z = Z.view()
         Z.flags.writeable = False
         self._Z = Z
-        self._transposed = not along_rows  # Z against the caller's array
-        self.wide = Z.shape[1] > Z.shape[0]  # the long axis is Z's second
-        if long is not None:
-            self.wide = (long == 1) is along_rows
+        self._Z_is_transposed = not along_rows  # against the caller's array
+        self.long_axis_is_second = Z.shape[1] > Z.shape[0]
+        if long_axis is not None:
+            self.long_axis_is_second = (long_axis == 1) is along_rows
         self.dtype = Z.dtype
-        self.turned = self.wide is along_rows
-        self.m, self.n = Z.shape[::-1] if self.wide else Z.shape
+        self.transposed = self.long_axis_is_second is along_rows
+        self.m, self.n = Z.shape[::-1] if self.long_axis_is_second else Z.shape
         self._memory_limit, self.n_jobs = memory_limit, n_jobs
-        self._pages = Pages(Z, self.wide, memory_limit)
-        jobs = min(count_threads(n_jobs), max(Z.size // WORTH_A_THREAD, 1))
-        self._shares = split_evenly(self.m, jobs)
+        self._pages = MappedPages(Z, self.long_axis_is_second, memory_limit)
+        jobs = min(count_threads(n_jobs), max(Z.size // ENTRIES_PER_THREAD, 1))
+        self._thread_ranges = split_evenly(self.m, jobs)
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
         self._tile_rows = min(fitting, max(-(-self.m // jobs), 1))
         self._workers: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        """Start the workers and hold BLAS at one thread."""
+        """Start the worker threads and hold BLAS at one thread."""
         check_mapped(self._Z)
         super().__enter__()
         ONE_BLAS_THREAD.enter()
-        jobs = len(self._shares)
+        jobs = len(self._thread_ranges)
         self._workers = ThreadPoolExecutor(jobs) if jobs > 1 else None
         return self
 
@@ -121,7 +110,7 @@ class Rows(Held):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop the workers and give BLAS its threads back."""
+        """Stop the worker threads and give BLAS its threads back."""
         workers, self._workers = self._workers, None
         if workers is not None:
             workers.shutdown(cancel_futures=True)
@@ -130,280 +119,357 @@ class Rows(Held):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({**state, "_workers": None})
-        self._Z.flags.writeable = False  # which pickles forget
+        self._Z.flags.writeable = False  # pickles do not keep it
 
-    # -- how the data lie ----------------------------------------------------------
+    # -- orientation ---------------------------------------------------------------
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the caller's array."""
-        return (self.n, self.m) if self.turned else (self.m, self.n)
+    def to_caller_layout(self, X: Array) -> Array:
+        """Convert an array laid out as the data to the caller's orientation."""
+        return X.T if self._Z_is_transposed else X
 
-    @property
-    def size(self) -> int:
-        """Number of entries."""
-        return self._Z.size
-
-    def as_given(self, X: Array) -> Array:
-        """Turn an array laid out as the data to the caller's orientation."""
-        return X.T if self._transposed else X
-
-    def turn(self, U: Array, V: Array) -> tuple[Array, Array]:
-        """Turn factors from the blocks' orientation to the caller's, or back."""
-        return (V, U) if self.turned else (U, V)
-
-    def lies_like(self, other: "Rows") -> bool:
+    def same_layout(self, other: Rows) -> bool:
         """Whether both have the same shape, order in memory and type."""
-        if not isinstance(other, Rows) or self._Z.shape != other._Z.shape:
+        if not isinstance(other, ArrayRows) or self._Z.shape != other._Z.shape:
             return False
-        return self.turned == other.turned and self.dtype == other.dtype
+        return self.transposed == other.transposed and self.dtype == other.dtype
 
-    # -- a look at the data --------------------------------------------------------
+    # -- samples -------------------------------------------------------------------
 
     def sample(self) -> Array:
-        """Return evenly spread rows and columns (`even_sample` of the shape)."""
+        """Return evenly spaced rows and columns (`even_sample` of the shape)."""
         rows, columns = even_sample(self._Z.shape)
-        which = np.arange(len(self._Z))[rows]
-        return self.as_given(self._pages.taken(self._Z, which, 0)[:, columns])
+        indices = np.arange(len(self._Z))[rows]
+        return self.to_caller_layout(self._pages.take(self._Z, indices, 0)[:, columns])
 
     def entries(self, i: Array, j: Array) -> Array:
-        """Return the entries at the given places, one for each pair (i, j)."""
-        return np.asarray(self.as_given(self._Z)[i, j])
+        """Return the entries at the caller's indices, one for each pair (i, j)."""
+        return np.asarray(self.to_caller_layout(self._Z)[i, j])
 
-    def lines(self, which: Array, axis: int) -> Array:
-        """Return some rows (axis 0) or columns (1), of the long and the short axis."""
-        along = axis == (1 if self.wide else 0)
-        found = self._pages.taken(self._Z, which, 0 if along else 1)
-        return np.asarray(found if along else found.T, np.float64)
+    def take(self, indices: Array, axis: int) -> Array:
+        """Return some rows (axis 0) or columns (axis 1) as float64, one per line."""
+        first_axis = axis == (1 if self.long_axis_is_second else 0)
+        lines = self._pages.take(self._Z, indices, 0 if first_axis else 1)
+        return np.asarray(lines if first_axis else lines.T, np.float64)
 
-    def line_sizes(self, axis: int, entries: int = 256) -> Array:
-        """Return the usual size of each row (axis 0) or column of the caller's."""
-        return self._pages.sizes(self._Z, axis ^ self._transposed, entries)
+    def scales(self, axis: int, entries: int = 256) -> Array:
+        """Return `row_scales` of the caller's rows (axis 0) or columns (axis 1)."""
+        return self._pages.scales(self._Z, axis ^ self._Z_is_transposed, entries)
 
-    # -- work ----------------------------------------------------------------------
+    # -- passes --------------------------------------------------------------------
 
-    def scratch(self, fill: float | None = None) -> Array:
-        """Return an array laid out as the data, on file if memory is short.
+    def empty_like_data(self, fill: float | None = None) -> Array:
+        """Return an array laid out as the data; in a file if it exceeds the limit.
 
-        It holds zeros unless another number to fill it with is given.
+        It holds zeros unless another number is given. Zeros cost nothing before they
+        are written to: the system provides such pages on demand.
         """
-        array = room_for(self._Z.shape, self.dtype, self._memory_limit)
+        limit, shape = self._memory_limit, self._Z.shape
+        if limit is None or self._Z.nbytes <= limit:
+            array = np.zeros(shape, self.dtype)
+        else:
+            array = array_on_file(shape, self.dtype).view(np.ndarray)
         if fill:
             array[:] = fill
         return array
 
-    def sweep(
+    def run(
         self,
         kernel: str,
-        arrays: tuple[Array, ...] = (),
         scalars: tuple[float, ...] = (),
         *,
+        arrays: tuple[Array, ...] = (),
         low_rank: tuple[Array, Array] | None = None,
         right: Array | None = None,
         left: Array | None = None,
         power: bool = False,
-    ) -> tuple[Array, Array, Array]:
-        """Run a kernel over all tiles and multiply each tile as it is produced.
-
-        Parameters
-        ----------
-        kernel : str
-            Name of a function of `kernels`; it is called as ``kernel(Z, *arrays, row,
-            column, tile, *scalars)``.
-        arrays : tuple of ndarray
-            Further arrays laid out as the data, such as T.
-        scalars : tuple of float
-            Passed in the type of the data.
-        low_rank : (U, C), optional
-            U of shape (m, r), C of shape (n, r); the tile starts as U_b Cᵀ.
-        right : ndarray of shape (n, k), optional
-            Gives P = tile · right.
-        left : ndarray of shape (m, k), optional
-            Gives B = Σ tileᵀ · left_b.
-        power : bool
-            Take P itself as `left`: B = Σ tileᵀ tile · right.
-
-        Returns
-        -------
-        P : ndarray of shape (m, k)
-        B : ndarray of shape (n, k)
-            Both in float64, and without columns where not asked for.
-        results : ndarray of shape (tiles, .)
-            What the kernel returned for each tile.
-        """
+    ) -> PassResult:
+        """Run a kernel over all tiles; see `Rows.run`."""
         run_kernel = getattr(kernels, kernel)
-        constants = self._constants(scalars)
-        right = self._narrow(np.empty((self.n, 0)) if right is None else right)
-        left = self._narrow(np.empty((self.m, 0)) if left is None else left)
-        P = np.empty((self.m, right.shape[1]), self.dtype)
-        products = Products(right, P, P if power else left)
+        constants = self._as_scalars(scalars)
+        right = self._as_factor(np.empty((self.n, 0)) if right is None else right)
+        left = self._as_factor(np.empty((self.m, 0)) if left is None else left)
+        right_product = np.empty((self.m, right.shape[1]), self.dtype)
+        if power:
+            left = right_product
 
-        def share(bounds: tuple[int, int]) -> tuple[Array, Array]:
-            add, results = products.fresh(), []
+        def run_range(bounds: tuple[int, int]) -> tuple[Array, Array]:
+            multiply, tile_sums = TileProducts(right, right_product, left), []
             for tile in self._tiles(bounds, low_rank):
-                found = run_kernel(
-                    self._Z, *arrays, *tile.place, tile.values, *constants
+                sums = run_kernel(
+                    self._Z, *arrays, *tile.corner, tile.values, *constants
                 )
-                results.append(found or ())
-                add(tile)
-            return add.B, np.array(results)
+                tile_sums.append(sums or ())
+                multiply(tile)
+            return multiply.left_product, np.array(tile_sums)
 
-        parts = self._shared(share)
-        B = np.sum([part[0] for part in parts], axis=0)
-        results = np.concatenate([part[1] for part in parts])
-        return P.astype(np.float64, copy=False), B, results
+        parts = self._run_in_threads(run_range)
+        left_product = np.sum([part[0] for part in parts], axis=0)
+        tile_sums = np.concatenate([part[1] for part in parts])
+        return PassResult(
+            right_product.astype(np.float64, copy=False), left_product, tile_sums
+        )
 
-    def tally(
+    def run_with_line_sums(
         self,
         kernel: str,
         scalars: tuple[float, ...],
         *,
         low_rank: tuple[Array, Array],
-        sides: tuple[Array, Array],
-        table: Array,
-        counts: tuple[int, int] = (0, 0),
+        line_values: tuple[Array, Array] | None = None,
+        table: Array | None = None,
+        n_sums: tuple[int, int] = (0, 0),
         bins: int = 0,
         arrays: tuple[Array, ...] = (),
         right: Array | None = None,
-    ) -> Tally:
-        """Run a kernel that also reads and adds up numbers by row and by column.
+    ) -> LineSums:
+        """Run a kernel with numbers by row and by column; see `Rows`."""
+        run_kernel = getattr(robust_kernels, kernel)
+        if line_values is None:
+            line_values = np.zeros((0, self.m)), np.zeros((0, self.n))
+        row_values, column_values = map(self._as_factor, line_values)
+        lookup = self._as_factor(np.zeros(0) if table is None else table)
+        constants = self._as_scalars(scalars)
+        right = self._as_factor(np.empty((self.n, 0)) if right is None else right)
+        right_product = np.empty((self.m, right.shape[1]), self.dtype)
+        by_row = np.zeros((n_sums[0], self.m))
 
-        Parameters
-        ----------
-        kernel : str
-            Name of a function of `robust`; it is called as ``kernel(Z, *arrays, row,
-            column, tile, first, second, table, by_first, by_second, histogram,
-            *scalars)``, where first and second are the two axes of Z.
-        scalars, arrays, low_rank
-            As for `sweep`.
-        sides : (A, B)
-            Numbers read for each row, of shape (., m), and column, of shape (., n).
-        table : ndarray
-            A table that the kernel looks up in.
-        counts : (int, int)
-            How many numbers are added up for each row and for each column.
-        bins : int
-            Length of the histogram.
-        right : ndarray of shape (n, k), optional
-            Gives P = tile · right and B = Σ tileᵀ P_b.
-        """
-        run_kernel = getattr(robust, kernel)
-        constants, looked_up = self._constants(scalars), self._narrow(table)
-        A, B = map(self._narrow, sides)
-        right = self._narrow(np.empty((self.n, 0)) if right is None else right)
-        P = np.empty((self.m, right.shape[1]), self.dtype)
-        products = Products(right, P, P)
-        by_row = np.zeros((counts[0], self.m))
-
-        def share(bounds: tuple[int, int]) -> tuple[Array, Array, Array]:
-            add = products.fresh()
-            by_column = np.zeros((counts[1], self.n), self.dtype)
+        def run_range(bounds: tuple[int, int]) -> tuple[Array, Array, Array]:
+            multiply = TileProducts(right, right_product, right_product)
+            by_column = np.zeros((n_sums[1], self.n), self.dtype)
             histogram = np.zeros(bins, np.int64)
             for tile in self._tiles(bounds, low_rank):
-                long = self._narrow(A[:, tile.rows])
-                by_long = np.zeros((counts[0], long.shape[1]), self.dtype)
-                first, second = (long, by_long), (B, by_column)
-                if self.wide:
+                values = self._as_factor(row_values[:, tile.rows])
+                tile_by_row = np.zeros((n_sums[0], values.shape[1]), self.dtype)
+                first, second = (values, tile_by_row), (column_values, by_column)
+                if self.long_axis_is_second:
                     first, second = second, first
                 run_kernel(
                     self._Z,
                     *arrays,
-                    *tile.place,
+                    *tile.corner,
                     tile.values,
                     first[0],
                     second[0],
-                    looked_up,
+                    lookup,
                     first[1],
                     second[1],
                     histogram,
                     *constants,
                 )
-                by_row[:, tile.rows] = by_long
-                add(tile)
-            return add.B, by_column.astype(np.float64), histogram
+                by_row[:, tile.rows] = tile_by_row
+                multiply(tile)
+            return multiply.left_product, by_column.astype(np.float64), histogram
 
-        parts = self._shared(share)
-        product, by_column, histogram = (
+        parts = self._run_in_threads(run_range)
+        left_product, by_column, histogram = (
             np.sum([part[k] for part in parts], axis=0) for k in range(3)
         )
-        P = P.astype(np.float64, copy=False)
-        return Tally(P, product, by_row, by_column, histogram)
+        right_product = right_product.astype(np.float64, copy=False)
+        return LineSums(right_product, left_product, by_row, by_column, histogram)
 
     def regress(
         self,
-        which: Array,
-        at: Array,
+        indices: Array,
+        columns: Array,
         basis: Array,
         scale: Array,
         unit: float,
         noise: float = 0.0,
-    ) -> Fits:
-        """Fit some rows by a basis, whatever a part of each holds (`regression`).
-
-        Parameters
-        ----------
-        which : ndarray of int
-            The rows, in rising order.
-        at : ndarray of int, shape (q,)
-            The columns that they are fitted at.
-        basis : ndarray of shape (q, r)
-            Directions of the row space at these columns.
-        scale : ndarray of shape (q,)
-            What the data are multiplied by there, beside their unit.
-        noise : float
-            Their noise after that, where it is known.
-        """
+    ) -> RowFits:
+        """Regress some rows robustly on a basis; see `Rows.regress`."""
         X = np.ascontiguousarray(basis.T, np.float64)
-        scale, number = np.ascontiguousarray(scale, np.float64), self.dtype.type(unit)
-        k = len(which)
-        found = Fits(np.empty((k, len(X))), np.empty(k), *np.empty((2, k), np.int64))
+        scale = np.ascontiguousarray(scale, np.float64)
+        k = len(indices)
+        fits = RowFits(np.empty((k, len(X))), np.empty(k), *np.empty((2, k), np.int64))
+        step = self._pages.rows_per_release
 
-        def share(bounds: tuple[int, int]) -> None:
-            for start in range(*bounds, self._pages.stretch):
-                part = slice(start, min(start + self._pages.stretch, bounds[1]))
-                parts = (array[part] for array in found)
-                told = (self.wide, which[part], at, X, scale, noise, number)
-                regression.fit_rows(self._Z, *told, *parts)
-                self._pages.give_back(which[start], which[part.stop - 1] + 1)
+        def run_range(bounds: tuple[int, int]) -> None:
+            for start in range(*bounds, step):
+                part = slice(start, min(start + step, bounds[1]))
+                regression_kernel.fit_rows(
+                    self._Z,
+                    self.long_axis_is_second,
+                    indices[part],
+                    columns,
+                    X,
+                    scale,
+                    noise,
+                    self.dtype.type(unit),
+                    *(array[part] for array in fits),
+                )
+                self._pages.release(indices[start], indices[part.stop - 1] + 1)
 
-        self._shared(share, split_evenly(k, len(self._shares)))
-        return found
+        self._run_in_threads(run_range, split_evenly(k, len(self._thread_ranges)))
+        return fits
 
-    def _shared(
+    def _run_in_threads(
         self,
-        share: Callable[[tuple[int, int]], Any],
-        bounds: list[tuple[int, int]] | None = None,
+        run_range: Callable[[tuple[int, int]], Any],
+        ranges: list[tuple[int, int]] | None = None,
     ) -> list[Any]:
-        """Run a share of the rows on each worker."""
+        """Call a function with the range of rows of each worker thread."""
         check_mapped(self._Z)
-        crowded = ONE_BLAS_THREAD.crowded(len(self._shares))
+        crowded = ONE_BLAS_THREAD.crowded(len(self._thread_ranges))
         workers = None if crowded else self._workers
         run: Callable[..., Any] = map if workers is None else workers.map
-        return list(run(share, self._shares if bounds is None else bounds))
+        return list(run(run_range, self._thread_ranges if ranges is None else ranges))
 
     def _tiles(
         self, bounds: tuple[int, int], low_rank: tuple[Array, Array] | None
-    ) -> Iterator[Tile]:
+    ) -> Iterator["Tile"]:
         """Yield tiles of U Cᵀ, one after the other in the same memory."""
-        U, C = (None, None) if low_rank is None else map(self._narrow, low_rank)
+        U, C = (None, None) if low_rank is None else map(self._as_factor, low_rank)
         buffer = np.empty(self._tile_rows * self.n, self.dtype)
-        read = bounds[0]  # up to there pages are given back
+        second = self.long_axis_is_second
+        released = bounds[0]  # pages of earlier rows are released
         for start in range(*bounds, self._tile_rows):
-            if start > bounds[0]:  # a map may be cut while it is read
+            if start > bounds[0]:  # the file of a map may be cut while it is read
                 check_mapped(self._Z)
             rows = slice(start, min(start + self._tile_rows, bounds[1]))
-            b, wide = rows.stop - rows.start, self.wide
-            values = buffer[: b * self.n].reshape((self.n, b) if wide else (b, self.n))
+            height = rows.stop - rows.start
+            shape = (self.n, height) if second else (height, self.n)
+            values = buffer[: height * self.n].reshape(shape)
             if U is not None and C is not None:
-                np.dot(*((C, U[rows].T) if wide else (U[rows], C.T)), out=values)
-            place = (0, start) if wide else (start, 0)
-            yield Tile(rows, place, values, values.T if wide else values)
-            if rows.stop - read >= self._pages.stretch or rows.stop == bounds[1]:
-                self._pages.give_back(read, rows.stop)
-                read = rows.stop
+                np.dot(*((C, U[rows].T) if second else (U[rows], C.T)), out=values)
+            corner = (0, start) if second else (start, 0)
+            yield Tile(rows, corner, values, values.T if second else values)
+            read = rows.stop - released
+            if read >= self._pages.rows_per_release or rows.stop == bounds[1]:
+                self._pages.release(released, rows.stop)
+                released = rows.stop
 
-    def _constants(self, scalars: tuple[float, ...]) -> tuple[Any, ...]:
+    def _as_scalars(self, scalars: tuple[float, ...]) -> tuple[Any, ...]:
         return tuple(self.dtype.type(x) for x in scalars)
 
-    def _narrow(self, factor: Array) -> Array:
+    def _as_factor(self, factor: Array) -> Array:
         return np.ascontiguousarray(factor, self.dtype)
+
+
+class Tile(NamedTuple):
+    """Some rows of a working matrix, in memory that stays in cache."""
+
+    rows: slice
+    corner: tuple[int, int]  # index of its first entry in Z
+    values: Array  # oriented as Z is
+    by_rows: Array  # the same memory, one line for each row
+
+
+class TileProducts:
+    """Products of tiles with narrow factors, for one worker thread.
+
+    Parameters
+    ----------
+    right : ndarray of shape (n, k)
+        Multiplies every tile from the right.
+    right_product : ndarray of shape (m, k)
+        Where tile · right is written.
+    left : ndarray of shape (m, l)
+        Multiplies every transposed tile; may be `right_product`.
+
+    Attributes
+    ----------
+    left_product : ndarray of shape (n, l)
+        Σ tileᵀ · left over the tiles so far, in float64.
+    """
+
+    def __init__(self, right: Array, right_product: Array, left: Array) -> None:
+        self.right, self.right_product, self.left = right, right_product, left
+        self.left_product = np.zeros((len(right), left.shape[1]))
+        # In float32 a product of one tile is a short sum; the total is in float64.
+        self._tile_product = np.empty(self.left_product.shape, right_product.dtype)
+
+    def __call__(self, tile: Tile) -> None:
+        """Multiply one tile."""
+        if self.right_product.size:
+            np.dot(tile.by_rows, self.right, out=self.right_product[tile.rows])
+        if self.left_product.size:
+            np.dot(tile.by_rows.T, self.left[tile.rows], out=self._tile_product)
+            self.left_product += self._tile_product
+
+
+class MappedPages:
+    """The pages of a memory map under an array, released once they have been read.
+
+    Pages of a map count as memory of the process until the system reclaims them. They
+    are released at once if the map exceeds the user's memory limit; if not, or if the
+    array is in memory, releasing does nothing.
+
+    Parameters
+    ----------
+    Z : ndarray
+        C-contiguous; may be a view of a memory map.
+    long_axis_is_second : bool
+        Whether the array is read along its second axis.
+    limit : int or None
+        Bytes of it that may be in memory; None is no limit.
+    """
+
+    def __init__(self, Z: Array, long_axis_is_second: bool, limit: int | None) -> None:
+        over = limit is not None and Z.nbytes > limit
+        self.map = (
+            _memory_map_of(Z) if over and hasattr(mmap, "MADV_DONTNEED") else None
+        )
+        self.start, self.stop = 0, Z.nbytes  # byte offsets of Z in the map
+        self.row_bytes = 0 if long_axis_is_second else Z.strides[0]
+        rows = Z.shape[1 if long_axis_is_second else 0]
+        self.rows_per_release = max(rows, 1)
+        if self.map is not None:
+            base = np.frombuffer(self.map, np.uint8)
+            self.start = Z.ctypes.data - base.ctypes.data
+            self.stop += self.start
+            self.rows_per_release = max(RELEASE_BYTES * rows // Z.nbytes, 1)
+
+    def release(self, first: int, last: int) -> None:
+        """Release the pages of the rows from first to before last."""
+        if self.map is None:
+            return
+        start = self.start + first * self.row_bytes
+        start -= start % mmap.PAGESIZE
+        stop = self.start + last * self.row_bytes if self.row_bytes else self.stop
+        self.map.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+    def release_all(self) -> None:
+        """Release all pages that have been read."""
+        if self.map is not None:
+            start = self.start - self.start % mmap.PAGESIZE
+            self.map.madvise(mmap.MADV_DONTNEED, start, self.stop - start)
+
+    def take(self, Z: Array, indices: Array, axis: int) -> Array:
+        """Return `np.take` of the array, releasing pages on the way."""
+        if self.map is None:
+            return np.take(Z, indices, axis)
+        shape = [*Z.shape]
+        shape[axis] = len(indices)
+        taken = np.empty(shape, Z.dtype)
+        step = RELEASE_ROWS if axis == 0 else max(RELEASE_BYTES // Z.strides[0], 1)
+        for start in range(0, shape[0], step):
+            part = slice(start, start + step)
+            taken[part] = Z[indices[part]] if axis == 0 else Z[part][:, indices]
+            self.release_all()
+        return taken
+
+    def scales(self, Z: Array, axis: int, entries: int) -> Array:
+        """Return `row_scales` along an axis of the array, releasing pages."""
+        count, length = Z.shape[axis], Z.shape[1 - axis]
+        if self.map is None or count > length:
+            Y, scales = Z.T if axis else Z, []
+            for start in range(0, count, min(self.rows_per_release, max(count, 1))):
+                part = slice(start, start + self.rows_per_release)
+                scales.append(row_scales(Y[part], entries))
+                self.release_all()
+            return np.concatenate([np.zeros(0), *scales])
+        indices = np.arange(0, length, max(length // entries, 1))
+        sample = self.take(Z, indices, 1 - axis)
+        return row_scales(sample.T if axis else sample, entries)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "map": None}
+
+
+def _memory_map_of(Z: Array) -> mmap.mmap | None:
+    """Return the memory map that an array is a view of."""
+    owner: Any = Z
+    while owner is not None and not isinstance(owner, mmap.mmap):
+        is_view = isinstance(owner, memoryview)
+        owner = owner.obj if is_view else getattr(owner, "base", None)
+    return owner

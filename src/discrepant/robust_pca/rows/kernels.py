@@ -140,7 +140,7 @@ def read(Z, T, row, column, tile):
 
 
 @kernel
-def dual_from(Z, M, T, row, column, tile, mu, lam):
+def dual_of_step(Z, M, T, row, column, tile, mu, lam):
     """From L of the last step in the tile to its dual M = μ(T − L), at most λ."""
     height, width = tile.shape
     zero = lam * 0
@@ -155,7 +155,7 @@ def dual_from(Z, M, T, row, column, tile, mu, lam):
 
 
 @kernel
-def lift(Z, T, M, row, column, tile, mu):
+def start_from_dual(Z, T, M, row, column, tile, mu):
     """From L in the tile and a dual M to T = L + M/μ: where a warm start begins."""
     height, width = tile.shape
     for i in range(height):
@@ -167,7 +167,7 @@ def lift(Z, T, M, row, column, tile, mu):
 
 
 @kernel
-def pin(Z, M, row, column, tile, unit, lam, inner, zeta):
+def pin_dual_to_support(Z, M, row, column, tile, unit, lam, inner, zeta):
     """Set M = λ sign(S) where S = Z − L is beyond ζ; elsewhere |M| ≤ `inner` < λ.
 
     So the support of S can from then on be told from M alone.  L is in the tile, and
@@ -189,7 +189,7 @@ def pin(Z, M, row, column, tile, unit, lam, inner, zeta):
 
 
 @kernel
-def correct(Z, M, row, column, tile, lam, inner):
+def project_dual(Z, M, row, column, tile, lam, inner):
     """M ← clip(M − N) off the pinned support, with N in the tile; leaves M there."""
     height, width = tile.shape
     zero = lam * 0
@@ -205,7 +205,7 @@ def correct(Z, M, row, column, tile, lam, inner):
 
 
 @kernel
-def score(Z, M, row, column, tile, unit, lam, knee):
+def certificate_sums(Z, M, row, column, tile, unit, lam, knee):
     """From L in the tile to what a certificate needs, with e = Z − L where observed.
 
     Returns Σ|e|, ⟨M, Z⟩, ⟨M, e⟩, the penalty Σρ(e), and ‖M‖². ρ is Huber's: λ|e| beyond
@@ -266,7 +266,7 @@ def sparse_part(Z, S, M, row, column, tile, unit, reach, zeta):
 
 
 @kernel
-def unexplained(Z, row, column, tile, unit, share):
+def find_wrongly_clipped(Z, row, column, tile, unit, share):
     """From L in the tile to what was clipped to ±1 though it is not corrupt.
 
     That is an entry of which S = Z − L takes less than a share, so that its size
@@ -289,7 +289,7 @@ def unexplained(Z, row, column, tile, unit, share):
 
 
 @kernel
-def remainder(Z, R, S, row, column, tile, unit):
+def residual_part(Z, R, S, row, column, tile, unit):
     """From L in the tile to R = Z − L − S, in data units; NaN where Z is missing."""
     height, width = tile.shape
     for i in range(height):
@@ -299,7 +299,7 @@ def remainder(Z, R, S, row, column, tile, unit):
 
 
 @kernel
-def difference(Z, S, wrong, row, column, tile, unit):
+def flagged_part(Z, S, wrong, row, column, tile, unit):
     """From L in the tile to S = Z − L where wrong and 0 elsewhere, in data units."""
     height, width = tile.shape
     zero = unit * 0

@@ -14,10 +14,13 @@ import numpy as np
 from discrepant.robust_pca.rows.kernels import clipped, kernel
 
 BINS = 256
-REACH = 8.0
-COARSE = 4  # bins to one of a line's own histogram
-OUTSIDE = 3.0  # z beyond which a cell counts against its row and column
-LAST = REACH * (BINS - 1)  # where the last bin begins
+Z_AT_HALF = 8.0
+# Bins of the common histogram in one bin of a row's or column's own histogram, which
+# has fewer cells to count.
+LINE_BIN_WIDTH = 4
+BINS_PER_LINE = BINS // LINE_BIN_WIDTH
+OUTLIER_Z = 3.0  # z beyond which a cell counts against its row and column
+LAST_BIN_START = Z_AT_HALF * (BINS - 1)  # where the last bin begins
 
 
 @kernel
@@ -46,8 +49,8 @@ def robust_step(
     """
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
-    reach, fine, limit = zero + REACH, zero + BINS, zero + OUTSIDE
-    top, last = zero + (BINS - 0.5), zero + LAST
+    reach, fine, limit = zero + Z_AT_HALF, zero + BINS, zero + OUTLIER_Z
+    top, last = zero + (BINS - 0.5), zero + LAST_BIN_START
     residual, place = np.empty(width, tile.dtype), np.empty(width, tile.dtype)
     inverse, std, off = second[0], second[1], second[2]
     squares, outside = by_second[0], by_second[1]
@@ -74,9 +77,9 @@ def robust_step(
                     b = np.int32(place[j])
                     histogram[b] += 1
                     if own == 1:
-                        by_second[2 + b // COARSE, j] += one
+                        by_second[2 + b // LINE_BIN_WIDTH, j] += one
                     elif own == 0:
-                        by_first[2 + b // COARSE, i] += one
+                        by_first[2 + b // LINE_BIN_WIDTH, i] += one
         for j in range(width):
             b = np.int32(place[j])
             w = weight[b]
@@ -91,7 +94,7 @@ def robust_step(
 
 
 @kernel
-def left_out(
+def leave_one_out(
     Z,
     row,
     column,
@@ -112,7 +115,7 @@ def left_out(
     """
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
-    reach, fine, top = zero + REACH, zero + BINS, zero + (BINS - 0.5)
+    reach, fine, top = zero + Z_AT_HALF, zero + BINS, zero + (BINS - 0.5)
     for i in range(height):
         L, z = tile[i], Z[row + i, column : column + width]
         a, s = first[0, i], first[1, i]
@@ -132,13 +135,13 @@ def left_out(
             b = np.int32(min(top, fine * L[j]))
             histogram[b] += 1
             if own == 1:
-                by_second[b // COARSE, j] += one
+                by_second[b // LINE_BIN_WIDTH, j] += one
             elif own == 0:
-                by_first[b // COARSE, i] += one
+                by_first[b // LINE_BIN_WIDTH, i] += one
 
 
 @kernel
-def cell_probability(
+def corrupt_probability(
     Z,
     out,
     row,
@@ -156,7 +159,7 @@ def cell_probability(
 
     The tables are the weights and the probabilities, one after the other.
     """
-    left_out(
+    leave_one_out(
         Z,
         row,
         column,
@@ -185,7 +188,7 @@ def cell_probability(
 
 
 @kernel
-def seen(
+def count_observed(
     Z, row, column, tile, first, second, table, by_first, by_second, histogram, unit
 ):
     """Count the observed cells of each line."""
@@ -198,7 +201,7 @@ def seen(
 
 
 @kernel
-def within(
+def count_clean(
     Z,
     row,
     column,

@@ -1,12 +1,251 @@
-"""Rows of whatever holds a matrix."""
+"""The interface of m×n data to the solvers: orientation, samples and passes.
 
-from typing import Any
+The m indices of the long axis are called rows and the n of the short axis columns, no
+matter how the caller's array is oriented; `transposed` says whether they were swapped.
+A pass runs a compiled kernel over tiles of the data, and returns narrow arrays only:
 
-from discrepant.robust_pca.rows.in_memory import Rows
+    tile = U_b Cᵀ → kernel → tile      right: tile · R      left: Σ tileᵀ · L_b
+
+Solvers call the typed functions of `passes`, which call `Rows.run` and
+`Rows.run_with_line_sums`.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from discrepant.core.linalg import Array
 
 
-def open_rows(
-    Y: Any, *, n_jobs: int | None = None, memory_limit: int | None = None
-) -> Rows:
-    """Return the rows of an array in memory or of a memory map."""
-    return Rows(Y, n_jobs=n_jobs, memory_limit=memory_limit)
+class PassResult(NamedTuple):
+    """Result of `Rows.run`; both products are float64."""
+
+    right: Array  # (m, k): every tile times the given right factor
+    left: Array  # (n, k): sum over tiles of tileᵀ times the given left factor
+    tile_sums: Array  # (tiles, .): the numbers that the kernel returned for each tile
+
+
+class LineSums(NamedTuple):
+    """Result of `Rows.run_with_line_sums`; all but the histogram are float64."""
+
+    right: Array  # (m, k): every tile times the given right factor
+    left: Array  # (n, k): sum over tiles of tileᵀ · (tile · right)
+    by_row: Array  # (., m): numbers summed for each row
+    by_column: Array  # (., n): numbers summed for each column
+    histogram: Array  # (bins,)
+
+
+class RowFits(NamedTuple):
+    """Result of `Rows.regress`: one robust regression per row."""
+
+    coordinates: Array  # (rows, r)
+    residual: Array  # root mean square residual of the clean entries
+    n_clean: Array  # number of clean entries among those used; zero if the fit failed
+    n_observed: Array  # number of observed entries among those used
+
+
+class Rows(ABC):
+    """An m×n matrix of float64 or float32, processed in blocks along its long axis.
+
+    A context manager for one thread at a time: it holds a lock, which pickles leave
+    out.
+
+    Attributes
+    ----------
+    m, n : int
+        Lengths of the long and of the short axis.
+    dtype : dtype
+        float64 or float32.
+    transposed : bool
+        Whether the long axis is the caller's second.
+    long_axis_is_second : bool
+        Whether the long axis is the second one of the array that the kernels read.
+    n_jobs : int or None
+        Number of threads, in joblib's convention.
+    """
+
+    m: int
+    n: int
+    dtype: np.dtype[Any]
+    transposed: bool
+    long_axis_is_second: bool
+    n_jobs: int | None
+    not_pickled: tuple[str, ...] = ()  # attributes that pickles leave out
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+    def __enter__(self) -> Self:
+        """Acquire the lock."""
+        self.lock.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release the lock."""
+        self.lock.release()
+
+    def __getstate__(self) -> dict[str, Any]:
+        left_out = ("lock", *self.not_pickled)
+        return {key: value for key, value in vars(self).items() if key not in left_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, lock=threading.RLock())
+
+    # -- orientation ---------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the caller's array."""
+        return (self.n, self.m) if self.transposed else (self.m, self.n)
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.m * self.n
+
+    def swap_factors(self, U: Array, V: Array) -> tuple[Array, Array]:
+        """Convert factors of (rows, columns) to the caller's orientation, or back."""
+        return (V, U) if self.transposed else (U, V)
+
+    @abstractmethod
+    def to_caller_layout(self, X: Array) -> Array:
+        """Convert an array laid out as the data to the caller's orientation."""
+
+    @abstractmethod
+    def same_layout(self, other: "Rows") -> bool:
+        """Whether both have the same shape, order in memory and type."""
+
+    # -- samples -------------------------------------------------------------------
+
+    @abstractmethod
+    def sample(self) -> Array:
+        """Return evenly spaced rows and columns (`even_sample` of the shape)."""
+
+    @abstractmethod
+    def entries(self, i: Array, j: Array) -> Array:
+        """Return the entries at the caller's indices, one for each pair (i, j)."""
+
+    @abstractmethod
+    def take(self, indices: Array, axis: int) -> Array:
+        """Return some rows (axis 0, of the long axis) or columns (axis 1) as float64.
+
+        One line of the result is one row or one column.
+        """
+
+    @abstractmethod
+    def scales(self, axis: int, entries: int = 256) -> Array:
+        """Return `row_scales` of each row (axis 0) or column (1) of the caller's array.
+
+        `entries` is the number of entries to use of each.
+        """
+
+    # -- passes --------------------------------------------------------------------
+
+    @abstractmethod
+    def empty_like_data(self, fill: float | None = None) -> Array:
+        """Return an array laid out as the data, of zeros or of another number."""
+
+    @abstractmethod
+    def run(
+        self,
+        kernel: str,
+        scalars: tuple[float, ...] = (),
+        *,
+        arrays: tuple[Array, ...] = (),
+        low_rank: tuple[Array, Array] | None = None,
+        right: Array | None = None,
+        left: Array | None = None,
+        power: bool = False,
+    ) -> PassResult:
+        """Run a kernel over all tiles and multiply each tile by narrow factors.
+
+        Parameters
+        ----------
+        kernel : str
+            Name of a function of `kernels`; it is called as ``kernel(Z, *arrays, row,
+            column, tile, *scalars)``.
+        scalars : tuple of float
+            Passed in the type of the data.
+        arrays : tuple of ndarray
+            Further arrays laid out as the data, such as T.
+        low_rank : (U, C), optional
+            U of shape (m, r), C of shape (n, r); the tile starts as U_b Cᵀ.
+        right : ndarray of shape (n, k), optional
+            Multiplies each tile from the right; without it the result has no columns.
+        left : ndarray of shape (m, k), optional
+            Multiplies each transposed tile; without it the result has no columns.
+        power : bool
+            Use the product with `right` as `left`: returns Σ tileᵀ tile · right.
+        """
+
+    @abstractmethod
+    def run_with_line_sums(
+        self,
+        kernel: str,
+        scalars: tuple[float, ...],
+        *,
+        low_rank: tuple[Array, Array],
+        line_values: tuple[Array, Array] | None = None,
+        table: Array | None = None,
+        n_sums: tuple[int, int] = (0, 0),
+        bins: int = 0,
+        arrays: tuple[Array, ...] = (),
+        right: Array | None = None,
+    ) -> LineSums:
+        """Run a kernel that reads and sums numbers for each row and each column.
+
+        Parameters
+        ----------
+        kernel : str
+            Name of a function of `robust_kernels`; it is called as ``kernel(Z, *arrays,
+            row, column, tile, first, second, table, by_first, by_second, histogram,
+            *scalars)``, where first and second are the two axes of Z.
+        scalars, arrays, low_rank
+            As for `run`.
+        line_values : (ndarray of shape (., m), ndarray of shape (., n)), optional
+            Numbers that the kernel reads for each row and for each column.
+        table : ndarray, optional
+            A lookup table of the kernel.
+        n_sums : (int, int)
+            How many numbers the kernel sums for each row and for each column.
+        bins : int
+            Length of the histogram.
+        right : ndarray of shape (n, k), optional
+            Gives tile · right and Σ tileᵀ · (tile · right).
+        """
+
+    @abstractmethod
+    def regress(
+        self,
+        indices: Array,
+        columns: Array,
+        basis: Array,
+        scale: Array,
+        unit: float,
+        noise: float = 0.0,
+    ) -> RowFits:
+        """Regress some rows robustly on a basis of the row space (`regression_kernel`).
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            The rows, in increasing order.
+        columns : ndarray of int, shape (q,)
+            The columns whose entries are used.
+        basis : ndarray of shape (q, r)
+            Basis of the row space at these columns.
+        scale : ndarray of shape (q,)
+            Factor of the data at these columns, beside their unit.
+        unit : float
+            Factor of all data; entries beyond ±1 in this unit are clipped.
+        noise : float
+            Standard deviation of the noise after scaling; zero if unknown.
+        """

@@ -11,7 +11,7 @@ which each lies, and ``place`` where its value stands. A loop works on the lines
 import numpy as np
 
 from discrepant.core.jit import njit
-from discrepant.robust_pca.rows.robust_kernels import BINS, REACH
+from discrepant.robust_pca.rows.robust_kernels import BINS, Z_AT_HALF
 
 
 @njit(cache=True, nogil=True)
@@ -52,7 +52,7 @@ def histogram(pointer, other, place, e, inverse, wide, other_wide, out, start, e
     for i in range(start, end):
         for k in range(pointer[i], pointer[i + 1]):
             z = abs(e[place[k]]) * inverse / max(wide[i], other_wide[other[k]])
-            out[min(int(z / (REACH + z) * BINS), BINS - 1)] += 1
+            out[min(int(z / (Z_AT_HALF + z) * BINS), BINS - 1)] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -61,7 +61,7 @@ def weights(pointer, other, place, e, inverse, wide, other_wide, table, w, start
     for i in range(start, end):
         for k in range(pointer[i], pointer[i + 1]):
             z = abs(e[place[k]]) * inverse / max(wide[i], other_wide[other[k]])
-            u = z / (REACH + z) * BINS
+            u = z / (Z_AT_HALF + z) * BINS
             b = min(int(u), BINS - 1)
             part = u - b
             w[place[k]] = table[b] * (1 - part) + table[b + 1] * part

@@ -1,0 +1,451 @@
+"""Typed passes over the data: what each one computes, from what, in which unit.
+
+Every function makes one pass over all entries. A low-rank matrix L = U Cᵀ is given as
+`low_rank` = (U, C), with U of shape (m, r) and C of shape (n, r). Data Y are multiplied
+by `unit` and clipped to ±1; "in data units" means that neither is done.
+Arrays of the size of the data are laid out as `Rows.empty_like_data` returns them.
+Missing entries (NaN) are left out of every sum.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from discrepant.core.linalg import Array
+from discrepant.robust_pca.rows.robust_kernels import BINS, BINS_PER_LINE
+from discrepant.robust_pca.rows.rows import Rows
+
+Factors = tuple[Array, Array]  # U (m, r) and C (n, r) of a low-rank matrix U Cᵀ
+
+# ------------------------------------------------------------------------- the data
+
+
+class DataScan(NamedTuple):
+    """Largest |entry| in data units, and the number of observed entries."""
+
+    largest: float
+    n_observed: int
+
+
+def scan(rows: Rows) -> DataScan:
+    """Find the largest |entry| and count the observed entries."""
+    tiles = rows.run("scan", (0.0,)).tile_sums
+    if not tiles.size:
+        return DataScan(0.0, 0)
+    return DataScan(float(tiles[:, 0].max(initial=0.0)), int(tiles[:, 1].sum()))
+
+
+class Products(NamedTuple):
+    """Products of an m×n matrix with narrow factors."""
+
+    right: Array  # (m, k)
+    left: Array  # (n, k)
+
+
+class DataProducts(NamedTuple):
+    """Products of the data Y with narrow factors, and their squared norm."""
+
+    right: Array  # Y · right, (m, k)
+    left: Array  # Yᵀ · left, (n, k)
+    square: float  # ‖Y‖²
+
+
+def multiply_data(
+    rows: Rows,
+    *,
+    unit: float,
+    right: Array | None = None,
+    left: Array | None = None,
+    power: bool = False,
+) -> DataProducts:
+    """Multiply the data by narrow factors; with `power`, left = Y · right is used."""
+    out = rows.run("data", (unit,), right=right, left=left, power=power)
+    return DataProducts(out.right, out.left, float(out.tile_sums.sum()))
+
+
+def multiply(
+    rows: Rows,
+    X: Array,
+    *,
+    right: Array | None = None,
+    left: Array | None = None,
+    power: bool = False,
+) -> Products:
+    """Multiply an array of the size of the data by narrow factors."""
+    out = rows.run("read", arrays=(X,), right=right, left=left, power=power)
+    return Products(out.right, out.left)
+
+
+# -------------------------------------------------------------- the exact solver's step
+
+
+class ImplicitStep(NamedTuple):
+    """Products with the new T, and sums of one augmented-Lagrangian step."""
+
+    right: Array  # T · right
+    left: Array  # Tᵀ · left
+    residual_square: float  # ‖Y − L − S − N‖², with the noise N = M/κ
+    dual_alignment: float  # ⟨T − L, Y⟩ = ⟨M, Y⟩/μ
+    n_corrupt: float  # number of entries where S ≠ 0
+
+
+def implicit_step(
+    rows: Rows,
+    T: Array,
+    low_rank: Factors,
+    *,
+    unit: float,
+    initial_dual_scale: float,
+    dual_scale: float,
+    bound: float,
+    noise_shrinkage: float,
+    right: Array,
+    left: Array | None = None,
+    power: bool = False,
+) -> ImplicitStep:
+    """Update T ← L + clip(w·(Y − L + D), bound) in place, with D = M/μ.
+
+    D is `initial_dual_scale`·Y in the first step and `dual_scale`·(T − L) later, where
+    the dual scale is μ_old/μ and the initial one zero. `bound` is λ/μ and
+    w = `noise_shrinkage` is κ/(κ + μ), or one without noise.
+    """
+    out = rows.run(
+        "step",
+        (unit, initial_dual_scale, dual_scale, bound, noise_shrinkage),
+        arrays=(T,),
+        low_rank=low_rank,
+        right=right,
+        left=left,
+        power=power,
+    )
+    return ImplicitStep(out.right, out.left, *out.tile_sums.sum(axis=0))
+
+
+def start_from_dual(
+    rows: Rows, T: Array, M: Array, low_rank: Factors, *, mu: float
+) -> None:
+    """Set T = L + M/μ: where a warm start begins."""
+    rows.run("start_from_dual", (mu,), arrays=(T, M), low_rank=low_rank)
+
+
+class CleanResidual(NamedTuple):
+    """R = Y − L where |Y − L| ≤ ζ, and zero elsewhere."""
+
+    right: Array  # R · C, (m, r)
+    left: Array  # Rᵀ · U, (n, r)
+    square: float  # ‖R‖²
+    n_clean: float  # number of entries within ζ
+    outlier_l1: float  # Σ|Y − L| over the others
+
+
+def clean_residual(
+    rows: Rows, low_rank: Factors, *, unit: float, zeta: float
+) -> CleanResidual:
+    """Compute R and its products with both factors of L."""
+    U, C = low_rank
+    out = rows.run("clean_residual", (unit, zeta), low_rank=low_rank, right=C, left=U)
+    return CleanResidual(out.right, out.left, *out.tile_sums.sum(axis=0))
+
+
+class WronglyClipped(NamedTuple):
+    """Entries that were clipped to ±1 although most of each belongs to L."""
+
+    largest: float  # largest |entry| among them, in data units
+    n_wrong: float
+    n_clipped: float  # number of all clipped entries
+
+
+def find_wrongly_clipped(
+    rows: Rows, low_rank: Factors, *, unit: float, corrupt_fraction: float
+) -> WronglyClipped:
+    """Find clipped entries of which S = Y − L takes less than a fraction."""
+    scalars = (unit, corrupt_fraction)
+    tiles = rows.run("find_wrongly_clipped", scalars, low_rank=low_rank).tile_sums
+    n_wrong, n_clipped = tiles[:, 1:].sum(axis=0)
+    return WronglyClipped(float(tiles[:, 0].max()), n_wrong, n_clipped)
+
+
+# ----------------------------------------------------------------- dual and certificate
+
+
+def dual_of_step(
+    rows: Rows, M: Array, T: Array, low_rank: Factors, *, mu: float, lam: float
+) -> None:
+    """Set M = μ(T − L), clipped to ±λ and zero where Y is missing; M may be T."""
+    rows.run("dual_of_step", (mu, lam), arrays=(M, T), low_rank=low_rank)
+
+
+def pin_dual_to_support(
+    rows: Rows,
+    M: Array,
+    low_rank: Factors,
+    *,
+    unit: float,
+    lam: float,
+    inner: float,
+    zeta: float,
+    right: Array,
+    left: Array,
+) -> Products:
+    """Set M = λ sign(Y − L) where |Y − L| > ζ; elsewhere clip it to `inner` < λ.
+
+    Returns the products of the new M. Its support is from then on where |M| = λ.
+    """
+    out = rows.run(
+        "pin_dual_to_support",
+        (unit, lam, inner, zeta),
+        arrays=(M,),
+        low_rank=low_rank,
+        right=right,
+        left=left,
+    )
+    return Products(out.right, out.left)
+
+
+def project_dual(
+    rows: Rows,
+    M: Array,
+    low_rank: Factors,
+    *,
+    lam: float,
+    inner: float,
+    right: Array,
+    left: Array,
+) -> Products:
+    """Subtract L from M off the pinned support and clip to `inner`, in place.
+
+    Returns the products of the new M.
+    """
+    out = rows.run(
+        "project_dual",
+        (lam, inner),
+        arrays=(M,),
+        low_rank=low_rank,
+        right=right,
+        left=left,
+    )
+    return Products(out.right, out.left)
+
+
+class CertificateSums(NamedTuple):
+    """Sums over the observed entries, with e = Y − L."""
+
+    absolute: float  # Σ|e|
+    dual_product: float  # ⟨M, Y⟩
+    dual_on_residual: float  # ⟨M, e⟩
+    penalty: float  # Σρ(e), Huber's penalty with slope λ beyond the knee
+    dual_square: float  # ‖M‖²
+
+
+def certificate_sums(
+    rows: Rows, M: Array, low_rank: Factors, *, unit: float, lam: float, knee: float
+) -> CertificateSums:
+    """Sum what a certificate needs; the knee is λ/κ, and zero without noise."""
+    out = rows.run(
+        "certificate_sums", (unit, lam, knee), arrays=(M,), low_rank=low_rank
+    )
+    return CertificateSums(*out.tile_sums.sum(axis=0))
+
+
+# --------------------------------------------------- parts of the result, in data units
+
+
+def low_rank_part(rows: Rows, factors: Factors) -> Array:
+    """Return X = U Cᵀ."""
+    X = rows.empty_like_data()
+    rows.run("low_rank_part", (1.0,), arrays=(X,), low_rank=factors)
+    return X
+
+
+def sparse_part(
+    rows: Rows,
+    M: Array | None,
+    low_rank: Factors,
+    *,
+    unit: float,
+    dual_cutoff: float,
+    zeta: float,
+) -> Array:
+    """Return S = Y − L where |Y − L| > ζ and |M| ≥ `dual_cutoff`, else zero.
+
+    L is in the clipped unit of the solver, S in data units. An entry beyond ±1 always
+    counts, in full. Without M the residual alone decides.
+    """
+    S = rows.empty_like_data()
+    dual, cutoff = (S, 0.0) if M is None else (M, dual_cutoff)
+    rows.run("sparse_part", (unit, cutoff, zeta), arrays=(S, dual), low_rank=low_rank)
+    return S
+
+
+def residual_part(rows: Rows, S: Array, factors: Factors) -> Array:
+    """Return R = Y − X − S with X = U Cᵀ; NaN where Y is missing."""
+    R = rows.empty_like_data()
+    rows.run("residual_part", (1.0,), arrays=(R, S), low_rank=factors)
+    return R
+
+
+def flagged_part(rows: Rows, flagged: Array, factors: Factors) -> Array:
+    """Return S = Y − X where an entry is flagged, and zero elsewhere."""
+    S = rows.empty_like_data()
+    rows.run("flagged_part", (1.0,), arrays=(S, flagged), low_rank=factors)
+    return S
+
+
+# --------------------------------------------------------------------- fit with noise
+
+
+class RobustStep(NamedTuple):
+    """Products with T = L + ω·w(z)·e, and sums of the weighted residual w·e."""
+
+    right: Array  # T · right
+    left: Array  # Tᵀ · (T · right)
+    squares: tuple[Array, Array]  # Σ(w·e)² of each row and of each column
+    n_outliers: tuple[Array, Array]  # entries with z > 3, of each row and column
+    histogram: Array  # (BINS,) of z, over every stride-th row
+    line_histograms: Array  # (BINS_PER_LINE, lines) of each line of the axis asked for
+
+
+def robust_step(
+    rows: Rows,
+    low_rank: Factors,
+    *,
+    unit: float,
+    omega: float,
+    stride: int,
+    line_values: tuple[Array, Array],
+    weights: Array,
+    right: Array,
+    histogram_axis: int | None,
+) -> RobustStep:
+    """Make one robust step: residuals e, their sizes z in units of the noise, weights.
+
+    Parameters
+    ----------
+    omega : float
+        Factor of the step, over-relaxation.
+    stride : int
+        Every stride-th row enters the histograms.
+    line_values : (ndarray of shape (3, m), ndarray of shape (3, n))
+        For each row and column: factor that brings the data to units of the noise;
+        1/√(1 − h) with the leverage h; and the ratio by which z is divided.
+    weights : ndarray of shape (BINS + 1,)
+        w(z) at the edges of the bins.
+    histogram_axis : 0, 1 or None
+        Whether each row (0), each column (1) or no line gets a histogram of its own.
+    """
+    n_bins = BINS_PER_LINE if histogram_axis is not None else 0
+    strides = (1.0, float(stride)) if rows.long_axis_is_second else (float(stride), 1.0)
+    out = rows.run_with_line_sums(
+        "robust_step",
+        (unit, omega, *strides, _kernel_axis(rows, histogram_axis)),
+        low_rank=low_rank,
+        line_values=line_values,
+        table=weights,
+        n_sums=(2 + n_bins * (histogram_axis == 0), 2 + n_bins * (histogram_axis == 1)),
+        bins=BINS,
+        right=right,
+    )
+    own = out.by_row if histogram_axis == 0 else out.by_column
+    return RobustStep(
+        out.right,
+        out.left,
+        (out.by_row[0], out.by_column[0]),
+        (out.by_row[1], out.by_column[1]),
+        out.histogram,
+        own[2:],
+    )
+
+
+class LeaveOneOut(NamedTuple):
+    """Histograms of the residuals that entries have if left out of the fit."""
+
+    histogram: Array  # (BINS,)
+    line_histograms: Array  # (BINS_PER_LINE, lines) of each line of the axis asked for
+
+
+def leave_one_out(
+    rows: Rows,
+    low_rank: Factors,
+    *,
+    unit: float,
+    line_values: tuple[Array, Array],
+    weights: Array,
+    histogram_axis: int,
+) -> LeaveOneOut:
+    """Count the leave-one-out residuals, in units of the noise.
+
+    `line_values` are those of `robust_step` without their third line.
+    """
+    sums = BINS_PER_LINE * (histogram_axis == 0), BINS_PER_LINE * (histogram_axis == 1)
+    out = rows.run_with_line_sums(
+        "leave_one_out",
+        (unit, _kernel_axis(rows, histogram_axis)),
+        low_rank=low_rank,
+        line_values=line_values,
+        table=weights,
+        n_sums=sums,
+        bins=BINS,
+    )
+    return LeaveOneOut(out.histogram, (out.by_row, out.by_column)[histogram_axis])
+
+
+def corrupt_probability(
+    rows: Rows,
+    low_rank: Factors,
+    *,
+    unit: float,
+    line_values: tuple[Array, Array],
+    weights: Array,
+    probability: Array,
+) -> Array:
+    """Return the probability that each entry is corrupt; zero where it is missing.
+
+    `weights` and `probability` are tables by leave-one-out residual, at the edges of
+    the bins; the rest is as in `leave_one_out`.
+    """
+    result = rows.empty_like_data()
+    rows.run_with_line_sums(
+        "corrupt_probability",
+        (unit,),
+        low_rank=low_rank,
+        line_values=line_values,
+        table=np.concatenate([weights, probability]),
+        arrays=(result,),
+        bins=len(weights),
+    )
+    return result
+
+
+def count_observed(rows: Rows) -> tuple[Array, Array]:
+    """Return the number of observed entries of each row and of each column."""
+    nothing = np.zeros((rows.m, 0)), np.zeros((rows.n, 0))
+    out = rows.run_with_line_sums(
+        "count_observed", (1.0,), low_rank=nothing, n_sums=(1, 1)
+    )
+    return out.by_row[0], out.by_column[0]
+
+
+class CleanCounts(NamedTuple):
+    """Numbers for each row and each column; clean is where |Y − L| ≤ ζ."""
+
+    n_clean: tuple[Array, Array]
+    n_observed: tuple[Array, Array]
+    residual_square: tuple[Array, Array]  # Σ(Y − L)² over the clean entries
+    data_square: tuple[Array, Array]  # ΣY² over the observed entries
+
+
+def count_clean(
+    rows: Rows, low_rank: Factors, *, unit: float, zeta: float
+) -> CleanCounts:
+    """Count the entries that L fits within ζ, by row and by column."""
+    out = rows.run_with_line_sums(
+        "count_clean", (unit, zeta), low_rank=low_rank, n_sums=(4, 4)
+    )
+    return CleanCounts(*zip(out.by_row, out.by_column, strict=True))
+
+
+def _kernel_axis(rows: Rows, axis: int | None) -> float:
+    """Return the axis of the kernels' array for rows (0) or columns (1); −1 if none."""
+    if axis is None:
+        return -1.0
+    return float(1 - axis if rows.long_axis_is_second else axis)
