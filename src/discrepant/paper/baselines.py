@@ -153,7 +153,7 @@ def l1_factorisation(
     half_life : int
         Number of steps in which the step size is halved.
     init_scale : float
-        Scale of the random start, in units of the root of the mean |y|.
+        Scale of the random start, in units of the root of the mean size of y.
     stop, random_state, callback
         As in `recover`.
     """
