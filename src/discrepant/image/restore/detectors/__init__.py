@@ -1,1 +1,1 @@
-"""Detector faults: cosmic rays, weak hot pixels, noise."""
+"""Images from detectors: cosmic rays, weak outliers, and denoising."""
