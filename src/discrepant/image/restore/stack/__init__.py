@@ -1,1 +1,1 @@
-"""Image stacks: several frames of one scene."""
+"""Stacks of frames of one scene, restored together."""

@@ -1,4 +1,4 @@
-"""Compiled inner loops of the motion between frames, imported only with stacks."""
+"""Compiled kernels of block matching between frames, imported only with stacks."""
 
 import numpy as np
 
@@ -6,22 +6,23 @@ from discrepant.core.jit import njit
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def match(
+def match_blocks(
     here: np.ndarray,
     there: np.ndarray,
     centre: np.ndarray,
     block: int,
     window: int,
     reach: int,
-    most: float,
-    better: float,
+    max_square: float,
+    max_ratio: float,
     moves: np.ndarray,
 ) -> None:
-    """Write for each block of ``here`` where it is found ``there``, as (down, across).
+    """Write the displacement (rows, columns) of each block of ``here`` in ``there``.
 
-    A window around the block is compared with those up to ``reach`` pixels around the
-    ``centre`` and around standing still; squared differences count as ``most`` at most.
-    A move must be ``better`` times closer than standing still.
+    A window around the block is compared with windows displaced by up to ``reach``
+    pixels from zero and from ``centre``; squared differences are clipped at
+    ``max_square``. A displacement is accepted if its distance is below ``max_ratio``
+    times that of zero displacement.
     """
     rows, columns = here.shape
     margin = (window - block) // 2
@@ -31,7 +32,7 @@ def match(
             bottom = min(b * block + block + margin, rows)
             right = min(c * block + block + margin, columns)
             size = np.float32((bottom - top) * (right - left))
-            limit = np.float32(np.inf)
+            best = np.float32(np.inf)
             down, across = 0, 0
             for around in range(2):
                 di, dj = (0, 0) if around == 0 else (centre[0], centre[1])
@@ -39,7 +40,7 @@ def match(
                     continue
                 for u in range(-1, 2 * reach + 1):
                     for v in range(2 * reach + 1):
-                        # Standing still comes first.
+                        # Zero displacement comes first.
                         if u < 0:
                             if v > 0 or around == 1:
                                 continue
@@ -54,19 +55,19 @@ def match(
                         for p in range(top, bottom):
                             for q in range(left, right):
                                 d = here[p, q] - there[p + i, q + j]
-                                total += min(d * d, np.float32(most))
-                            if total >= limit:
+                                total += min(d * d, np.float32(max_square))
+                            if total >= best:
                                 break
-                        if total < limit:
-                            limit = total
+                        if total < best:
+                            best = total
                             if u < 0:
-                                limit = total * np.float32(better) - size * 1e-9
+                                best = total * np.float32(max_ratio) - size * 1e-9
                             down, across = i, j
             moves[b, c, 0], moves[b, c, 1] = down, across
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def follow(
+def warp_blocks_kernel(
     there: np.ndarray,
     weight: np.ndarray,
     moves: np.ndarray,
@@ -74,7 +75,7 @@ def follow(
     values: np.ndarray,
     weights: np.ndarray,
 ) -> None:
-    """Write the values that blocks have in another frame, and their weights."""
+    """Write another frame's values and weights at the displaced blocks."""
     rows, columns, channels = there.shape
     for p in range(rows):
         for q in range(columns):

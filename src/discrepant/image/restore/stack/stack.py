@@ -1,9 +1,9 @@
-"""Stacks and bursts: tile by tile, each through all frames, in bounded memory.
+"""Restore a stack of frames of one scene, tile by tile through time.
 
-Of each frame a tile is restored by itself (`tile`), then judged by the frames before
-and after (`temporal`). A pixel that is wrong in every frame is found beforehand, in
-what is common to all frames: there the noise is small, and a scene that moves is
-blurred.
+Each tile of a frame is restored alone, then jointly with the frames before and after
+(`temporal`), a few frames at a time, so that memory is bounded. Pixels that are
+defective in every frame are detected beforehand in a trimmed mean over time, in which
+noise is small and a moving scene is blurred.
 """
 
 from collections.abc import Iterator
@@ -21,225 +21,226 @@ from discrepant.image.restore.detector import Detector
 from discrepant.image.restore.detectors.weak_outliers import with_weak_outliers
 from discrepant.image.restore.intensity_scale import IntensityScale
 from discrepant.image.restore.restore_tiles import restore_tile, restore_tiled
-from discrepant.image.restore.stack.temporal import TUNING as TIME
-from discrepant.image.restore.stack.temporal import Frame, refine_in_time
-from discrepant.image.restore.tiling import Tile, tiles
+from discrepant.image.restore.stack.temporal import (
+    FRAME_REACH,
+    Frame,
+    restore_jointly,
+)
+from discrepant.image.restore.tiling import Place, Tile, tiles
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """How a stack is cut.
-
-    Attributes
-    ----------
-    frames : int
-        Frames that are judged at a time, beside those around that are asked.
-    sample : int
-        Frames, evenly chosen, of which the common part is taken.
-    fewest : int
-        Frames that are needed for a common part.
-    alike : float
-        Share of the frames in which a fixed fault is nearer to its usual value than to
-        what should be there: noise takes some of the weak ones beyond.
-    toned : int
-        Frames of the sample that say, at most, how far values reach.
-    """
-
-    frames: int = 6
-    sample: int = 48
-    fewest: int = 3
-    alike: float = 0.75
-    toned: int = 8
-
-
-TUNING = Tuning()
+# Frames that are restored jointly at a time, beside the neighbours that predict them.
+FRAMES_PER_GROUP = 6
+# Largest number of frames, evenly spaced, in the trimmed mean over time.
+MAX_SAMPLED_FRAMES = 48
+# Frames that the detection of fixed defects needs.
+MIN_FRAMES_FOR_FIXED_DEFECTS = 3
+# Fraction of the frames in which a fixed defect must be nearer to its mean value than
+# to the restored one; noise moves weak defects beyond in some frames.
+MIN_AGREEING_FRACTION = 0.75
+# Largest number of sampled frames that the intensity scale is fitted to.
+MAX_SCALE_FRAMES = 8
 
 
 @dataclass(frozen=True, eq=False)
 class FrameStack:
-    """A stack, and where what is made of it goes.
+    """A stack and the arrays for its restoration.
 
-    All are of shape (frames, rows, columns, channels) and may lie in files: ``values``
-    and ``bad`` are read; ``image``, ``mask`` and ``probability`` are written.
+    All arrays have shape (frames, rows, columns, channels) and may be memory-mapped.
+    ``values`` and ``known_bad`` are read; ``image``, ``mask`` and ``probability`` are
+    written.
     """
 
     detector: Detector
     values: Array
-    bad: Array
+    known_bad: Array
     image: Array
     mask: Array
     probability: Array
 
-    def marked(self, t: int, place: tuple[slice, slice]) -> Array:
-        """Return which values of a part of a frame are known to be wrong."""
+    def is_known_bad(self, t: int, place: Place) -> Array:
+        """Return which values of a part of a frame are known bad or not finite."""
         values = self.values[t][place]
-        marks: Array = self.bad[t][place] != 0
+        known_bad: Array = self.known_bad[t][place] != 0
         if values.dtype.kind == "f":
-            marks = marks | ~np.isfinite(values)
-        return marks
+            known_bad = known_bad | ~np.isfinite(values)
+        return known_bad
 
-    def full(self, t: int, place: tuple[slice, slice]) -> Array:
-        """Return which values of a part of a frame are saturated, and not wrong."""
+    def is_saturated(self, t: int, place: Place) -> Array:
+        """Return which values of a part of a frame are saturated and not known bad."""
         values = self.values[t][place]
-        full: Array = self.detector.is_saturated(values) & ~self.marked(t, place)
-        return full
+        known_bad = self.is_known_bad(t, place)
+        saturated: Array = self.detector.is_saturated(values) & ~known_bad
+        return saturated
 
-    def sample(self) -> Array:
-        """Return which frames stand for all."""
-        count = min(TUNING.sample, len(self.values))
+    def sampled_frames(self) -> Array:
+        """Return the indices of evenly spaced frames."""
+        count = min(MAX_SAMPLED_FRAMES, len(self.values))
         return np.unique(np.linspace(0, len(self.values) - 1, count).astype(int))
 
 
 def stack_budget(
     shape: tuple[int, ...],
-    stacks: int,
+    n_stacks: int,
     search: PatchSearch,
     time_limit: float | None,
     report: Report,
 ) -> Budget:
-    """Return the rounds that so many stacks of a shape take."""
-    n_tiles = stacks * shape[0] * len(_places(shape))
+    """Return the budget for a number of stacks of the given shape."""
+    n_tiles = n_stacks * shape[0] * len(_stack_tiles(shape))
     return Budget(report, n_tiles, max_steps(search), time_limit)
 
 
 def restore_stack(
     stack: FrameStack, search: PatchSearch, budget: Budget, number: int
 ) -> None:
-    """Restore a stack.
+    """Restore a stack and write the results to its arrays.
 
     Parameters
     ----------
-    stack : Frames
-        What is restored, and where the result goes.
+    stack : FrameStack
+        The stack, and the arrays for its restoration.
     search : PatchSearch
-        How thoroughly.
+        Effort of the comparison of patches.
     budget : Budget
-        Told of each round; says whether to go on.
+        Records the steps and ends them in time.
     number : int
-        How many such stacks were restored before.
+        Number of stacks that were restored before with the same budget.
     """
-    frames, places = len(stack.values), _places(stack.values.shape)
-    fixed = _fixed(stack, search)
-    tone = _tone(stack, fixed)
-    begun = number * frames * len(places)
-    for k, place in enumerate(places):
-        tile = _Column(stack, fixed, tone, place, search, budget, begun + k * frames)
-        for t, frame in tile.through():
-            _put(stack, t, place, frame, tone)
-
-
-def _places(shape: tuple[int, ...]) -> list[Tile]:
-    """Return where the tiles lie: of all frames that are held, no more than usual."""
-    together = TUNING.frames + 2 * TIME.reach
-    _, rows, columns, channels = shape
-    return list(tiles(rows, columns, channels * together))
-
-
-def _tone(stack: FrameStack, fixed: Array) -> IntensityScale:
-    """Return one map to [0, 1] for all frames, from some."""
-    sample = stack.sample()
-    some = sample[:: -(-len(sample) // TUNING.toned)]
-    everywhere = (slice(None), slice(None))
-    values = [stack.values[t] for t in some]
-    bad = [stack.marked(t, everywhere) | fixed for t in some]
-    return IntensityScale.fit(np.concatenate(values), np.concatenate(bad))
-
-
-@dataclass(eq=False)
-class _Column:
-    """One tile, through all frames."""
-
-    stack: FrameStack
-    fixed: Array
-    tone: IntensityScale
-    place: Tile
-    search: PatchSearch
-    budget: Budget
-    begun: int
-
-    def through(self) -> Iterator[tuple[int, Frame]]:
-        """Yield the frames as they are judged, a few at a time."""
-        last = len(self.stack.values)
-        held: dict[int, Frame] = {}
-        for start in range(0, last, TUNING.frames):
-            stop = min(start + TUNING.frames, last)
-            low, high = max(start - TIME.reach, 0), min(stop + TIME.reach, last)
-            held = {
-                t: held[t] if t in held else self.alone(t) for t in range(low, high)
-            }
-            judged = refine_in_time(list(held.values()))
-            yield from ((t, judged[t - low]) for t in range(start, stop))
-
-    def alone(self, t: int) -> Frame:
-        """Restore the tile of one frame by itself."""
-        check_mapped(self.stack.values)
-        seen = self.place.padded
-        y = self.tone.to_unit(self.stack.values[t][seen])
-        known = ~(self.stack.marked(t, seen) | self.fixed[seen])
-        known &= ~self.stack.full(t, seen)
-        if not self.budget.start_tile(self.begun + t):
-            # No time: it stays as it is, and says nothing of the others.
-            grey = np.where(known, y, np.float32(0.5))
-            return Frame(y, known, grey, known.astype(np.float32), ~known, True)
-        tile = restore_tile(y, known, self.tone.levels, self.search, self.budget)
-        return Frame(
-            y,
-            known,
-            tile.prediction,
-            tile.clean_probability,
-            tile.replaced,
-            tile.is_graphic,
+    n_frames, stack_tiles = len(stack.values), _stack_tiles(stack.values.shape)
+    fixed_defects = detect_fixed_defects(stack, search)
+    scale = _fit_scale(stack, fixed_defects)
+    tiles_before = number * n_frames * len(stack_tiles)
+    for k, tile in enumerate(stack_tiles):
+        through_time = _TileThroughTime(
+            stack,
+            fixed_defects,
+            scale,
+            tile,
+            search,
+            budget,
+            tiles_before + k * n_frames,
         )
+        for t, frame in through_time.restored_frames():
+            _write_tile(stack, t, tile, frame, scale)
 
 
-def _put(
-    stack: FrameStack, t: int, place: Tile, frame: Frame, tone: IntensityScale
-) -> None:
-    """Write what was made of a tile of a frame."""
-    check_mapped(stack.values)
-    own, within = place.core, place.core_in_padded
-    full = stack.full(t, own)
-    wrong = frame.replace[within] & ~full
-    mended = tone.from_unit(frame.guess[within])
-    stack.image[t][own] = np.where(wrong, mended, stack.values[t][own])
-    stack.mask[t][own] = wrong
-    clean = np.where(frame.known, frame.weight, 0)
-    stack.probability[t][own] = np.where(full, 0, 1 - clean[within])
+def _stack_tiles(shape: tuple[int, ...]) -> list[Tile]:
+    """Return tiles so small that a group of frames takes no more memory than a tile."""
+    frames_in_memory = FRAMES_PER_GROUP + 2 * FRAME_REACH
+    _, rows, columns, channels = shape
+    return list(tiles(rows, columns, channels * frames_in_memory))
 
 
-def _fixed(stack: FrameStack, search: PatchSearch) -> Array:
-    """Return which values are wrong in every frame."""
-    frames, *shape = stack.values.shape
-    found = np.zeros(shape, bool)
-    if frames < TUNING.fewest or stack.values.dtype.kind == "b":
-        return found
-    common = np.zeros(shape, np.float32)
+def detect_fixed_defects(stack: FrameStack, search: PatchSearch) -> Array:
+    """Return which values are defective in nearly every frame of a stack."""
+    n_frames, *shape = stack.values.shape
+    fixed = np.zeros(shape, bool)
+    if n_frames < MIN_FRAMES_FOR_FIXED_DEFECTS or stack.values.dtype.kind == "b":
+        return fixed
+    mean = np.zeros(shape, np.float32)
     rows, columns, channels = shape
-    places = list(tiles(rows, columns, channels * len(stack.sample())))
-    for place in places:
-        common[place.core] = _common(_sampled(stack, place.core))
-    made = restore_tiled(common, found, search, None, lambda share, note: True)
-    if made.is_graphic or made.undetermined:
-        return found
-    # The noise of a mean over time is not the detector's.
-    made = with_weak_outliers(made, common, found, Detector(stack.detector.sensitivity))
-    excess = np.abs(common - made.image)
-    for place in places:
-        # Wrong in nearly every frame, by as much: no impulses that fell on one place.
-        stray = np.abs(_sampled(stack, place.core) - common[place.core])
-        alike = (stray < excess[place.core] / 2).mean(axis=0) >= TUNING.alike
-        found[place.core] = made.mask[place.core] & alike
-    return found
+    places = list(tiles(rows, columns, channels * len(stack.sampled_frames())))
+    for tile in places:
+        mean[tile.core] = _trimmed_mean(_sample(stack, tile.core))
+    estimate = restore_tiled(mean, fixed, search, None, lambda done, note: True)
+    if estimate.is_graphic or estimate.undetermined:
+        return fixed
+    # The noise of a mean over time is not that of the detector.
+    without_gain = Detector(stack.detector.sensitivity)
+    estimate = with_weak_outliers(estimate, mean, fixed, without_gain)
+    excess = np.abs(mean - estimate.image)
+    for tile in places:
+        # Impulses of single frames that coincide at a pixel deviate by other amounts.
+        deviation = np.abs(_sample(stack, tile.core) - mean[tile.core])
+        agreeing = (deviation < excess[tile.core] / 2).mean(axis=0)
+        is_fixed = agreeing >= MIN_AGREEING_FRACTION
+        fixed[tile.core] = estimate.mask[tile.core] & is_fixed
+    return fixed
 
 
-def _sampled(stack: FrameStack, place: tuple[slice, slice]) -> Array:
-    values = np.stack([stack.values[t][place] for t in stack.sample()])
+def _sample(stack: FrameStack, place: Place) -> Array:
+    """Return a part of the sampled frames, in single precision."""
+    values = np.stack([stack.values[t][place] for t in stack.sampled_frames()])
     return np.nan_to_num(values.astype(np.float32))
 
 
-def _common(values: Array) -> Array:
-    """Return the mean of the middle half of the values that a pixel has over time."""
+def _trimmed_mean(values: Array) -> Array:
+    """Return the mean over time of the middle half of the values of each pixel."""
     quarter = max(len(values) // 4, 1)
     middle: Array = np.sort(values, axis=0)[quarter : len(values) - quarter]
     mean: Array = middle.mean(axis=0)
     return mean
+
+
+def _fit_scale(stack: FrameStack, fixed_defects: Array) -> IntensityScale:
+    """Fit one intensity scale for all frames to some of them."""
+    sampled = stack.sampled_frames()
+    subset = sampled[:: -(-len(sampled) // MAX_SCALE_FRAMES)]
+    everywhere = (slice(None), slice(None))
+    values = [stack.values[t] for t in subset]
+    known_bad = [stack.is_known_bad(t, everywhere) | fixed_defects for t in subset]
+    return IntensityScale.fit(np.concatenate(values), np.concatenate(known_bad))
+
+
+@dataclass(eq=False)
+class _TileThroughTime:
+    """One tile in all frames; ``tiles_before`` counts those restored before it."""
+
+    stack: FrameStack
+    fixed_defects: Array
+    scale: IntensityScale
+    tile: Tile
+    search: PatchSearch
+    budget: Budget
+    tiles_before: int
+
+    def restored_frames(self) -> Iterator[tuple[int, Frame]]:
+        """Yield the index and the joint restoration of each frame, group by group."""
+        n_frames = len(self.stack.values)
+        single: dict[int, Frame] = {}
+        for start in range(0, n_frames, FRAMES_PER_GROUP):
+            stop = min(start + FRAMES_PER_GROUP, n_frames)
+            low, high = max(start - FRAME_REACH, 0), min(stop + FRAME_REACH, n_frames)
+            single = {
+                t: single[t] if t in single else self.restore_single(t)
+                for t in range(low, high)
+            }
+            restored = restore_jointly(list(single.values()))
+            yield from ((t, restored[t - low]) for t in range(start, stop))
+
+    def restore_single(self, t: int) -> Frame:
+        """Restore the tile of one frame without the other frames."""
+        check_mapped(self.stack.values)
+        padded = self.tile.padded
+        y = self.scale.to_unit(self.stack.values[t][padded])
+        valid = ~(self.stack.is_known_bad(t, padded) | self.fixed_defects[padded])
+        valid &= ~self.stack.is_saturated(t, padded)
+        if not self.budget.start_tile(self.tiles_before + t):
+            # Out of time: the frame stays unchanged and predicts no other frame.
+            grey = np.where(valid, y, np.float32(0.5))
+            return Frame(y, valid, grey, valid.astype(np.float32), ~valid, True)
+        levels = self.scale.levels
+        estimate = restore_tile(y, valid, levels, self.search, self.budget)
+        return Frame(
+            y,
+            valid,
+            estimate.prediction,
+            estimate.clean_probability,
+            estimate.replaced,
+            estimate.is_graphic,
+        )
+
+
+def _write_tile(
+    stack: FrameStack, t: int, tile: Tile, frame: Frame, scale: IntensityScale
+) -> None:
+    """Write the restored tile of a frame to the arrays of the stack."""
+    check_mapped(stack.values)
+    core, inside = tile.core, tile.core_in_padded
+    saturated = stack.is_saturated(t, core)
+    replaced = frame.replaced[inside] & ~saturated
+    prediction = scale.from_unit(frame.prediction[inside])
+    stack.image[t][core] = np.where(replaced, prediction, stack.values[t][core])
+    stack.mask[t][core] = replaced
+    clean = np.where(frame.valid, frame.clean_probability, 0)
+    stack.probability[t][core] = np.where(saturated, 0, 1 - clean[inside])

@@ -1,13 +1,12 @@
-"""Frames of one scene: what the others say of each value of one.
+"""Restore frames of one scene jointly.
 
-A clean value follows one of two predictions. Where the scene is still, or moved as a
-whole, that of the frames before and after; where it changed, that of its surroundings
-in its own frame. A wrong one follows neither. How often the scene changed is learned
-around each value, so that what moves is judged as in a single image, and what stands
-still by all frames together.
+A clean value follows one of two predictions: that of the neighbouring frames where the
+scene is static or moves as a whole, and that of its own frame where the scene changed.
+A corrupted value follows neither. The probability of change is estimated locally, so
+that moving objects are classified as in a single image, and static ones by all frames
+together.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,216 +28,221 @@ from discrepant.image.restore.core.residual_scale import (
     student_density,
 )
 from discrepant.image.restore.detectors.weak_outliers import KERNEL
-from discrepant.image.restore.stack.motion import motion, moved
+from discrepant.image.restore.stack.motion import block_motion, warp_blocks
 
+# `python benchmarks/images/stacks.py` measures the PSNR with these constants.
 
-@dataclass(frozen=True)
-class Tuning:
-    """What was chosen by trial; `python benchmarks/detectors.py` shows what it gives.
+# Frames before and after that predict a frame.
+FRAME_REACH = 3
+# Alternations of predictions and probabilities.
+N_PASSES = 4
+# Probability of change at first.
+INITIAL_CHANGE_PROBABILITY = 0.1
+# Difference between frames at which values of the first pass stop to agree.
+AGREEMENT_SCALE = 0.05
+# Largest difference between frames that counts: a larger one shows change or
+# corruption, whatever its size.
+MAX_DIFFERENCE = 0.15
+# Power of the local mean squared difference with which a frame's weight falls.
+WEIGHT_POWER = 2.0
+# Smallest weight in the first pass of a value that its own frame classifies as
+# corrupted.
+MIN_INITIAL_WEIGHT = 0.5
+# Degrees of freedom of Student's density for a static scene: noise has lighter tails
+# than the detail of a photograph, which has 3.
+STATIC_DEGREES_OF_FREEDOM = 7.0
+# Smallest probability of change, and of no change.
+MIN_CHANGE_PROBABILITY = 0.01
+# Standard deviation, in pixels, of the Gaussian window of the probability of change:
+# small, because small objects move too.
+CHANGE_WINDOW = 1.5
+# Likelihood ratio that change needs to count: on smooth areas both predictions are
+# equally good.
+MIN_CHANGE_RATIO = 3.0
+# Corrupted fraction above which the prediction of the own frame is that of patches;
+# below, it is a mean of the adjacent pixels.
+MAX_RARE_FRACTION = 0.02
 
-    Attributes
-    ----------
-    reach : int
-        Frames before and after that are asked.
-    passes : int
-        How often predictions and judgements follow from one another.
-    near : float
-        Values that differ by less, at first, agree.
-    clip : float
-        Differences beyond this say that something moved or is wrong, not how far.
-    sharpness : float
-        A frame's say falls with this power of its mean squared difference around.
-    heard : float
-        The say, at first, of what the frame alone takes for corrupted.
-    freedom : float
-        Degrees of freedom of the errors of a still scene: noise has lighter tails than
-        the detail of a photograph, which has 3.
-    change : float
-        The chance, at least, that the scene changed at a value.
-    window : float
-        Pixels of the Gaussian over which the chance of change is taken: small things
-        move too.
-    unsure : float
-        Times which a change must be the likelier of the two to count as one: on flat
-        ground both predictions are as good.
-    dense : float
-        Share of corruption beyond which every value was predicted from patches; below,
-        from a few values around it.
-    """
-
-    reach: int = 3
-    passes: int = 4
-    clip: float = 0.15
-    sharpness: float = 2.0
-    heard: float = 0.5
-    near: float = 0.05
-    freedom: float = 7.0
-    change: float = 0.01
-    window: float = 1.5
-    unsure: float = 3.0
-    dense: float = 0.02
-
-
-TUNING = Tuning()
+Moves = list[list[tuple[int, Array]]]
 
 
 class Frame(NamedTuple):
-    """One frame on [0, 1]: what was seen, and what the frame alone says of it."""
+    """One frame on [0, 1] with its restoration.
 
-    y: Array  # (rows, columns, channels)
-    known: Array
-    guess: Array
-    weight: Array
-    replace: Array
-    graphic: bool
-
-
-def refine_in_time(frames: list[Frame]) -> list[Frame]:
-    """Judge the values of consecutive frames by each other.
-
-    What is judged as a graphic is exact in itself, and left as it is.
+    Attributes
+    ----------
+    y, valid : ndarray of shape (rows, columns, channels)
+        Observed values, and True where they are valid.
+    prediction : ndarray
+        Predicted clean values.
+    clean_probability : ndarray
+        Probability that each value is clean.
+    replaced : ndarray of bool
+        Values to replace by their prediction.
+    is_graphic : bool
+        True if the frame was restored as a graphic, whose values are exact.
     """
-    if len(frames) < 2 or any(frame.graphic for frame in frames):
+
+    y: Array
+    valid: Array
+    prediction: Array
+    clean_probability: Array
+    replaced: Array
+    is_graphic: bool
+
+
+def restore_jointly(frames: list[Frame]) -> list[Frame]:
+    """Restore consecutive frames from each other; graphics are returned unchanged."""
+    if len(frames) < 2 or any(frame.is_graphic for frame in frames):
         return frames
-    y, known, guess, alone = (
+    y, valid, prediction, single_frame_probability = (
         np.stack([frame[k] for frame in frames]) for k in range(4)
     )
-    flat = (-1, *y.shape[2:])  # frames one below the other
-    mixture = CorruptionMixture(y.reshape(flat), known.reshape(flat))
-    mixture.model = mixture.fit_model(alone.reshape(flat))
-    pairs = _pairs(y, known, guess)
-    within = _within(y, guess, alone)
-    weight, change = alone, np.full_like(y, 0.1)
-    scale: Array | None = None
-    spread: Array | None = None
-    for number in range(TUNING.passes):
-        across = _across(y, weight, pairs, number == 0)
-        scale = _scales(y - across, weight, scale)
-        spread = _scales(y - within, weight, spread)
-        still = (1 - change) * _light_tails(y - across, scale)
-        changed = change * student_density(y - within, spread)
-        clean = mixture.update_from_density((still + changed).reshape(flat)).reshape(
-            y.shape
-        )
-        change = _changes(still, changed, clean)
-        weight = clean + change * (alone - clean)
-        if len(y) == 2:
-            weight = np.minimum(weight, alone)  # both may be wrong alike
-    assert scale is not None and spread is not None
-    # The better of two predictions has the greater say.
-    say = (1 - change) / scale**2
-    best = (say * across + guess / spread**2) / (say + 1 / spread**2)
-    replace = ~known | (weight < MIN_CLEAN_PROBABILITY)
+    stacked = (-1, *y.shape[2:])  # frames below each other, as one image
+    mixture = CorruptionMixture(y.reshape(stacked), valid.reshape(stacked))
+    mixture.model = mixture.fit_model(single_frame_probability.reshape(stacked))
+    moves = _motion_to_neighbours(y, valid, prediction)
+    from_own_frame = _predict_from_own_frame(y, prediction, single_frame_probability)
+    clean_probability = single_frame_probability
+    change = np.full_like(y, INITIAL_CHANGE_PROBABILITY)
+    static_scale: Array | None = None
+    own_scale: Array | None = None
+    for number in range(N_PASSES):
+        from_frames = _predict_from_frames(y, clean_probability, moves, number == 0)
+        static_scale = _scale(y - from_frames, clean_probability, static_scale)
+        own_scale = _scale(y - from_own_frame, clean_probability, own_scale)
+        static = (1 - change) * _static_density(y - from_frames, static_scale)
+        changed = change * student_density(y - from_own_frame, own_scale)
+        density = (static + changed).reshape(stacked)
+        clean = mixture.update_from_density(density).reshape(y.shape)
+        change = _change_probability(static, changed, clean)
+        clean_probability = clean + change * (single_frame_probability - clean)
+        if len(y) == 2:  # both may be corrupted alike
+            clean_probability = np.minimum(clean_probability, single_frame_probability)
+    assert static_scale is not None and own_scale is not None
+    # Combine the two predictions by their precisions.
+    weight = (1 - change) / static_scale**2
+    combined = weight * from_frames + prediction / own_scale**2
+    combined = combined / (weight + 1 / own_scale**2)
+    replaced = ~valid | (clean_probability < MIN_CLEAN_PROBABILITY)
     return [
-        Frame(*parts, False)
-        for parts in zip(y, known, best, weight, replace, strict=True)
+        Frame(*arrays, False)
+        for arrays in zip(y, valid, combined, clean_probability, replaced, strict=True)
     ]
 
 
-def _pairs(y: Array, known: Array, guess: Array) -> list[list[tuple[int, Array]]]:
-    """Return for each frame which others are asked, and how it moved to them.
+def _motion_to_neighbours(y: Array, valid: Array, prediction: Array) -> Moves:
+    """Return for each frame the neighbouring frames and its motion to them.
 
-    What is moved is what was seen: detail that a frame alone takes for corrupted would
-    be lost in some frames and not in others.
+    Observed values are matched, not restored ones: detail that a single frame
+    classifies as corrupted would be missing in some frames only.
     """
-    seen = np.where(known, y, guess).mean(axis=3)
-    count = min(2 * TUNING.reach + 1, len(y))
-    found = []
+    observed = np.where(valid, y, prediction).mean(axis=3)
+    count = min(2 * FRAME_REACH + 1, len(y))
+    moves = []
     for t in range(len(y)):
-        first = min(max(t - TUNING.reach, 0), len(y) - count)
-        others = [s for s in range(first, first + count) if s != t]
-        found.append([(s, motion(seen[t], seen[s])) for s in others])
-    return found
+        first = min(max(t - FRAME_REACH, 0), len(y) - count)
+        neighbours = [s for s in range(first, first + count) if s != t]
+        moves.append([(s, block_motion(observed[t], observed[s])) for s in neighbours])
+    return moves
 
 
-def _across(
-    y: Array, weight: Array, pairs: list[list[tuple[int, Array]]], first: bool
+def _predict_from_frames(
+    y: Array, clean_probability: Array, moves: Moves, first_pass: bool
 ) -> Array:
-    """Return what the frames around predict for each value of each.
+    """Return the prediction of each value of each frame from its neighbouring frames.
 
-    The say of a frame falls with how far it differs from this one around there. At
-    first, when detail may have been taken for corruption in every frame, each has some
-    say, and what most of them agree on decides.
+    The weight of a neighbouring frame falls with its local difference. In the first
+    pass, when detail may be classified as corrupted in every frame, every frame has
+    some weight, and the value on which most frames agree is the prediction.
     """
-    found = np.empty_like(y)
-    least, most = np.float32(GREY_LEVEL**2), np.float32(TUNING.clip**2)
-    for t, others in enumerate(pairs):
-        values, says = [], []
-        for s, moves in others:
-            there, trust = moved(y[s], weight[s], moves)
-            both = trust * weight[t]
-            apart = (
-                local_weighted_mean(np.minimum((there - y[t]) ** 2, most), both) + least
-            )
-            if first:
-                trust = np.maximum(trust, np.float32(TUNING.heard))
+    predictions = np.empty_like(y)
+    floor, max_square = np.float32(GREY_LEVEL**2), np.float32(MAX_DIFFERENCE**2)
+    for t, neighbours in enumerate(moves):
+        values, weights = [], []
+        for s, displacement in neighbours:
+            there, clean = warp_blocks(y[s], clean_probability[s], displacement)
+            square = np.minimum((there - y[t]) ** 2, max_square)
+            both_clean = clean * clean_probability[t]
+            distance = local_weighted_mean(square, both_clean) + floor
+            if first_pass:
+                clean = np.maximum(clean, np.float32(MIN_INITIAL_WEIGHT))
             values.append(there)
-            says.append(trust * (least / apart) ** np.float32(TUNING.sharpness))
-        mean = _mode if first else _mean
-        found[t] = mean(np.stack(values), np.stack(says))
-    return found
+            weights.append(clean * (floor / distance) ** np.float32(WEIGHT_POWER))
+        average = _weighted_mode if first_pass else _weighted_mean
+        predictions[t] = average(np.stack(values), np.stack(weights))
+    return predictions
 
 
-def _mean(values: Array, says: Array) -> Array:
-    total = says.sum(axis=0)
-    mean = (says * values).sum(axis=0) / np.maximum(total, np.float32(1e-12))
-    found: Array = np.where(total > 1e-9, mean, np.float32(0.5))
-    return found
+def _weighted_mean(values: Array, weights: Array) -> Array:
+    """Return the weighted mean over the first axis; 0.5 where all weights vanish."""
+    total = weights.sum(axis=0)
+    mean = (weights * values).sum(axis=0) / np.maximum(total, np.float32(1e-12))
+    defined: Array = np.where(total > 1e-9, mean, np.float32(0.5))
+    return defined
 
 
-def _mode(values: Array, says: Array) -> Array:
-    """Return the mean of those values that most agree with one of them."""
-    best = np.zeros_like(values[0])
-    found: Array = np.full_like(values[0], 0.5)
+def _weighted_mode(values: Array, weights: Array) -> Array:
+    """Return the mean of the values that agree with the best supported one."""
+    best_support = np.zeros_like(values[0])
+    mode: Array = np.full_like(values[0], 0.5)
     for value in values:
-        near = says * np.exp(-((values - value) ** 2) / np.float32(TUNING.near**2))
-        support = near.sum(axis=0)
-        mean = (near * values).sum(axis=0) / np.maximum(support, np.float32(1e-12))
-        found = np.where(support > best, mean, found)
-        best = np.maximum(best, support)
-    return found
+        square = (values - value) ** 2
+        agreeing = weights * np.exp(-square / np.float32(AGREEMENT_SCALE**2))
+        support = agreeing.sum(axis=0)
+        mean = (agreeing * values).sum(axis=0) / np.maximum(support, np.float32(1e-12))
+        mode = np.where(support > best_support, mean, mode)
+        best_support = np.maximum(best_support, support)
+    return mode
 
 
-def _within(y: Array, guess: Array, weight: Array) -> Array:
-    """Return what a frame alone predicts for each of its values from the others."""
-    if 1 - weight.mean() > TUNING.dense:
-        return guess
-    cleaned = np.where(weight > MIN_CLEAN_PROBABILITY, y, guess)
+def _predict_from_own_frame(
+    y: Array, prediction: Array, clean_probability: Array
+) -> Array:
+    """Return the prediction of each value from the other values of its own frame."""
+    if 1 - clean_probability.mean() > MAX_RARE_FRACTION:
+        return prediction
+    restored = np.where(clean_probability > MIN_CLEAN_PROBABILITY, y, prediction)
     kernel = KERNEL.astype(np.float32)[None, :, :, None]
-    found: Array = convolve(cleaned, kernel, mode="mirror")
-    return found
+    from_ring: Array = convolve(restored, kernel, mode="mirror")
+    return from_ring
 
 
-def _scales(error: Array, weight: Array, before: Array | None) -> Array:
-    """Return how far clean values stray, around each, from errors that are clipped."""
-    square = error**2
-    if before is None:
-        usual = np.sqrt(np.median(square, axis=(1, 2, 3), keepdims=True)) / 0.6745
-        before = np.maximum(usual, GREY_LEVEL)
-    square = np.minimum(square, (RESIDUAL_CLIP * before) ** 2)
-    ratio, floor = SCALE_RATIO, np.float32(PATCH_SCALE_FLOOR**2)
-    means = [local_weighted_mean(a, w) for a, w in zip(square, weight, strict=True)]
-    found: Array = np.float32(ratio) * np.sqrt(np.stack(means) + floor)
-    return found
-
-
-def _light_tails(error: Array, scale: Array) -> Array:
-    """Return Student's density with more degrees of freedom than a photograph has."""
-    n = TUNING.freedom
-    unit = gamma((n + 1) / 2) / (gamma(n / 2) * np.sqrt(n * np.pi))
-    z = error / scale
-    found: Array = np.float32(unit) / scale
-    found *= (1 + z * z / np.float32(n)) ** np.float32(-(n + 1) / 2)
-    return found
-
-
-def _changes(still: Array, changed: Array, clean: Array) -> Array:
-    """Return the chance that the scene changed, around each value."""
-    changed = changed / np.float32(TUNING.unsure)
-    both = np.maximum(still + changed, np.float32(1e-30))
-    share = [
-        blur(w * c / b, TUNING.window) / np.maximum(blur(w, TUNING.window), 0.02)
-        for w, c, b in zip(clean, changed, both, strict=True)
+def _scale(residual: Array, clean_probability: Array, previous: Array | None) -> Array:
+    """Return the local scale of clean residuals, which are clipped."""
+    square = residual**2
+    if previous is None:
+        std = np.sqrt(np.median(square, axis=(1, 2, 3), keepdims=True)) / 0.6745
+        previous = np.maximum(std, GREY_LEVEL)
+    square = np.minimum(square, (RESIDUAL_CLIP * previous) ** 2)
+    floor = np.float32(PATCH_SCALE_FLOOR**2)
+    means = [
+        local_weighted_mean(a, weight)
+        for a, weight in zip(square, clean_probability, strict=True)
     ]
-    found: Array = np.clip(np.stack(share), TUNING.change, 1 - TUNING.change)
-    return found
+    scale: Array = np.float32(SCALE_RATIO) * np.sqrt(np.stack(means) + floor)
+    return scale
+
+
+def _static_density(residual: Array, scale: Array) -> Array:
+    """Return Student's density of residuals of a static scene."""
+    n = STATIC_DEGREES_OF_FREEDOM
+    normalisation = gamma((n + 1) / 2) / (gamma(n / 2) * np.sqrt(n * np.pi))
+    z = residual / scale
+    density: Array = np.float32(normalisation) / scale
+    density *= (1 + z * z / np.float32(n)) ** np.float32(-(n + 1) / 2)
+    return density
+
+
+def _change_probability(static: Array, changed: Array, clean: Array) -> Array:
+    """Return the local probability that the scene changed between frames."""
+    changed = changed / np.float32(MIN_CHANGE_RATIO)
+    total = np.maximum(static + changed, np.float32(1e-30))
+    fractions = [
+        blur(w * c / b, CHANGE_WINDOW) / np.maximum(blur(w, CHANGE_WINDOW), 0.02)
+        for w, c, b in zip(clean, changed, total, strict=True)
+    ]
+    probability: Array = np.clip(
+        np.stack(fractions), MIN_CHANGE_PROBABILITY, 1 - MIN_CHANGE_PROBABILITY
+    )
+    return probability
