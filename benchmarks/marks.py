@@ -14,7 +14,6 @@ of each are taken, from a multiple of 16 on.
   noise. With suggestions, ``mask | suggestions`` is given as known to be bad. The
   median is granted its best size of 3 and 5.
 - ``hot``: single pixels 8 standard deviations above a smooth ground with Poisson noise.
-- ``calibration``: how often what is said to be corrupt is so (`calibration`).
 """
 
 import argparse
@@ -23,7 +22,6 @@ import time
 import warnings
 from pathlib import Path
 
-import calibration
 import numpy as np
 from PIL import Image
 from record import recorded
@@ -226,15 +224,6 @@ def one_hot(level, share, how):
     )
 
 
-def calibrated(arguments):
-    import graphics
-
-    half = graphics.kinds("fresh" if arguments.kept else "development")
-    eight_bits = {k: v for k, v in half.items() if v.dtype == np.uint8}
-    pictures = photographs(arguments.kept, arguments.size)
-    calibration.table(pictures, eight_bits, arguments.quality)
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -250,7 +239,7 @@ def main():
     warnings.simplefilter("ignore")
     for name in arguments.only.split(","):
         tables = {"jpeg": jpeg, "scan": scans_of_all, "hot": hot}
-        {**tables, "calibration": calibrated}[name](arguments)
+        tables[name](arguments)
 
 
 if __name__ == "__main__":

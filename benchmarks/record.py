@@ -33,7 +33,9 @@ def recorded(main, kept=KEPT):
                 print("  --json  also append what is printed to docs/benchmarks.jsonl")
         return
     sys.argv.remove("--json")
-    command = f"python benchmarks/{Path(sys.argv[0]).name} {shlex.join(sys.argv[1:])}"
+    script = Path(sys.argv[0]).resolve()
+    name = script.relative_to(HERE) if script.is_relative_to(HERE) else script.name
+    command = f"python {name} {shlex.join(sys.argv[1:])}"
     both = _Both(sys.stdout)
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     started, before = time.perf_counter(), _work()

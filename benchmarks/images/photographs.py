@@ -1,35 +1,36 @@
-"""How well and how fast images are restored, beside what people use today.
+"""PSNR and time of `restore` on photographs, compared with other methods.
 
-    python benchmarks/restore.py [--images DIR] [--names F16,Baboon] [--csv table.csv]
-        [--large] [--units [512,12] [--before SRC]] [--tuning [ROOM]]
+    python benchmarks/images/photographs.py [--images DIR] [--names F16,Baboon]
+        [--csv table.csv] [--large] [--units [512,12] [--before SRC]]
+        [--constants [MODULE]]
 
-Every method sees the same corrupted image in the same run, and `restore` is told
-nothing. The median filter is granted its best size in hindsight; "0/255 inpainted" is
-told that corruption is exactly 0 or 255; DIP-ℓ1, the network under absolute values, is
-granted the step of its best PSNR. At full size DIP-ℓ1 would take days, so a second
-table repeats all methods on the middle of each image (``--middle``), with a network of
-width 32. A cell is PSNR of the whole image / of the interior, without the outer 8
-pixels, in dB. "steps" is the time of "best" in steps of the paper's network (width 128)
-on an image of the same size; "changed" is the share of values that differ from the
-input.
+All methods are applied to the same corrupted images in the same run; `restore` has no
+parameters. The median filter has the size that gives its best PSNR. "0/255 inpainted"
+knows that corruption is exactly 0 or 255. DIP-ℓ1, a deep image prior with absolute
+loss, stops at the step of its best PSNR. At full size DIP-ℓ1 would take days, so a
+second table repeats all methods on the centre of each image (``--centre``), with a
+network of width 32. A cell is the PSNR of the whole image / of its interior, without
+the outer 8 pixels, in dB. "steps" is the time of "best" in steps of the paper's network
+(width 128) on an image of the same size; "changed" is the fraction of values that
+differ from the input.
 
-``--large`` restores 4000×3000 values of the first image, repeated, instead: time,
-memory, and the error along the seams of the tiles against that elsewhere.
+``--large`` restores 4000×3000 pixels of the first image, repeated: time, memory, and
+the error along the seams of the tiles relative to that elsewhere.
 
-``--units`` measures time by one `scipy.ndimage.median_filter` of size 5 over all
-channels of the same image, on one thread, in the same process: the first image's middle
-512×512, and 4000×3000 of it, repeated, in colour and grey, under what "as fast as the
-corruption is rare" means; and the peak memory of the whole process over the image in
-single precision. ``--units 512`` leaves out what takes minutes. With ``--before``, the
-``src`` folder of an earlier version, 50% is compared with that.
+``--units`` measures time in units of one `scipy.ndimage.median_filter` of size 5 over
+all channels of the same image, on one thread, in the same process; and the peak memory
+of the process relative to the image in single precision. The images are the central
+512×512 pixels of the first image and 4000×3000 pixels of it, repeated, in colour and in
+grey. ``--units 512`` leaves out the cases that take minutes. ``--before`` is the
+``src`` folder of an earlier version, with which the case of 50% is compared.
 
-``--tuning`` halves and doubles each constant of `restore` in turn, on the middle 96×96
-of each image, and prints by how many decibels the mean over the images changes under
-each kind of corruption, and which share of the values of clean images is then changed.
-With the name of a room (``detect``, ``patches``, …) only its constants are tried.
+``--constants`` halves and doubles each constant of `restore` in turn, on the central
+96×96 pixels of each image. It prints the change of the mean PSNR for each kind of
+corruption, and the fraction of values changed in clean images. With the name of a
+module (``mixture``, ``similar_patches``, …) only its constants are changed.
 
-Without ``--images``, four photographs that come with scikit-learn, matplotlib and
-scikit-image and that took no part in the making of `restore`.
+Without ``--images``, the images are four photographs that come with scikit-learn,
+matplotlib and scikit-image and that were not used in the development of `restore`.
 """
 
 import argparse
@@ -38,10 +39,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from record import recorded
-from restore_cases import NOISES, corrupted, eight_bits, middle, photographs, timed
-from restore_speed import large, units
-from restore_tuning import tuning
+from constants import print_effects
+from inputs import NOISES, centre, corrupted, photographs, timed, to_8_bits
+from recording import recorded
+from speed import print_large, print_units
 
 from discrepant import restore
 from discrepant.image import Settings, adaptive_median, dip_l1, inpaint_extremes, median
@@ -74,7 +75,7 @@ COLUMNS = (
 
 
 def cases(name, levels):
-    """Yield kind and level of the corruptions, and last none at all."""
+    """Yield kind and level of the corruptions, and last no corruption."""
     for kind in NOISES:
         for level in levels:
             yield kind, level
@@ -96,12 +97,12 @@ def step_seconds(shape):
         network.zero_grad()
         network(noise).square().mean().backward()
 
-    step()  # the first one warms up
+    step()  # warm up
     return min(timed(step)[1] for _ in range(2))
 
 
 def measure(truth, given, with_network, steps):
-    """Return PSNR, interior PSNR, seconds and share changed of every method."""
+    """Return PSNR, interior PSNR, seconds and changed fraction of every method."""
     exact = truth / 255
     window = max((3, 5, 7, 9), key=lambda k: psnr(median(given, k), exact))
     methods = {
@@ -116,30 +117,30 @@ def measure(truth, given, with_network, steps):
         methods["DIP-ℓ1"] = lambda: (
             dip_l1(given, settings, truth=exact, every=10, device="cpu").best
         )
-    found = {}
+    scores = {}
     for method, run in methods.items():
         image, seconds = timed(run)
-        found[method] = {
+        scores[method] = {
             "psnr": psnr(image, exact),
             "interior": psnr(image, exact, MARGIN),
             "seconds": seconds,
-            "changed": float(np.mean(eight_bits(image) != given)),
+            "changed": float(np.mean(to_8_bits(image) != given)),
         }
-    return found
+    return scores
 
 
-def line(name, kind, level, found, step):
+def line(name, kind, level, scores, step):
     """Return a row of the table."""
-    what = kind if kind == "nothing" else f"{kind} {level:.0%}"
-    cells = [f"{name}, {what}"]
+    corruption = kind if kind == "nothing" else f"{kind} {level:.0%}"
+    cells = [f"{name}, {corruption}"]
     paper = PAPER.get((name, level)) if kind == "salt-and-pepper" else None
     cells.append("" if paper is None else f"{paper:.2f}")
     for method in COLUMNS[2:6]:
-        cells.append(_dB(found[method]) if method in found else "")
+        cells.append(_dB(scores[method]) if method in scores else "")
     for method in ("fast", "best"):
-        cells += [f"**{_dB(found[method])}**", f"{found[method]['seconds']:.1f}"]
-    cells.append(f"{found['best']['seconds'] / step:.1f}")
-    cells.append(f"{found['best']['changed']:.3%}" if kind == "nothing" else "")
+        cells += [f"**{_dB(scores[method])}**", f"{scores[method]['seconds']:.1f}"]
+    cells.append(f"{scores['best']['seconds'] / step:.1f}")
+    cells.append(f"{scores['best']['changed']:.3%}" if kind == "nothing" else "")
     return f"| {' | '.join(cells)} |"
 
 
@@ -152,14 +153,14 @@ def main():
     parser.add_argument("--images", type=Path)
     parser.add_argument("--names", default="", help="Only these, with commas.")
     parser.add_argument("--levels", default="0.3,0.5")
-    parser.add_argument("--middle", type=int, default=128, help="0: no second table.")
-    parser.add_argument("--middle-steps", type=int, default=1000)
+    parser.add_argument("--centre", type=int, default=128, help="0: no second table.")
+    parser.add_argument("--centre-steps", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--units", nargs="?", const="512,12", metavar="SIZES")
     parser.add_argument("--before", type=Path, metavar="SRC")
-    parser.add_argument("--tuning", nargs="?", const="all", metavar="ROOM")
+    parser.add_argument("--constants", nargs="?", const="all", metavar="MODULE")
     options = parser.parse_args()
     levels = [float(level) for level in options.levels.split(",")]
     ramp = np.add.outer(np.arange(64), np.arange(64)).astype(np.uint8)
@@ -168,29 +169,29 @@ def main():
     images = photographs(options.images, options.names.split(",") * bool(options.names))
     if options.units:
         first = [next(iter(images.values()))]
-        units(first, options.units.split(","), options.seed, options.before)
+        print_units(first, options.units.split(","), options.seed, options.before)
         return
     if options.large:
-        large(next(iter(images.values())), options.seed)
+        print_large(next(iter(images.values())), options.seed)
         return
-    if options.tuning:
+    if options.constants:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd constants make odd results
-            tuning(images.values(), options.seed, options.tuning)
+            warnings.simplefilter("ignore")  # unusual constants give warnings
+            print_effects(images.values(), options.seed, options.constants)
         return
     rows = []
 
     def show(name, truth, kind, level, with_network=False):
         given = corrupted(truth, kind, level, options.seed)
-        found = measure(truth, given, with_network, options.middle_steps)
-        print(line(name, kind, level, found, step_of[truth.shape]), flush=True)
-        for method, score in found.items():
+        scores = measure(truth, given, with_network, options.centre_steps)
+        print(line(name, kind, level, scores, step_of[truth.shape]), flush=True)
+        for method, score in scores.items():
             case = {"image": name, "size": len(truth), "kind": kind, "level": level}
             rows.append({**case, "method": method, **score})
 
     shapes = {image.shape for image in images.values()}
-    parts = {name: middle(image, options.middle) for name, image in images.items()}
-    if options.middle:
+    parts = {name: centre(image, options.centre) for name, image in images.items()}
+    if options.centre:
         shapes |= {part.shape for part in parts.values()}
     step_of = {shape: step_seconds(shape) for shape in shapes}
     header = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
@@ -198,8 +199,8 @@ def main():
     for name, truth in images.items():
         for kind, level in cases(name, levels):
             show(name, truth, kind, level)
-    if options.middle:
-        print(f"\nThe middle {options.middle}×{options.middle} of each:\n\n{header}")
+    if options.centre:
+        print(f"\nThe central {options.centre}×{options.centre} of each:\n\n{header}")
         for name, truth in parts.items():
             for kind in NOISES:
                 show(name, truth, kind, 0.5, with_network=True)

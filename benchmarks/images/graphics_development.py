@@ -1,4 +1,4 @@
-"""Graphics made for looking at while `restore` is being made; see graphics.py."""
+"""Graphics on which `restore` was developed; see graphics.py."""
 
 import io
 from pathlib import Path
@@ -46,7 +46,7 @@ def page(shape, size, ground, ink, name="DejaVuSans.ttf", smooth=True):
 
 
 def reduced(picture, times):
-    """Return a picture drawn too large, reduced: anti-aliased."""
+    """Return a picture reduced in size, and thereby anti-aliased."""
     from PIL import Image
 
     size = (picture.width // times, picture.height // times)
@@ -54,16 +54,16 @@ def reduced(picture, times):
 
 
 def figure(draw, size=(4, 3), dpi=80):
-    """Return what matplotlib draws."""
+    """Return a figure drawn by matplotlib."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from PIL import Image
 
-    made = Figure(size, dpi)
-    FigureCanvasAgg(made)
-    draw(made.subplots())
+    drawing = Figure(size, dpi)
+    FigureCanvasAgg(drawing)
+    draw(drawing.subplots())
     file = io.BytesIO()
-    made.savefig(file, format="png")
+    drawing.savefig(file, format="png")
     return np.asarray(Image.open(file).convert("RGB"))
 
 
@@ -164,7 +164,7 @@ def regions():
 
 
 def code(cells=45, side=4, seed=4):
-    """Return square cells, black or white at random, on white ground."""
+    """Return square cells, black or white at random, on a white background."""
     black = np.random.default_rng(seed).random((cells, cells)) < 0.5
     black = np.pad(black, 4).repeat(side, 0).repeat(side, 1)
     return np.where(black, 0, 255).astype(np.uint8)
@@ -187,9 +187,9 @@ def dithered(grey, levels=2):
         for j in range(columns):
             old = left[i, j]
             new = left[i, j] = np.clip(np.rint(old / step), 0, levels - 1) * step
-            for u, v, share in ((0, 1, 7), (1, -1, 3), (1, 0, 5), (1, 1, 1)):
+            for u, v, part in ((0, 1, 7), (1, -1, 3), (1, 0, 5), (1, 1, 1)):
                 if i + u < rows and 0 <= j + v < columns:
-                    left[i + u, j + v] += (old - new) * share / 16
+                    left[i + u, j + v] += (old - new) * part / 16
     return left.astype(np.uint8)
 
 
@@ -233,13 +233,13 @@ def sprites(side=16, count=12, times=1, seed=7, colours=6):
     rng = np.random.default_rng(seed)
     palette = rng.integers(0, 256, (colours, 3))
     palette[0] = (92, 148, 252)
-    made = []
+    figures = []
     for _ in range(count // 2):
         half = rng.integers(0, colours, (side // 2 - 2, side // 4 - 1)).repeat(2, 0)
         half = np.pad(half.repeat(2, 1), ((2, 2), (2, 0)))
-        made.append(np.concatenate([half, half[:, ::-1]], axis=1))
-    order = rng.integers(0, len(made), (8, count))
-    sheet = np.block([[made[k] for k in row] for row in order])
+        figures.append(np.concatenate([half, half[:, ::-1]], axis=1))
+    order = rng.integers(0, len(figures), (8, count))
+    sheet = np.block([[figures[k] for k in row] for row in order])
     return palette[sheet].astype(np.uint8).repeat(times, 0).repeat(times, 1)
 
 
@@ -296,7 +296,7 @@ def grid():
 
 
 def stars(rows=200, columns=200, count=150, width=1.0, seed=9):
-    """Return points of light, each spread over a few pixels, on black ground."""
+    """Return points of light, each spread over a few pixels, on a black background."""
     rng = np.random.default_rng(seed)
     i, j = np.mgrid[:rows, :columns]
     out = np.zeros((rows, columns))

@@ -1,8 +1,10 @@
-"""What `restore` costs, in medians of size 5: ``python benchmarks/restore.py --units``.
+"""Time of `restore` in units of a median filter, and its peak memory.
 
-Each case runs in a process of its own, from which its peak memory follows; the same
-process measures the unit, one `scipy.ndimage.median_filter` on one thread. Of small
-images the least of three times counts, of both.
+    python benchmarks/images/photographs.py --units
+
+Each case runs in a process of its own, which gives its peak memory; the same process
+measures the unit, one `scipy.ndimage.median_filter` of size 5 on one thread. For small
+images both are the shortest of three runs.
 """
 
 import json
@@ -27,7 +29,7 @@ def enlarged(image):
     return np.pad(image, [*missing, (0, 0)], mode="symmetric")
 
 
-def spoiled(truth, kind, seed):
+def corrupted(truth, kind, seed):
     from discrepant.image.corruptions import random_impulses
 
     if kind == "0.5% hot":
@@ -36,16 +38,16 @@ def spoiled(truth, kind, seed):
         return out
     if kind == "nothing":
         return truth
-    share = float(kind.split()[-1].rstrip("%")) / 100
-    out = random_impulses(truth / 255, share, random_state=seed)[0]
+    fraction = float(kind.split()[-1].rstrip("%")) / 100
+    out = random_impulses(truth / 255, fraction, random_state=seed)[0]
     return np.rint(255 * np.clip(out, 0, 1)).astype(np.uint8)
 
 
-def units(images, sizes, seed, before=None):
-    """Print what each kind of work costs.
+def print_units(images, sizes, seed, before=None):
+    """Print time and memory of each kind of image and corruption.
 
-    ``before`` is the ``src`` folder of an earlier version: the time of 50% over its
-    time, and the decibels gained, stand in the last column.
+    ``before`` is the ``src`` folder of an earlier version. The last column compares the
+    time and the PSNR at 50% with it.
     """
     columns = COLUMNS.split(", ")
     print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
@@ -62,26 +64,26 @@ def _row(image, size, kind, seed, before):
     inner = image[rows : rows + 512, columns : columns + 512]
     truth = inner if size == "512" else enlarged(image)
     quality = "best" if kind.endswith("50%") else "fast"
-    found = _apart(truth, kind, quality, seed)
+    result = _in_own_process(truth, kind, quality, seed)
     compared = ""
     if before is not None and quality == "best":
-        old = _apart(truth, kind, quality, seed, before)
-        ratio, gain = found["seconds"] / old["seconds"], found["dB"] - old["dB"]
+        old = _in_own_process(truth, kind, quality, seed, before)
+        ratio, gain = result["seconds"] / old["seconds"], result["dB"] - old["dB"]
         compared = f"{ratio:.2f} × its time, {gain:+.2f} dB"
     cells = (
         *("×".join(map(str, truth.shape)), kind, quality),
-        f"{found['seconds'] / found['unit']:.1f}",
-        *(f"{found['seconds']:.1f}", f"{found['unit']:.2f}"),
-        "exact" if np.isinf(found["dB"]) else f"{found['dB']:.2f}",
-        f"{found['changed']:.3%}",
-        f"{found['peak'] / (4 * truth.size):.1f} ×",
+        f"{result['seconds'] / result['unit']:.1f}",
+        *(f"{result['seconds']:.1f}", f"{result['unit']:.2f}"),
+        "exact" if np.isinf(result["dB"]) else f"{result['dB']:.2f}",
+        f"{result['changed']:.3%}",
+        f"{result['peak'] / (4 * truth.size):.1f} ×",
         compared,
     )
     print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def _apart(truth, kind, quality, seed, source=None):
-    """Return what one case took in a process of its own."""
+def _in_own_process(truth, kind, quality, seed, source=None):
+    """Return the measurements of one case in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "truth.npy"
         np.save(path, truth)
@@ -95,21 +97,21 @@ def _apart(truth, kind, quality, seed, source=None):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _measured(truth, kind, quality, seed):
+def _measure(truth, kind, quality, seed):
     from discrepant import restore
     from discrepant.image.arrays import psnr
 
     ramp = np.add.outer(np.arange(64), np.arange(64)).astype(np.uint8)
-    for given in (ramp, spoiled(ramp, "random values 30%", 0)):
+    for given in (ramp, corrupted(ramp, "random values 30%", 0)):
         restore(np.dstack([given] * truth.shape[2]), quality=quality)  # compile
-    given = spoiled(truth, kind, seed)
-    often = 3 if truth.size < 10**6 else 1
-    unit, _ = _least(often, lambda: median_filter(given, (5, 5, 1)))
-    taken, image = _least(often, lambda: restore(given, quality=quality).image)
-    peak = _peak()
+    given = corrupted(truth, kind, seed)
+    n_runs = 3 if truth.size < 10**6 else 1
+    unit, _ = _shortest(n_runs, lambda: median_filter(given, (5, 5, 1)))
+    seconds, image = _shortest(n_runs, lambda: restore(given, quality=quality).image)
+    peak = _peak_memory()
     exact = np.array_equal(image, truth)
     return {
-        "seconds": taken,
+        "seconds": seconds,
         "unit": unit,
         "dB": float("inf") if exact else float(psnr(image / 255.0, truth / 255.0)),
         "changed": float(np.mean(image != given)),
@@ -117,42 +119,42 @@ def _measured(truth, kind, quality, seed):
     }
 
 
-def _least(often, work):
-    """Return the least time that some work took, and what it gave."""
+def _shortest(n_runs, function):
+    """Return the shortest time of a function over several runs, and its result."""
     seconds = []
-    for _ in range(often):
+    for _ in range(n_runs):
         started = time.perf_counter()
-        found = work()
+        result = function()
         seconds.append(time.perf_counter() - started)
-    return min(seconds), found
+    return min(seconds), result
 
 
-def _peak():
-    """Return the most memory that this process ever had, in bytes.
+def _peak_memory():
+    """Return the peak memory of this process in bytes.
 
-    From Linux' own count: that of `resource` is handed down from the parent.
+    It is read from /proc: the count of `resource` is inherited from the parent.
     """
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if "VmHWM" in line)
 
 
-def large(image, seed):
-    """Print how a 4000×3000 image fares along its seams, with 30% random values."""
+def print_large(image, seed):
+    """Print time, memory and seams of a 4000×3000 image with 30% random values."""
     from discrepant import restore
     from discrepant.image.arrays import psnr
     from discrepant.image.restore.tiling import tiles
 
     truth = enlarged(image)
-    given = spoiled(truth, "random values 30%", seed)
+    given = corrupted(truth, "random values 30%", seed)
     started = time.perf_counter()
-    found = restore(given, quality="fast")
+    result = restore(given, quality="fast")
     seconds = time.perf_counter() - started
-    peak = _peak() / 2**30
-    image, truth = found.image / 255, truth / 255
+    peak = _peak_memory() / 2**30
+    image, truth = result.image / 255, truth / 255
     error = ((image - truth) ** 2).mean(axis=2)
     seam = np.ones(error.shape, bool)
-    for window in tiles(*truth.shape):
-        inner = tuple(slice(s.start + 4, s.stop - 4) for s in window.core)
+    for tile in tiles(*truth.shape):
+        inner = tuple(slice(s.start + 4, s.stop - 4) for s in tile.core)
         seam[inner] = False
     seam[:4], seam[-4:], seam[:, :4], seam[:, -4:] = (False,) * 4
     print(
@@ -164,4 +166,4 @@ def large(image, seed):
 
 if __name__ == "__main__":
     path, kind, quality, seed = sys.argv[1:]
-    print(json.dumps(_measured(np.load(path), kind, quality, int(seed))))
+    print(json.dumps(_measure(np.load(path), kind, quality, int(seed))))

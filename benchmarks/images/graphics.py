@@ -1,17 +1,18 @@
-"""Clean graphics must come back as they were, and corrupted ones must be mended.
+"""Clean graphics must stay unchanged, and corrupted ones must be restored.
 
-    python benchmarks/graphics.py [--half development|kept|fresh|all] [--names text]
-        [--quality fast] [--csv table.csv] [--pictures DIR]
+    python benchmarks/images/graphics.py [--half development|held-out|fresh|all]
+        [--names text] [--quality fast] [--csv table.csv] [--pictures DIR]
 
 Text, screens, line art, plots, maps, codes, dithers, halftones, pixel art, palettes,
-binary and label images, phantoms: all are made here. The kinds stand in three parts:
-by the first, `restore` was made; the second was looked at now and then; the third was
-made last, and nothing was chosen by it. For each: the share of
-values changed on the clean one; then, with 5% of the values replaced by random ones,
-the share of those found and the share of the others touched; and what was warned of.
+binary and label images, phantoms: all are synthetic. There are three parts: `restore`
+was developed on the first; the second was run now and then; the third was drawn last,
+and nothing was chosen by it. The columns are the fraction of values changed in the
+clean image; then, with 5% of the values replaced by random ones, the fraction of those
+that is flagged, the fraction restored exactly, the fraction of the others that is
+changed, and the warnings.
 
-Of an image of random cells of one pixel nothing can be told: it counts as kept if it
-comes back untouched with a warning.
+Random cells of one pixel cannot be restored: such an image passes if it is unchanged
+and there is a warning.
 """
 
 import argparse
@@ -20,20 +21,20 @@ import time
 import warnings
 from pathlib import Path
 
+import graphics_development
 import graphics_fresh
-import graphics_kept
-import graphics_made
+import graphics_held_out
 import numpy as np
-from record import recorded
+from recording import recorded
 
 from discrepant import restore
 
 HALVES = {
-    "development": graphics_made.KINDS,
-    "kept": graphics_kept.KINDS,
+    "development": graphics_development.KINDS,
+    "held-out": graphics_held_out.KINDS,
     "fresh": graphics_fresh.KINDS,
 }
-SHARE = 0.05
+FRACTION = 0.05  # of corrupted values
 
 
 def kinds(half, names=()):
@@ -43,10 +44,10 @@ def kinds(half, names=()):
     return {k: make() for k, make in makers.items() if not names or k in names}
 
 
-def spoiled(image, share, seed=0):
-    """Return an image with random values of its own range, and where they differ."""
+def corrupted(image, fraction, seed=0):
+    """Return an image with random values of its own range, and which differ."""
     rng = np.random.default_rng(seed)
-    hit = rng.random(image.shape) < share
+    hit = rng.random(image.shape) < fraction
     if image.dtype == bool:
         values = rng.random(image.shape) < 0.5
     elif image.dtype.kind in "ui":
@@ -58,41 +59,41 @@ def spoiled(image, share, seed=0):
     return given, given != image
 
 
-def judged(image, quality):
+def restored(image, quality):
     """Return the restoration, its seconds, and the first words of its warnings."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         started = time.perf_counter()
-        found = restore(image, quality=quality)
+        result = restore(image, quality=quality)
         seconds = time.perf_counter() - started
-    return found, seconds, "; ".join(str(w.message)[:40] for w in said)
+    return result, seconds, "; ".join(str(w.message)[:40] for w in caught)
 
 
-def measure(image, quality, share=SHARE):
+def measure(image, quality, fraction=FRACTION):
     """Return the row of one image."""
-    clean, seconds, said = judged(image, quality)
-    given, hit = spoiled(image, share)
-    mended, more, told = judged(given, quality)
-    touched = mended.image != given
+    clean, seconds, warned = restored(image, quality)
+    given, corrupt = corrupted(image, fraction)
+    result, more_seconds, warned_again = restored(given, quality)
+    changed = result.image != given
     return {
         "size": "×".join(map(str, image.shape)) + f" {image.dtype}",
         "changed": float(np.mean(clean.image != image)),
-        "found": float(mended.mask[hit].mean()),
-        "exact": float((mended.image == image)[hit].mean()),
-        "touched": float(touched[~hit].mean()),
-        "seconds": seconds + more,
-        "warned": " / ".join(filter(None, (said, told))),
-    }, mended.image
+        "flagged": float(result.mask[corrupt].mean()),
+        "exact": float((result.image == image)[corrupt].mean()),
+        "others changed": float(changed[~corrupt].mean()),
+        "seconds": seconds + more_seconds,
+        "warned": " / ".join(filter(None, (warned, warned_again))),
+    }, result.image
 
 
 def passed(row):
-    """Return whether a row is as it must be: kept and mended, or kept and warned of."""
-    kept = row["changed"] <= 5e-4 and row["touched"] <= 0.01
-    return kept and (row["found"] >= 0.9 or bool(row["warned"]))
+    """Return whether clean values are kept, and corrupted ones flagged or warned of."""
+    kept = row["changed"] <= 5e-4 and row["others changed"] <= 0.01
+    return kept and (row["flagged"] >= 0.9 or bool(row["warned"]))
 
 
-def eight_bits(image):
-    """Return an image for looking at."""
+def stretched_to_8_bits(image):
+    """Return an image with its range stretched to 8 bits, for viewing."""
     low, high = float(image.min()), float(image.max())
     return np.rint((image - low) * (255 / max(high - low, 1e-12))).astype(np.uint8)
 
@@ -104,22 +105,23 @@ def main():
     )
     parser.add_argument("--names", default="", help="Only these, with commas.")
     parser.add_argument("--quality", default="fast")
-    parser.add_argument("--share", type=float, default=SHARE)
+    parser.add_argument("--fraction", type=float, default=FRACTION)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--pictures", type=Path, help="Where results are drawn.")
     options = parser.parse_args()
     ramp = np.add.outer(np.arange(48), np.arange(48)).astype(np.uint8)
     restore(np.dstack([ramp] * 3), quality="fast")  # compile
     images = kinds(options.half, options.names.split(",") * bool(options.names))
-    print("| kind | size | changed | found | exact | touched | s | | warned |")
+    print("| kind | size | changed | flagged | exact | others changed | s | | warned |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     rows = []
     for name, image in images.items():
-        row, mended = measure(image, options.quality, options.share)
+        row, image_restored = measure(image, options.quality, options.fraction)
         rows.append({"kind": name, **row})
         print(
-            f"| {name} | {row['size']} | {row['changed']:.3%} | {row['found']:.1%} | "
-            f"{row['exact']:.1%} | {row['touched']:.3%} | {row['seconds']:.1f} | "
+            f"| {name} | {row['size']} | {row['changed']:.3%} | {row['flagged']:.1%} "
+            f"| {row['exact']:.1%} | {row['others changed']:.3%} "
+            f"| {row['seconds']:.1f} | "
             f"{'' if passed(row) else 'FAILED'} | {row['warned']} |",
             flush=True,
         )
@@ -127,8 +129,10 @@ def main():
             from PIL import Image
 
             options.pictures.mkdir(exist_ok=True, parents=True)
-            given = spoiled(image, options.share)[0]
-            sides = [eight_bits(part) for part in (image, given, mended)]
+            given = corrupted(image, options.fraction)[0]
+            sides = [
+                stretched_to_8_bits(part) for part in (image, given, image_restored)
+            ]
             strip = np.concatenate(sides, axis=1)
             Image.fromarray(strip).save(options.pictures / f"{name}.png")
     print(f"\n{sum(map(passed, rows))} of {len(rows)} passed")

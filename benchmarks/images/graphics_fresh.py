@@ -1,7 +1,7 @@
-"""Graphics made last, run once: nothing was chosen by them; see graphics.py."""
+"""Held-out graphics, drawn after the development of `restore`; see graphics.py."""
 
 import numpy as np
-from graphics_made import blobs, canvas, dithered, figure, font, page, reduced
+from graphics_development import blobs, canvas, dithered, figure, font, page, reduced
 
 
 def keyboard():
@@ -133,7 +133,7 @@ def underground():
 
 
 def contour_map():
-    """Return lines of equal height on pale ground."""
+    """Return lines of equal height on a pale background."""
     height = blobs(240, 280, 43, 16) / 18
     band = height.astype(int)
     edge = np.zeros(band.shape, bool)
@@ -252,7 +252,7 @@ def icons():
 
 
 def segments():
-    """Return what a segment display shows, as bool."""
+    """Return a segment display, as bool."""
     picture, pen = canvas((110, 300), 0)
     shown = "1110111 0010010 1011101 1011011 0111010 1101011".split()
     for k, bits in enumerate(shown):
@@ -269,7 +269,7 @@ def segments():
 
 
 def wave():
-    """Return what an oscilloscope shows."""
+    """Return the screen of an oscilloscope."""
     picture, pen = canvas((200, 320), (0, 20, 0))
     for k in range(0, 320, 32):
         pen.line((k, 0, k, 199), (0, 70, 0))

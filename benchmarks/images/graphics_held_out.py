@@ -1,7 +1,7 @@
-"""Graphics kept aside: not looked at while `restore` is being made; see graphics.py."""
+"""Held-out graphics, seldom run in the development of `restore`; see graphics.py."""
 
 import numpy as np
-from graphics_made import (
+from graphics_development import (
     blobs,
     canvas,
     code,
@@ -40,7 +40,7 @@ def sheet():
 
 
 def editor():
-    """Return lines of a program in colours on dark ground."""
+    """Return lines of a program in colours on a dark background."""
     picture, pen = canvas((260, 380), (30, 30, 30))
     inks = ((197, 134, 192), (220, 220, 170), (156, 220, 254), (206, 145, 120))
     words = "for value in values: total = total + weight * (value - mean) ** 2".split()
@@ -209,7 +209,7 @@ def portrait_page():
 
 
 def points():
-    """Return stars of one pixel each, of all brightnesses, on nothing."""
+    """Return stars of one pixel each, of all brightnesses, on black."""
     rng = np.random.default_rng(32)
     out = np.zeros((200, 200), np.uint8)
     out[tuple(rng.integers(0, 200, (2, 150)))] = rng.integers(60, 256, 150)
