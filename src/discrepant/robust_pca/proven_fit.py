@@ -63,7 +63,7 @@ class Pursuit:
         self.fdr = fdr
         rows = self.program.rows
         with rows:
-            Z = rows.lines(np.arange(rows.m), 0) * self.program.unit
+            Z = rows.take(np.arange(rows.m), 0) * self.program.unit
         self.seen = ~np.isnan(Z)
         y = np.clip(Z[self.seen], -1, 1)
         i, j = np.nonzero(self.seen)
@@ -326,7 +326,7 @@ class Pursuit:
         return float((np.sqrt(m) + np.sqrt(n)) / np.linalg.norm(scaled, 2))
 
     def _length(self, fit: ExactResult | NoisyResult) -> float:
-        wrong = fit.outliers.T if self.program.rows.turned else fit.outliers
+        wrong = fit.outliers.T if self.program.rows.transposed else fit.outliers
         return self._length_of(self.residual(fit), ~wrong[self.seen], fit.rank)
 
     def _length_of(self, e: Array, right: Array, rank: int) -> float:
