@@ -1,1 +1,1 @@
-"""Surface defects of scans: dust, scratches, writing."""
+"""Surface defects on photographs: dust, scratches, hairs, writing."""

@@ -1,12 +1,12 @@
-"""Marks that lie on a picture: dust, scratches, hairs, text, stamps.
+"""Detect surface defects on photographs: dust, scratches, hairs, text, stamps.
 
-A small network says how likely each pixel lies under one, by what is around it
-(`mark_network`). What it cannot see is that marks share their colours all over the
-picture: these are learned from the picture itself, in turn with what lies under marks.
-If there seem to be any, a larger network looks again, with all that is known by then.
-Where much is nearly certain, and crosses what is beneath, there are marks: a third says
-which pixels they cover, and these are taken out; what may as well be the picture is
-only suggested.
+The gate network estimates the log-odds of each pixel from its surroundings. Defects
+also share their colours all over the image, which the network cannot see: the colours
+are learned from the image itself, in alternation with the log-odds. If there may be
+defects, a second, larger gate network decides with all this evidence. Where many pixels
+are nearly certain and cross detail beneath, there are defects: the segmentation network
+gives the pixels to replace. Features that may as well belong to the image are only
+suggested.
 """
 
 import math
@@ -17,237 +17,227 @@ from scipy.ndimage import gaussian_filter, maximum_filter
 from scipy.special import expit
 
 from discrepant.core.linalg import Array
-from discrepant.image.restore.defects.network import first_look, look_again, seen
+from discrepant.image.restore.defects.network import (
+    image_features,
+    run_gate,
+    run_with_evidence,
+)
 from discrepant.image.restore.fill import fill_gaps
 
-Known = tuple[Array, Array, Array]  # see `known_before`
+# `python benchmarks/images/surface_defects.py` measures the results with these
+# constants.
 
+# Smallest number of rows and columns of an image that is searched.
+MIN_SIDE = 32
+# Smallest fraction of valid pixels.
+MIN_VALID_FRACTION = 0.5
+# Mean difference between channels below which an image counts as grey.
+MAX_GREY_DIFFERENCE = 0.01
+# Bins of each channel of a colour histogram.
+COLOUR_BINS = 16
+# Bins of the histogram of a grey image.
+GREY_BINS = 64
+# Power of its probability with which a pixel counts in the histogram: the most certain
+# pixels lie completely under a defect and have its colour.
+HISTOGRAM_POWER = 3.0
+# Standard deviation, in bins, of the Gaussian that smooths a histogram.
+HISTOGRAM_WINDOW = 0.7
+# Pseudo-count of pixels, with the colours of the image, in each histogram.
+PSEUDO_COUNT = 20.0
+# Smallest log-odds of a colour.
+MIN_COLOUR_LOG_ODDS = -3.0
+# Largest log-odds of a colour.
+MAX_COLOUR_LOG_ODDS = 4.0
+# Standard deviation, in pixels, of the Gaussian over which colours are averaged: at the
+# edge of a defect they are mixtures.
+COLOUR_WINDOW = 1.0
+# Alternations of histograms and log-odds.
+COLOUR_ITERATIONS = 3
+# Probability of the pixels that the gate counts.
+GATE_PROBABILITY = 0.95
+# Fraction of such pixels above which an image passes the gate.
+GATE_FRACTION = 0.001
+# Standard deviation, in pixels, of the Gaussian over which the local fraction of pixels
+# under defects is averaged.
+DENSITY_WINDOW = 16.0
+# Local fraction that defects have; texture that resembles them has more.
+USUAL_DENSITY = 0.1
+# Log-odds subtracted per unit of local fraction above the usual one.
+DENSITY_PENALTY = 8.0
+# Probability above which a pixel is replaced.
+REPLACED_PROBABILITY = 0.67
+# Probability above which a pixel is suggested in an image with certain defects.
+SUGGESTED_PROBABILITY = 0.15
+# Probability above which a pixel is suggested in another image.
+SUGGESTED_PROBABILITY_ALONE = 0.5
+# Probability of the pixels that are counted to decide whether there are defects.
+CERTAIN_PROBABILITY = 0.85
+# Fraction of such pixels, on relief, above which there are defects. Of 280 clean
+# photographs, with and without noise, none but a page of writing had more than 0.0046,
+# on relief or not.
+MIN_CERTAIN_FRACTION = 0.0035
+# Deviation from the smoothed image above which there is relief beneath a defect.
+# Writing on an unevenly lit page, or a mast before the sky, has no relief beneath it.
+MIN_RELIEF = 0.045
+# Standard deviation, in pixels, of the Gaussian that smooths the image.
+RELIEF_WINDOW = 32.0
+# Fraction of adjacent pixels that are exactly equal above which an image is drawn by a
+# program: its letters and lines belong to it. Scans and photographs have noise.
+MAX_EQUAL_FRACTION = 0.3
 
-@dataclass(frozen=True)
-class Tuning:
-    """What was chosen by trial; `python benchmarks/marks.py --only scan` tries again.
-
-    Attributes
-    ----------
-    smallest : int
-        Rows and columns that a picture needs for anything to be told.
-    known : float
-        Share of its pixels that must be known.
-    colourless : float
-        Channels that differ by less, in the mean, say the same.
-    bins, greys : int
-        Of each channel, in which colours are counted; of a picture without colour.
-    surer : float
-        The power of its probability by which a pixel counts: the surest lie wholly
-        under a mark, and have its colour.
-    spread : float
-        Deviation of the Gaussian, in bins, by which those around count too.
-    doubt : float
-        Colours are learned as if so many more pixels had been seen, which tell nothing.
-    least, most : float
-        Bounds of what a colour adds to the logarithm of the odds.
-    reach : float
-        Deviation of the Gaussian, in pixels, within which those under a mark lend each
-        other the evidence of their colours: at its edge they are mixtures.
-    rounds : int
-        How often colours and odds follow from one another.
-    striking, some : float
-        The probability at first sight of pixels that are counted to decide whether to
-        look again, and the share of the picture that they must have.
-    around, few, crowded : float
-        Deviation of the Gaussian, in pixels, by which the share of a place that seems
-        to lie under marks is counted; the share that marks have; and what is taken off
-        the logarithm of the odds for what is more: texture of which much looks like
-        marks.
-    likely, possible, doubtful : float
-        The probability of a pixel that is taken out, of one that is suggested where
-        something is taken out, and of one that is suggested elsewhere.
-    sure, enough : float
-        The probability of pixels that are counted to decide whether there are marks,
-        and the share of the picture that those of them must have which cross what is
-        beneath; with less, marks are only suggested. Of 280 clean photographs, with
-        noise and without, none had more than 0.0046, crossing or not, but one of a page
-        of writing.
-    rough : float
-        Marks cross what is beneath where it is so far from a smooth picture. Writing
-        on an unevenly lit page, or a mast before the sky, does not cross anything.
-    smooth : float
-        Deviation, in pixels, of the Gaussian that makes a smooth picture.
-    drawn : float
-        If more neighbours than this share are exactly alike, a program has drawn the
-        picture: letters and lines on a map belong to it, and are only suggested. What
-        was scanned or photographed has noise.
-    """
-
-    smallest: int = 32
-    known: float = 0.5
-    colourless: float = 0.01
-    bins: int = 16
-    greys: int = 64
-    surer: float = 3.0
-    spread: float = 0.7
-    doubt: float = 20.0
-    least: float = -3.0
-    most: float = 4.0
-    reach: float = 1.0
-    rounds: int = 3
-    striking: float = 0.95
-    some: float = 0.001
-    around: float = 16.0
-    few: float = 0.1
-    crowded: float = 8.0
-    likely: float = 0.67
-    possible: float = 0.15
-    doubtful: float = 0.5
-    sure: float = 0.85
-    enough: float = 0.0035
-    rough: float = 0.045
-    smooth: float = 32.0
-    drawn: float = 0.3
-
-
-TUNING = Tuning()
+Evidence = tuple[Array, Array, Array]  # log-odds of the gate and of the colours
 
 
 @dataclass(frozen=True, eq=False)
 class SurfaceDefects:
-    """Pixels under marks, of shape (rows, columns): for certain, and perhaps."""
+    """Pixels under surface defects, of shape (rows, columns).
+
+    Attributes
+    ----------
+    mask : ndarray of bool
+        Pixels that certainly lie under a defect.
+    suggested : ndarray of bool
+        Other pixels that may lie under one.
+    """
 
     mask: Array
     suggested: Array
 
 
-def detect_surface_defects(y: Array, known: Array) -> SurfaceDefects:
-    """Find the marks on a picture.
+def detect_surface_defects(y: Array, valid: Array) -> SurfaceDefects:
+    """Detect surface defects on a photograph.
 
     Parameters
     ----------
-    y, known : ndarray of shape (rows, columns, channels)
-        The image on [0, 1] in single precision, and which values may be looked at.
+    y, valid : ndarray of shape (rows, columns, channels)
+        The image on [0, 1] in single precision, and True where its values are valid.
     """
-    certain, perhaps = np.zeros((2, *y.shape[:2]), bool)
-    told: Array = np.asarray(known.all(axis=2))
+    mask, suggested = np.zeros((2, *y.shape[:2]), bool)
+    valid_pixels: Array = np.asarray(valid.all(axis=2))
     if (
         y.shape[2] not in (1, 3)
-        or min(y.shape[:2]) < TUNING.smallest
-        or told.mean() < TUNING.known
+        or min(y.shape[:2]) < MIN_SIDE
+        or valid_pixels.mean() < MIN_VALID_FRACTION
     ):
-        return SurfaceDefects(certain, perhaps)
-    y = fill_gaps(y, known)
-    if colourless(y):
+        return SurfaceDefects(mask, suggested)
+    y = fill_gaps(y, valid)
+    if is_grey(y):
         y = y.mean(axis=2, keepdims=True)
-    x = seen(y)
-    glance = expit(first_odds(y, x)) * told
-    if np.mean(glance > TUNING.striking) <= TUNING.some:
-        return SurfaceDefects(certain, perhaps)
-    before = known_before(y, x)
-    chance = expit(odds_again("second", x, before)) * told
-    sure = chance > TUNING.sure
-    if np.mean(sure & _rough(y, chance)) > TUNING.enough and not _drawn(y):
-        chance = expit(odds_again("third", x, before)) * told
-        certain = chance > TUNING.likely
-        perhaps = chance > TUNING.possible
+    x = image_features(y)
+    gate = expit(gate_log_odds(y, x)) * valid_pixels
+    if np.mean(gate > GATE_PROBABILITY) <= GATE_FRACTION:
+        return SurfaceDefects(mask, suggested)
+    evidence = collect_evidence(y, x)
+    probability = expit(log_odds_with_evidence("second_gate", x, evidence))
+    probability = probability * valid_pixels
+    certain = (probability > CERTAIN_PROBABILITY) & _has_relief(y, probability)
+    if np.mean(certain) > MIN_CERTAIN_FRACTION and not _is_computer_drawn(y):
+        probability = expit(log_odds_with_evidence("segmentation", x, evidence))
+        probability = probability * valid_pixels
+        mask = probability > REPLACED_PROBABILITY
+        suggested = probability > SUGGESTED_PROBABILITY
     else:
-        perhaps = chance > TUNING.doubtful
-    return SurfaceDefects(certain, perhaps & ~certain)
+        suggested = probability > SUGGESTED_PROBABILITY_ALONE
+    return SurfaceDefects(mask, suggested & ~mask)
 
 
-def _rough(y: Array, chance: Array) -> Array:
-    """Return where the picture beneath marks is far from a smooth one."""
-    around: Array = maximum_filter(chance > TUNING.possible, 3)
+def _has_relief(y: Array, probability: Array) -> Array:
+    """Return where the image beneath possible defects deviates from a smooth one."""
+    near_defect: Array = maximum_filter(probability > SUGGESTED_PROBABILITY, 3)
     grey = y.mean(axis=2, keepdims=True)
-    beneath = fill_gaps(grey, ~around[..., None])[..., 0]
-    relief = beneath - gaussian_filter(beneath, TUNING.smooth)
-    return np.asarray(np.abs(relief) > TUNING.rough)
+    beneath = fill_gaps(grey, ~near_defect[..., None])[..., 0]
+    relief = beneath - gaussian_filter(beneath, RELIEF_WINDOW)
+    return np.asarray(np.abs(relief) > MIN_RELIEF)
 
 
-def _drawn(y: Array) -> bool:
-    """Return whether a program has drawn a picture."""
+def _is_computer_drawn(y: Array) -> bool:
+    """Return whether so many adjacent pixels are equal that a program drew them."""
     down, across = y[1:] == y[:-1], y[:, 1:] == y[:, :-1]
-    alike = min(np.mean(each.all(axis=2)) for each in (down, across))
-    return float(alike) > TUNING.drawn
+    equal = min(np.mean(each.all(axis=2)) for each in (down, across))
+    return float(equal) > MAX_EQUAL_FRACTION
 
 
-def first_odds(y: Array, x: Array) -> Array:
-    """Return the logarithm of the odds that pixels lie under marks, at a glance.
+def is_grey(y: Array) -> bool:
+    """Return whether the channels of an image are nearly equal."""
+    difference = np.abs(y - y.mean(axis=2, keepdims=True)).mean()
+    return float(difference) < MAX_GREY_DIFFERENCE
+
+
+def gate_log_odds(y: Array, x: Array) -> Array:
+    """Return the log-odds of the gate network and the colours.
 
     Parameters
     ----------
     y, x : ndarray of shape (rows, columns, channels)
-        The picture, and what is `seen` of it.
+        The image, and its `image_features`.
     """
-    alone = first_look(x)
-    return np.asarray(alone + told_by_colours(y, alone)[1])
+    gate = run_gate(x)
+    return np.asarray(gate + colour_log_odds(y, gate)[1])
 
 
-def known_before(y: Array, x: Array) -> Known:
-    """Return what is known for those that look again.
+def collect_evidence(y: Array, x: Array) -> Evidence:
+    """Return the inputs of the larger networks.
 
-    They are the odds as the first look has them, from all mirror images, and what
-    colours add: a pixel's own, and those around.
+    They are the gate's log-odds, averaged over reflections, and the log-odds of each
+    pixel's own colour and of the colours around it.
     """
-    alone = first_look(x, mirrored=True)
-    return alone, *told_by_colours(y, alone)
+    gate = run_gate(x, reflect=True)
+    return gate, *colour_log_odds(y, gate)
 
 
-def odds_again(look: str, x: Array, before: Known) -> Array:
-    """Return the logarithm of the odds as the second or the third look has them."""
-    odds = look_again(look, x, *before)
-    share = gaussian_filter(expit(odds), TUNING.around)
-    return np.asarray(odds - TUNING.crowded * np.maximum(share - TUNING.few, 0))
+def log_odds_with_evidence(network: str, x: Array, evidence: Evidence) -> Array:
+    """Return the log-odds of the second gate or the segmentation network."""
+    log_odds = run_with_evidence(network, x, *evidence)
+    density = gaussian_filter(expit(log_odds), DENSITY_WINDOW)
+    excess = np.maximum(density - USUAL_DENSITY, 0)
+    return np.asarray(log_odds - DENSITY_PENALTY * excess)
 
 
-def told_by_colours(y: Array, alone: Array) -> tuple[Array, Array]:
-    """Return what colours add to the logarithm of the odds: one's own, those around."""
-    colours = _numbered(y)
-    own = expit(alone) ** 2 + 1e-4
-    around = gaussian_filter(own, TUNING.reach)
-    told = np.zeros_like(alone)
-    for _ in range(TUNING.rounds):
-        chance = expit(alone + told) ** TUNING.surer
-        colour = _told(colours, chance, y.shape[2])
-        told = gaussian_filter(own * colour, TUNING.reach) / around
-    return colour, told
+def colour_log_odds(y: Array, gate: Array) -> tuple[Array, Array]:
+    """Return the log-odds of each pixel's own colour and of the colours around it."""
+    bins = _colour_bins(y)
+    weight = expit(gate) ** 2 + 1e-4
+    total_weight = gaussian_filter(weight, COLOUR_WINDOW)
+    local = np.zeros_like(gate)
+    for _ in range(COLOUR_ITERATIONS):
+        probability = expit(gate + local) ** HISTOGRAM_POWER
+        own = _log_odds_of_bins(bins, probability, y.shape[2])
+        local = gaussian_filter(weight * own, COLOUR_WINDOW) / total_weight
+    return own, local
 
 
-def colourless(y: Array) -> bool:
-    """Return whether all channels of an image say the same."""
-    apart = np.abs(y - y.mean(axis=2, keepdims=True)).mean()
-    return float(apart) < TUNING.colourless
+def _colour_bins(y: Array) -> Array:
+    """Return the number of the histogram bin of each pixel's colour."""
+    shape = _histogram_shape(y.shape[2])
+    index = np.clip((y * shape[0]).astype(np.int64), 0, shape[0] - 1)
+    bins: Array = np.ravel_multi_index(tuple(np.moveaxis(index, 2, 0)), shape)
+    return bins
 
 
-def _numbered(y: Array) -> Array:
-    """Return the bin of each pixel's colour."""
-    shape = _binned(y.shape[2])
-    where = np.clip((y * shape[0]).astype(np.int64), 0, shape[0] - 1)
-    numbers: Array = np.ravel_multi_index(tuple(np.moveaxis(where, 2, 0)), shape)
-    return numbers
+def _histogram_shape(channels: int) -> tuple[int, ...]:
+    """Return the number of bins of each channel."""
+    return (COLOUR_BINS if channels > 1 else GREY_BINS,) * channels
 
 
-def _binned(channels: int) -> tuple[int, ...]:
-    """Return how many bins of colours there are, channel by channel."""
-    return (TUNING.bins if channels > 1 else TUNING.greys,) * channels
+def _log_odds_of_bins(bins: Array, probability: Array, channels: int) -> Array:
+    """Return the log-ratio of the histograms under and beside defects, per pixel."""
+    shape = _histogram_shape(channels)
 
-
-def _told(colours: Array, chance: Array, channels: int) -> Array:
-    """Return what colours add to the logarithm of the odds."""
-    shape = _binned(channels)
-
-    def counted(weight: Array) -> Array:
-        counts = np.bincount(colours.ravel(), weight.ravel(), math.prod(shape))
+    def histogram(weight: Array) -> Array:
+        counts = np.bincount(bins.ravel(), weight.ravel(), math.prod(shape))
         smooth: Array = gaussian_filter(
-            counts.reshape(shape), TUNING.spread, mode="constant"
+            counts.reshape(shape), HISTOGRAM_WINDOW, mode="constant"
         )
         return smooth.ravel()
 
-    under, beside = counted(chance), counted(1 - chance)
-    both = under + beside
-    usual = TUNING.doubt * both / both.sum() + 1e-12
+    under, beside = histogram(probability), histogram(1 - probability)
+    total = under + beside
+    prior = PSEUDO_COUNT * total / total.sum() + 1e-12
 
-    def share(counts: Array) -> Array:
-        shares: Array = (counts + usual) / (counts.sum() + TUNING.doubt)
-        return shares
+    def density(counts: Array) -> Array:
+        fractions: Array = (counts + prior) / (counts.sum() + PSEUDO_COUNT)
+        return fractions
 
-    told = np.log(share(under) / share(beside))
-    found: Array = np.clip(told, TUNING.least, TUNING.most)[colours]
-    return found
+    log_odds = np.log(density(under) / density(beside))
+    clipped: Array = np.clip(log_odds, MIN_COLOUR_LOG_ODDS, MAX_COLOUR_LOG_ODDS)[bins]
+    return clipped
