@@ -146,7 +146,7 @@ def speed(footage: Path) -> None:
                     if colour:
                         image = cv2.applyColorMap(image[..., 0], cv2.COLORMAP_BONE)
                     writer.write(image if colour else image[..., 1])
-            for _ in Stream(VideoFile(path)).judged():
+            for _ in Stream(VideoFile(path)).process():
                 break  # compiled, or read from the cache
             start = time.perf_counter()
             done = sum(1 for _ in Stream(VideoFile(path)))

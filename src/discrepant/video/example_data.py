@@ -1,4 +1,4 @@
-"""A made video of a street, with what moves in it known."""
+"""A synthetic video of a street, with the mask of its cars."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from discrepant.core.linalg import Array
 def street(
     count: int = 120, size: tuple[int, int] = (96, 128), random_state: int = 0
 ) -> tuple[Array, Array]:
-    """Make a colour video of a fixed camera: a street, a tree in the wind, two cars.
+    """Return a colour video of a fixed camera: a street, a tree in the wind, two cars.
 
     Clouds dim the light, mains light flickers, the camera has noise; the cars cast
     shadows, and one of them stops for a while.
@@ -18,7 +18,7 @@ def street(
     Parameters
     ----------
     count : int
-        How many frames.
+        Number of frames.
     size : pair of int
         Rows and columns.
     random_state : int
@@ -33,7 +33,7 @@ def street(
     """
     rng = np.random.default_rng(random_state)
     rows, columns = size
-    plate = _plate(rows, columns, rng)
+    street = _street(rows, columns, rng)
     y, x = np.mgrid[:rows, :columns]
     leaves = rng.standard_normal((2, rows, columns))
     crown = ((y - 0.28 * rows) / (0.2 * rows)) ** 2 + (
@@ -42,7 +42,7 @@ def street(
     frames = np.empty((count, rows, columns, 3), np.uint8)
     truth = np.zeros((count, rows, columns), bool)
     for time in range(count):
-        image = plate.copy()
+        image = street.copy()
         wind = np.sin(0.9 * time) * leaves[0] + np.cos(0.7 * time) * leaves[1]
         image[crown] += np.multiply.outer(12 * wind[crown], (0.6, 1.0, 0.5))
         for colour, middle, foot, long in _cars(time, count, rows, columns):
@@ -64,15 +64,15 @@ def street(
     return frames, truth
 
 
-def _plate(rows: int, columns: int, rng: np.random.Generator) -> Array:
+def _street(rows: int, columns: int, rng: np.random.Generator) -> Array:
     """Return the street without cars."""
     y, x = np.mgrid[:rows, :columns]
     image = np.empty((rows, columns, 3))
     image[:] = (205, 215, 235)  # sky
     bricks = ((y // 4 + x // 7) % 2 * 14)[..., None] + np.array((150, 95, 75))
-    house = (y > 0.2 * rows) & (x > 0.45 * columns)
-    image[house] = bricks[house]
-    windows = house & (y % 24 > 12) & (x % 22 > 11) & (y < 0.55 * rows)
+    building = (y > 0.2 * rows) & (x > 0.45 * columns)
+    image[building] = bricks[building]
+    windows = building & (y % 24 > 12) & (x % 22 > 11) & (y < 0.55 * rows)
     image[windows] = (60, 75, 90)
     image[y > 0.55 * rows] = (120, 122, 126)  # road
     image[(y > 0.55 * rows) & (y < 0.6 * rows)] = (160, 158, 150)
@@ -81,16 +81,16 @@ def _plate(rows: int, columns: int, rng: np.random.Generator) -> Array:
         (x - 0.2 * columns) / (0.14 * columns)
     ) ** 2 < 1
     image[tree] = (70, 110, 55)
-    grain = rng.standard_normal((rows, columns, 1))
-    return np.asarray(image + 4 * grain)
+    texture = rng.standard_normal((rows, columns, 1))
+    return np.asarray(image + 4 * texture)
 
 
 def _cars(
     time: int, count: int, rows: int, columns: int
 ) -> Iterator[tuple[tuple[int, int, int], float, float, float]]:
     """Yield colour, middle, foot and length of each car."""
-    share = time / max(count - 1, 1)
-    halt = np.interp(share, [0, 0.35, 0.6, 1], [-0.15, 0.5, 0.5, 1.15])
+    progress = time / max(count - 1, 1)
+    halt = np.interp(progress, [0, 0.35, 0.6, 1], [-0.15, 0.5, 0.5, 1.15])
     yield (175, 40, 45), halt * columns, 0.92 * rows, 0.24 * columns
-    back = 1.15 - 1.3 * (2.2 * share % 1)
+    back = 1.15 - 1.3 * (2.2 * progress % 1)
     yield (35, 50, 110), back * columns, 0.74 * rows, 0.18 * columns

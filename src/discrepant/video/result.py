@@ -1,4 +1,4 @@
-"""What `separate` hands back of a whole video."""
+"""The result of `separate` for a whole video: `Separation`, `LazyFrames`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Lazy:
-    """Images that are computed one at a time, when they are asked for.
+class LazyFrames:
+    """Images that are computed one at a time, on request.
 
     Behaves as a sequence; ``numpy.asarray`` computes them all.
     """
@@ -30,12 +30,12 @@ class Lazy:
     @overload
     def __getitem__(self, key: int) -> Array: ...
     @overload
-    def __getitem__(self, key: slice) -> "Lazy": ...
-    def __getitem__(self, key: int | slice) -> "Array | Lazy":
-        places = range(self._count)[key]
-        if isinstance(places, range):
-            return Lazy(len(places), lambda k: self._compute(places[k]))
-        return self._compute(places)
+    def __getitem__(self, key: slice) -> "LazyFrames": ...
+    def __getitem__(self, key: int | slice) -> "Array | LazyFrames":
+        numbers = range(self._count)[key]
+        if isinstance(numbers, range):
+            return LazyFrames(len(numbers), lambda k: self._compute(numbers[k]))
+        return self._compute(numbers)
 
     def __iter__(self) -> Iterator[Array]:
         return map(self._compute, range(self._count))
@@ -48,57 +48,57 @@ class Lazy:
 
 @dataclass(frozen=True, repr=False)
 class Separation(DisplayMixin):
-    """A video told apart.
+    """A video separated into background and foreground.
 
     Attributes
     ----------
-    background : Lazy
+    background : LazyFrames
         The background of each frame, in the type, shape and unit of the frames;
-        computed when asked for.
+        computed on request.
     foreground : ndarray of bool, (time, rows, columns)
-        What is in front.
-    probability : Lazy
-        The probability of each pixel to be foreground, float32.
+        The pixels that show moving objects.
+    probability : LazyFrames
+        The probability that each pixel is foreground, float32.
     rank : int
-        Rank of the background: its plate and the patterns of its changes, the most
-        that there were at a time.
+        Rank of the background: its image and the largest number of patterns of change
+        at a time.
     noise : ndarray of shape (rows, columns)
         Standard deviation of each pixel's noise, in the unit of the frames.
     notes : tuple of str
-        What there is to say: a truncated file, a camera that moves.
+        Remarks on the result: a truncated file, a camera that moves.
     """
 
-    background: Lazy = field(repr=False)
+    background: LazyFrames = field(repr=False)
     foreground: Array = field(repr=False)
-    probability: Lazy = field(repr=False)
+    probability: LazyFrames = field(repr=False)
     rank: int
     noise: Array = field(repr=False)
     notes: tuple[str, ...]
 
     @property
     def activity(self) -> Array:
-        """Share of the picture that is foreground, for each frame."""
+        """Fraction of the pixels that are foreground, for each frame."""
         return np.asarray(self.foreground.mean(axis=(1, 2)))
 
     def plot(self) -> "Figure":
         """Draw background and foreground of the busiest frame, and the activity."""
-        number, ground, front = self._busiest()
-        return plot_separation(ground, front, number, self.activity)
+        number, background, mask = self._busiest()
+        return plot_separation(background, mask, number, self.activity)
 
     def _busiest(self) -> tuple[int, Array, Array]:
         """Return the busiest frame's number, its background and its mask in bytes."""
         number = int(self.activity.argmax())
-        ground = to_uint8(self.background[number])
-        if ground.ndim == 3:
-            ground = ground[..., :3] if ground.shape[2] >= 3 else ground[..., 0]
-        return number, ground, to_uint8(self.foreground[number])
+        image = to_uint8(self.background[number])
+        if image.ndim == 3:
+            image = image[..., :3] if image.shape[2] >= 3 else image[..., 0]
+        return number, image, to_uint8(self.foreground[number])
 
     def _notes(self) -> tuple[str, ...]:
         return self.notes
 
     def _pictures(self) -> dict[str, Array]:
-        number, ground, front = self._busiest()
-        return {f"background of frame {number}": ground, "in front": front}
+        number, background, mask = self._busiest()
+        return {f"background of frame {number}": background, "foreground": mask}
 
     def __str__(self) -> str:
         frames, rows, columns = self.foreground.shape

@@ -1,9 +1,9 @@
-"""The front door for videos: `separate`."""
+"""`separate`: background and moving objects of a fixed camera's video."""
 
 import warnings
 from bisect import bisect_right
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,23 +12,25 @@ from discrepant.core.memory import check_memory
 from discrepant.core.progress import Progress, StoppedError, reporting
 from discrepant.core.validation import check_flag
 from discrepant.video.io.frame_source import open_frames
-from discrepant.video.model.background import Background, Place
-from discrepant.video.model.foreground import CHANCES
-from discrepant.video.result import Lazy, Separation
+from discrepant.video.result import LazyFrames, Separation
 from discrepant.video.stream import Stream
 
-PLATES = 64  # snapshots of the background that are kept, at most
+if TYPE_CHECKING:
+    from discrepant.video.model.background import Background, FrameFit
+
+MAX_SNAPSHOTS = 64  # snapshots of the background that are kept
+FIRST_INTERVAL = 8  # frames between snapshots at the start; doubled when there are many
 
 
 def separate(
     frames: Any, *, stream: bool | None = None, progress: bool | Progress | None = False
 ) -> Separation | Stream:
-    """Tell what moves from what stands still, in the video of a fixed camera.
+    """Separate the video of a fixed camera into background and moving objects.
 
-    The background is of low rank: a plate in the present light, and patterns of its
-    changes, found as they show. Each pixel has noise of its own size. What neither
-    explains is foreground, judged together with its neighbours in space and time.
-    Nothing needs to be told.
+    The background has low rank: an image in the present light, and patterns of its
+    changes, which are found as they appear. Each pixel has its own noise variance.
+    Pixels that the background does not explain are foreground; they are classified
+    together with their neighbours in space and time. There is nothing to tune.
 
     Parameters
     ----------
@@ -36,10 +38,11 @@ def separate(
         An array (time, rows, columns[, channels]), the path of a video file or of a
         folder of images, the number of a camera, or any iterable of frames.
     stream : bool, optional
-        Whether to hand back a `Stream` that yields frame by frame in bounded memory.
-        By default so for cameras and iterators, and not for what can be read again.
+        Return a `Stream`, which yields frame by frame in bounded memory. The default is
+        True for cameras and iterators, False for sources that can be read again.
     progress : bool or callable
-        See `core.progress.reporting`. Told to stop, what is done is handed back.
+        See `core.progress.reporting`. If it stops the work, the frames that are done
+        are returned.
 
     Returns
     -------
@@ -52,114 +55,141 @@ def separate(
     >>> from discrepant import separate
     >>> from discrepant.video.example_data import street
     >>> frames, truth = street(40)
-    >>> found = separate(frames)
-    >>> found.foreground.shape == truth.shape
+    >>> result = separate(frames)
+    >>> result.foreground.shape == truth.shape
     True
     """
     if stream is not None:
         check_flag("stream", stream)
-    source, again = open_frames(frames)
+    source, rereadable = open_frames(frames)
     flow = Stream(source)
-    if stream or (stream is None and not again):
+    if stream or (stream is None and not rereadable):
         return flow
-    found = _gathered(flow, progress)
-    for note in found.notes:
+    result = separate_whole(flow, progress)
+    for note in result.notes:
         warnings.warn(note, stacklevel=2)
-    return found
+    return result
 
 
-class _Plates:
-    """Snapshots of the background, ever farther apart, so that few are kept.
+def separate_whole(flow: Stream, progress: bool | Progress | None) -> Separation:
+    """Process all frames of a stream, and keep what a `Separation` needs.
 
-    Where the background begins anew, one is kept in any case.
+    Masks are kept as bits and scores in 8 bits; the background of a frame is computed
+    on request, from the frame's fit and a snapshot of the background.
+    """
+    from discrepant.video.model.background_kernels import predict
+    from discrepant.video.model.separator import PROBABILITY
+
+    masks, score_codes, fits = list[Array](), list[Array](), list["FrameFit"]()
+    snapshots = BackgroundSnapshots()
+    rank = 1
+    shape = flow.scale.shape[:2]
+    separator = flow.separator
+    _check_result_size(flow.name, flow.count or 0, shape)
+    with reporting(progress, "Separating") as watch:
+        for number, _, fit in flow.process():
+            if number % 64 == 0:  # sources that do not know their number of frames
+                _check_result_size(flow.name, number, shape)
+            masks.append(np.packbits(separator.mask))
+            score_codes.append(separator.score_code.copy())
+            fits.append(fit._replace(residuals=np.empty(0)))
+            snapshots.add(number, separator.background, separator.scene_starts)
+            rank = max(rank, len(fit.coefficients))
+            if not watch((number + 1) / max(flow.count or 0, number + 2), ""):
+                break
+    if not masks:
+        raise StoppedError("stopped before the first frame")
+    column_modes = separator.background.illumination.column_modes
+    white = separator.background.white
+
+    def background(number: int) -> Array:
+        gains = fits[number].row_gains
+        image, patterns, c = snapshots.nearest(number, fits[number])
+        out = np.empty(image.shape, np.float32)
+        modes = column_modes[: gains.shape[1]]
+        predict(image, patterns, c, gains, modes, white, out, 0, len(out))
+        return flow.scale.from_grey(out, flow.never_observed)
+
+    def probability(number: int) -> Array:
+        return np.asarray(PROBABILITY[score_codes[number]])
+
+    bits = np.unpackbits(np.stack(masks), axis=1, count=shape[0] * shape[1])
+    return Separation(
+        background=LazyFrames(len(fits), background),
+        foreground=bits.reshape(-1, *shape).view(bool),
+        probability=LazyFrames(len(fits), probability),
+        rank=rank,
+        noise=flow.noise,
+        notes=tuple(flow.notes),
+    )
+
+
+def _check_result_size(name: str, frames: int, shape: tuple[int, ...]) -> None:
+    """Refuse a video whose result, two bytes per pixel, does not fit into memory."""
+    needed = 2 * frames * shape[0] * shape[1]
+    check_memory(Path(name), needed, "pass stream=True and take it frame by frame")
+
+
+class BackgroundSnapshots:
+    """Snapshots of the background, at intervals that grow with the video.
+
+    The first of each scene is always kept.
     """
 
     def __init__(self) -> None:
-        self.every, self.kept = 8, dict[int, tuple[Array, tuple[int, ...]]]()
-        self.begins: list[int] = []
+        self.interval = FIRST_INTERVAL
+        # Frame number to background image, patterns and their numbers.
+        self._snapshots = dict[int, tuple[Array, Array, tuple[int, ...]]]()
+        self._scene_starts: list[int] = []
 
-    def take(self, number: int, scene: Background, begins: list[int]) -> None:
-        if number % self.every and number not in begins[-1:]:
+    def add(
+        self, number: int, background: "Background", scene_starts: list[int]
+    ) -> None:
+        """Keep a snapshot if this frame is due for one."""
+        if number % self.interval and number not in scene_starts[-1:]:
             return
-        self.begins = begins
-        U = scene.U
-        narrow = np.abs(U).max() < np.finfo(np.float16).max  # no hot pixel
-        U = U.astype(np.float16 if narrow else np.float32)
-        self.kept[number] = U, scene.patterns
-        if len(self.kept) > PLATES + len(begins):
-            self.every *= 2
-            firsts = {0, *begins}
-            self.kept = {
-                k: v for k, v in self.kept.items() if k % self.every == 0 or k in firsts
+        self._scene_starts = scene_starts
+        image, patterns = background.state.image, background.state.patterns
+        # A hot pixel may exceed the range of half precision.
+        largest = max(np.abs(image).max(), np.abs(patterns).max(initial=0))
+        dtype = np.float16 if largest < np.finfo(np.float16).max else np.float32
+        self._snapshots[number] = (
+            image.astype(dtype),
+            patterns.astype(dtype),
+            background.pattern_ids,
+        )
+        if len(self._snapshots) > MAX_SNAPSHOTS + len(scene_starts):
+            self.interval *= 2
+            first = {0, *scene_starts}
+            self._snapshots = {
+                k: snapshot
+                for k, snapshot in self._snapshots.items()
+                if k % self.interval == 0 or k in first
             }
 
-    def near(self, number: int, place: Place) -> tuple[Array, Array]:
+    def nearest(self, number: int, fit: "FrameFit") -> tuple[Array, Array, Array]:
         """Return the best snapshot for a frame, and the frame's coefficients in it.
 
         Of the snapshots just before and just after the frame, in its scene, that is the
         one with more of the frame's patterns, or else the nearer. The coefficient of a
         pattern that the frame does not have is 0.
         """
-        scene = bisect_right(self.begins, number)
-        same = [k for k in self.kept if bisect_right(self.begins, k) == scene]
-        after = bisect_right(same, number)
-        coefficients = dict(zip(place.patterns, place.c, strict=True))
+        scene = bisect_right(self._scene_starts, number)
+        same_scene = [
+            k for k in self._snapshots if bisect_right(self._scene_starts, k) == scene
+        ]
+        after = bisect_right(same_scene, number)
+        coefficients = dict(zip(fit.pattern_ids, fit.coefficients, strict=True))
 
         def fitness(k: int) -> tuple[int, int]:
-            return len(coefficients.keys() & set(self.kept[k][1])), -abs(k - number)
+            shared = coefficients.keys() & set(self._snapshots[k][2])
+            return len(shared), -abs(k - number)
 
-        U, patterns = self.kept[max(same[max(after - 1, 0) : after + 1], key=fitness)]
-        c = [coefficients.get(pattern, 0.0) for pattern in patterns]
-        return U.astype(np.float32), np.array(c, np.float32)
-
-
-def _check_held(name: str, frames: int, shape: tuple[int, ...]) -> None:
-    """Refuse a video of which too much would be kept: two bytes a pixel at the end."""
-    needed = 2 * frames * shape[0] * shape[1]
-    check_memory(Path(name), needed, "pass stream=True and take it frame by frame")
-
-
-def _gathered(flow: Stream, progress: bool | Progress | None) -> Separation:
-    """Run through a video and keep what a `Separation` needs."""
-    from discrepant.video.model import background_kernels as kernels
-
-    masks, beliefs, places = list[Array](), list[Array](), list[Place]()
-    plates, most = _Plates(), 1
-    shape = flow.levels.shape[:2]
-    _check_held(flow.name, flow.count or 0, shape)
-    with reporting(progress, "Separating") as watch:
-        for number, _, place in flow.judged():
-            if number % 64 == 0:  # for those that do not say how many they are
-                _check_held(flow.name, number, shape)
-            masks.append(np.packbits(flow.work.front.mask))
-            beliefs.append(flow.work.front.said.copy())
-            places.append(place._replace(away=np.empty(0)))
-            plates.take(number, flow.work.scene, flow.work.begins)
-            most = max(most, len(place.c))
-            if not watch((number + 1) / max(flow.count or 0, number + 2), ""):
-                break
-    if not masks:
-        raise StoppedError("stopped before the first frame")
-    scene = flow.work.scene
-    across, white = scene.light.across, scene.white
-
-    def background(number: int) -> Array:
-        place = places[number]
-        U, c = plates.near(number, place)
-        out = np.empty(U.shape[1:], np.float32)
-        modes = across[: place.light.shape[1]]
-        kernels.expect(U, c, place.light, modes, white, out, 0, len(out))
-        return flow.levels.back(out, flow.unseen)
-
-    def chance(number: int) -> Array:
-        return np.asarray(CHANCES[beliefs[number]])
-
-    bits = np.unpackbits(np.stack(masks), axis=1, count=shape[0] * shape[1])
-    return Separation(
-        background=Lazy(len(places), background),
-        foreground=bits.reshape(-1, *shape).view(bool),
-        probability=Lazy(len(places), chance),
-        rank=most,
-        noise=flow.noise,
-        notes=tuple(flow.notes),
-    )
+        best = max(same_scene[max(after - 1, 0) : after + 1], key=fitness)
+        image, patterns, pattern_ids = self._snapshots[best]
+        c = [coefficients.get(pattern, 0.0) for pattern in pattern_ids]
+        return (
+            image.astype(np.float32),
+            patterns.astype(np.float32),
+            np.array(c, np.float32),
+        )

@@ -1,4 +1,4 @@
-"""A video told apart: background, masks and activity written as they are found."""
+"""Separate a video file: write background, masks and activity to a folder."""
 
 import io
 import sys
@@ -7,34 +7,31 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
-from discrepant.core.plotting import new_figure, styled
 from discrepant.core.progress import Progress, StoppedError, reporting
-from discrepant.video.figures import draw_activity
-from discrepant.video.io.frame_source import Source, open_frames
+from discrepant.video.figures import activity_plot
+from discrepant.video.io.frame_source import FrameSource, open_frames
+from discrepant.video.io.intensity import IntensityScale
 from discrepant.video.io.video_file import RawFrames, VideoFile, VideoWriter, pyav
 from discrepant.video.stream import Frame, Stream
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-PIPE = "-"
-Look = Callable[[Array, Array, Array], None]  # frame, background and mask, in bytes
-TINT = np.array([230, 40, 60], np.float32)  # of what moves, in the side-by-side video
+PIPE = "-"  # name of the file that is standard input
+Preview = Callable[[Array, Array, Array], None]  # frame, background and mask, uint8
+TINT = np.array([230, 40, 60], np.float32)  # RGB of moving objects, side by side
 
 
 @dataclass(frozen=True)
 class VideoReport:
-    """What was found in a video, and where it was written.
+    """Summary of a separated video, and the files that were written.
 
-    ``active`` counts the frames with foreground; ``foreground`` is its share of all
-    pixels. ``complete`` is False where Ctrl-C ended the run.
+    ``active`` counts the frames with foreground; ``foreground`` is its fraction of all
+    pixels. ``complete`` is False if Ctrl-C ended the run.
     """
 
     file: str
@@ -55,16 +52,16 @@ class VideoReport:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What stands in ``summary.json``."""
+        """The content of ``summary.json``."""
         return summary_of(self)
 
     def __str__(self) -> str:
         stopped = "" if self.complete else " (stopped early)"
         return (
             f"{self.file}: {self.frames} frames of {self.size[0]}×{self.size[1]}"
-            f"{stopped}, {self.frames_a_second:.0f} a second; background of rank "
-            f"{self.rank}, noise {self.noise:.2g}. Something is in front in "
-            f"{self.active} frames, {self.foreground:.2%} of all pixels.\n"
+            f"{stopped}, {self.frames_a_second:.0f} frames per second; background of "
+            f"rank {self.rank}, noise {self.noise:.2g}. Movement in {self.active} "
+            f"frames, {self.foreground:.2%} of all pixels.\n"
             f"Written to {self.folder}: {', '.join(self.files)}."
         )
 
@@ -79,9 +76,9 @@ def separate_file(
     grey: bool = False,
     overwrite: bool = False,
     progress: bool | Progress | None = False,
-    look: Look | None = None,
+    preview: Preview | None = None,
 ) -> VideoReport:
-    """Tell background from foreground in a video, a folder, a camera or a pipe.
+    """Separate a video, a folder, a camera or a pipe, and write the results.
 
     Parameters
     ----------
@@ -89,24 +86,25 @@ def separate_file(
         Path of a video or of a folder of images, the number of a camera, or "-" for
         raw frames from standard input.
     output : Path
-        Folder for the results; made if needed.
+        Folder for the results; created if needed.
     background : bool
-        Whether to write the background as a video, too.
+        Also write the background as a video.
     masks : bool
-        Whether to write each mask as a PNG.
+        Also write each mask as a PNG.
     size : str, optional
-        Of raw frames: "320x240", columns and rows.
+        Columns and rows of raw frames, such as "320x240".
     grey : bool
-        Whether raw frames are grey; else they are RGB.
+        Raw frames are grey instead of RGB.
     overwrite : bool
-        Whether results that are there already may be replaced.
+        Replace existing results.
     progress : bool or callable
-        See `discrepant.core.progress.reporting`. Told to stop, what is done is written.
-    look : callable, optional
-        Shown each frame, its background and its mask, as they are written.
+        See `discrepant.core.progress.reporting`. If it stops the work, the frames that
+        are done are written.
+    preview : callable, optional
+        Called with each frame, its background and its mask, as they are written.
     """
-    source = _source(file, size, grey)
-    pyav()  # a folder is read without it, but nothing is written
+    source = _open_source(file, size, grey)
+    pyav()  # fail now: a folder is read without PyAV, but nothing is written
     names = [
         "background.png", "mask.mp4", "side-by-side.mp4", "activity.csv",
         "activity.png", "summary.json",
@@ -120,36 +118,35 @@ def separate_file(
     ):
         started = time.perf_counter()
         stream = Stream(source)
-        shown = _Shown(stream)
         with ExitStack() as open_files:
             writers = _Writers(scratch, stream, background, masks, open_files)
             try:
                 for frame in stream:
-                    seen = writers.add(shown, frame)
-                    if look is not None:
-                        look(*seen)
+                    images = writers.add(frame)
+                    if preview is not None:
+                        preview(*images)
                     speed = (frame.number + 1) / (time.perf_counter() - started)
                     done = (frame.number + 1) / max(stream.count or 0, frame.number + 2)
                     if not watch(
-                        done, f"frame {frame.number + 1}, {speed:.0f} a second"
+                        done, f"frame {frame.number + 1}, {speed:.0f} per second"
                     ):
                         break
             except OSError as error:
-                raise _full(error, output) from None
+                raise _write_error(error, output) from None
         if not writers.activity:
             raise StoppedError("stopped before the first frame; nothing was written")
-        spent = time.perf_counter() - started
+        seconds = time.perf_counter() - started
         activity = np.array(writers.activity)
         count = len(activity)
-        _save(scratch / "background.png", shown.bytes(writers.last))
+        _save_png(scratch / "background.png", writers.last_background)
         _write_activity(scratch / "activity.csv", activity, stream.rate)
         no_picture = ""
         try:
             activity_plot(activity, stream.rate).savefig(scratch / "activity.png")
-        except InputError as error:  # matplotlib is an extra: do without
+        except InputError as error:  # matplotlib is an extra: go on without
             no_picture = str(error)
             names.remove("activity.png")
-        height, width = stream.levels.shape[:2]
+        height, width = stream.scale.shape[:2]
         report = VideoReport(
             file=source.name,
             frames=count,
@@ -159,10 +156,10 @@ def separate_file(
             active=int(np.count_nonzero(activity)),
             foreground=float(activity.mean()),
             busiest=int(activity.argmax()),
-            frames_a_second=round(count / spent, 1),
+            frames_a_second=round(count / seconds, 1),
             complete=not watch.stopped,
             caveats=tuple(stream.notes),
-            seconds=round(spent, 3),
+            seconds=round(seconds, 3),
             folder=output,
             files=tuple(names),
             no_picture=no_picture,
@@ -172,8 +169,8 @@ def separate_file(
     return report
 
 
-def _source(file: str, size: str | None, grey: bool) -> Source:
-    """Return where the frames come from."""
+def _open_source(file: str, size: str | None, grey: bool) -> FrameSource:
+    """Return the source of the frames."""
     if file == PIPE:
         try:
             width, height = map(int, (size or "").lower().split("x"))
@@ -181,31 +178,25 @@ def _source(file: str, size: str | None, grey: bool) -> Source:
                 raise ValueError
         except ValueError:
             raise InputError(
-                "Raw frames from a pipe need size=, their columns and rows, such as "
+                "Raw frames from a pipe need `size`, their columns and rows, such as "
                 "320x240."
             ) from None
         return RawFrames(sys.stdin.buffer, width, height, 1 if grey else 3)
     if size is not None or grey:
-        raise InputError("size= and grey= are for raw frames from a pipe only.")
+        raise InputError("`size` and `grey` are for raw frames from a pipe only.")
     if file.isdigit() and not Path(file).exists():
         return VideoFile(int(file))
     return open_frames(Path(file))[0]
 
 
-class _Shown:
-    """How frames of any type are shown: as bytes."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.levels = stream.levels
-
-    def bytes(self, image: Array) -> Array:
-        """Return an image in eight bits, of one or three channels."""
-        grey = np.clip(np.rint(self.levels.grey(image, 0)), 0, 255).astype(np.uint8)
-        return np.asarray(grey[..., 0] if grey.shape[2] < 3 else grey[..., :3])
+def _displayable(image: Array, scale: IntensityScale) -> Array:
+    """Return an image in uint8, of one or three channels."""
+    grey = np.clip(np.rint(scale.to_grey(image, 0)), 0, 255).astype(np.uint8)
+    return np.asarray(grey[..., 0] if grey.shape[2] < 3 else grey[..., :3])
 
 
 class _Writers:
-    """The videos that are written while frames come, and what is counted."""
+    """The files that are written frame by frame, and the activity of each frame."""
 
     def __init__(
         self,
@@ -215,73 +206,65 @@ class _Writers:
         masks: bool,
         open_files: ExitStack,
     ) -> None:
-        height, width = stream.levels.shape[:2]
+        height, width = stream.scale.shape[:2]
 
-        def separate_file(name: str, columns: int) -> VideoWriter:
+        def video(name: str, columns: int) -> VideoWriter:
             path, shape = folder / name, (height, columns)
             return open_files.enter_context(VideoWriter(path, stream.rate, shape))
 
         self._stream = stream
-        self._mask = separate_file("mask.mp4", width)
-        self._beside = separate_file("side-by-side.mp4", 3 * width)
-        self._background = (
-            separate_file("background.mp4", width) if background else None
-        )
+        self._mask = video("mask.mp4", width)
+        self._side_by_side = video("side-by-side.mp4", 3 * width)
+        self._background = video("background.mp4", width) if background else None
         self._masks = folder / "masks" if masks else None
         if self._masks is not None:
             self._masks.mkdir()
         self.activity: list[float] = []
         self.rank = 1
 
-    def add(self, shown: _Shown, frame: Frame) -> tuple[Array, Array, Array]:
-        """Write one frame; returns it, its background and its mask in bytes."""
-        mask, image = frame.foreground, shown.bytes(frame.image)
-        ground = shown.bytes(frame.background)
+    def add(self, frame: Frame) -> tuple[Array, Array, Array]:
+        """Write one frame; returns it, its background and its mask in uint8."""
+        mask, scale = frame.foreground, self._stream.scale
+        image = _displayable(frame.image, scale)
+        background = _displayable(frame.background, scale)
         white = mask.astype(np.uint8) * 255
         self._mask.write(white)
-        self._beside.write(_beside(image, ground, mask))
+        self._side_by_side.write(_side_by_side(image, background, mask))
         if self._background is not None:
-            self._background.write(ground)
+            self._background.write(background)
         if self._masks is not None:
-            _save(self._masks / f"{frame.number:06d}.png", white)
+            _save_png(self._masks / f"{frame.number:06d}.png", white)
         self.activity.append(float(mask.mean()))
         self.rank = max(self.rank, self._stream.rank)
-        self.last = frame.background
-        return image, ground, white
+        self.last_background = background
+        return image, background, white
 
 
-def _beside(image: Array, ground: Array, mask: Array) -> Array:
-    """Return input, background, and input with what moves in colour, side by side."""
+def _side_by_side(image: Array, background: Array, mask: Array) -> Array:
+    """Return input, background, and input with the mask in colour, side by side."""
     if image.ndim == 2:
-        image, ground = (np.repeat(a[..., None], 3, axis=-1) for a in (image, ground))
+        image, background = (
+            np.repeat(grey[..., None], 3, axis=-1) for grey in (image, background)
+        )
     marked = image // 2
     marked[mask] = (0.55 * image[mask] + 0.45 * TINT).astype(np.uint8)
-    return np.concatenate([image, ground, marked], axis=1)
+    return np.concatenate([image, background, marked], axis=1)
 
 
-def _save(path: Path, image: Array) -> None:
+def _save_png(path: Path, image: Array) -> None:
     from PIL import Image
 
-    held = io.BytesIO()
-    Image.fromarray(image).save(held, "PNG")
-    path.write_bytes(held.getvalue())
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "PNG")
+    path.write_bytes(buffer.getvalue())
 
 
 def _write_activity(path: Path, activity: Array, rate: float) -> None:
-    """Write the share of foreground of each frame."""
+    """Write the fraction of foreground of each frame."""
     lines = [f"{k},{k / rate:.3f},{a:.6f}" for k, a in enumerate(activity)]
     path.write_text("\n".join(["frame,seconds,foreground", *lines]) + "\n")
 
 
-@styled
-def activity_plot(activity: Array, rate: float) -> "Figure":
-    """Draw how much of the picture is foreground, over time."""
-    figure, axes = new_figure(size=(8, 2.6))
-    draw_activity(axes, np.arange(len(activity)) / rate, activity)
-    axes.set(xlabel="seconds")
-    return figure
-
-
-def _full(error: OSError, output: Path) -> InputError:
-    said = error.strerror or str(error)
-    return InputError(f"Writing to {output} failed: {said}.")
+def _write_error(error: OSError, output: Path) -> InputError:
+    reason = error.strerror or str(error)
+    return InputError(f"Writing to {output} failed: {reason}.")

@@ -1,4 +1,4 @@
-"""Videos as files: read whole or in part, written whole, with one sentence if not."""
+"""Video files: reading, writing, interruption, damaged files and error messages."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def count(path):
         return sum(1 for _ in container.decode(video=0))
 
 
-def test_a_file_is_read_as_it_was_written(file, frames):
+def test_video_file_round_trip(file, frames):
     source = VideoFile(file)
     read = np.stack(list(source))
     assert read.shape == frames.shape
@@ -51,7 +51,7 @@ def test_a_file_is_read_as_it_was_written(file, frames):
     assert source.rate == 20 and source.count == 60
 
 
-def test_everything_is_written_and_plays(file, tmp_path):
+def test_all_result_files_are_complete(file, tmp_path):
     report = separate_file(str(file), tmp_path, background=True, masks=True)
     for name in ("mask.mp4", "side-by-side.mp4", "background.mp4"):
         assert count(tmp_path / name) == 60
@@ -65,20 +65,20 @@ def test_everything_is_written_and_plays(file, tmp_path):
         separate_file(str(file), tmp_path)
 
 
-def test_told_to_stop_leaves_whole_files(file, tmp_path):
-    seen = []
+def test_stopping_leaves_complete_files(file, tmp_path):
+    notes = []
 
-    def progress(share, note):
-        seen.append(note)
-        return len(seen) < 25
+    def progress(fraction, note):
+        notes.append(note)
+        return len(notes) < 25
 
     report = separate_file(str(file), tmp_path, progress=progress)
     assert not report.complete
     assert count(tmp_path / "side-by-side.mp4") == report.frames == 25
-    assert "frame 1, " in seen[0] and "a second" in seen[0]
+    assert "frame 1, " in notes[0] and "per second" in notes[0]
 
 
-def test_ctrl_c_leaves_whole_files(tmp_path):
+def test_ctrl_c_leaves_complete_files(tmp_path):
     run = subprocess.Popen(
         [*COMMAND, "-", "--size", "64x48", "--grey", "-o", tmp_path],
         stdin=subprocess.PIPE,
@@ -98,13 +98,13 @@ def test_ctrl_c_leaves_whole_files(tmp_path):
     with suppress(BrokenPipeError):  # it may have ended by now
         run.stdin.write(frame * 20)
     run.stdin.close()
-    assert "Stopping" in run.stderr.read().decode()
+    assert "stopping" in run.stderr.read().decode()
     assert run.wait(300) == 0
     run.stderr.close()
     assert count(tmp_path / "mask.mp4") >= 1
 
 
-def test_a_truncated_file_is_used_as_far_as_it_goes(frames, tmp_path):
+def test_truncated_file_is_used_up_to_its_end(frames, tmp_path):
     whole, part = tmp_path / "whole.webm", tmp_path / "part.webm"
     with VideoWriter(whole, 20, frames.shape[1:3]) as writer:
         for frame in frames:
@@ -112,8 +112,8 @@ def test_a_truncated_file_is_used_as_far_as_it_goes(frames, tmp_path):
     data = whole.read_bytes()
     part.write_bytes(data[: len(data) // 2])
     with pytest.warns(UserWarning, match="truncated"):
-        found = separate(part)
-    assert 10 < len(found.foreground) < 60
+        result = separate(part)
+    assert 10 < len(result.foreground) < 60
 
 
 def test_frames_too_large_for_memory_are_refused(file, monkeypatch):
@@ -129,38 +129,41 @@ def test_lists_of_other_files_are_refused(file, tmp_path):
     shutil.copy(file, tmp_path / "real.mp4")
     (tmp_path / "a.mp4").write_text("ffconcat version 1.0\nfile real.mp4\n")
     (tmp_path / "b.mp4").write_text("#EXTM3U\n#EXTINF:9,\nhttp://127.0.0.1/c.ts\n")
-    for name, said in (("a.mp4", "list of other files"), ("b.mp4", "cannot be read")):
-        with pytest.raises(InputError, match=said):
+    for name, message in (
+        ("a.mp4", "list of other files"),
+        ("b.mp4", "cannot be read"),
+    ):
+        with pytest.raises(InputError, match=message):
             separate(tmp_path / name)
 
 
-def test_a_folder_with_a_stray_text_file(frames, tmp_path):
+def test_text_file_in_a_folder_is_ignored(frames, tmp_path):
     from PIL import Image
 
     for k, frame in enumerate(frames[:20]):
         Image.fromarray(frame).save(tmp_path / f"{k:03d}.png")
-    (tmp_path / "notes.txt").write_text("not a picture")
-    with pytest.warns(UserWarning, match="left out: notes.txt"):
-        found = separate(tmp_path)
-    assert found.foreground.shape == frames[:20].shape[:3]
+    (tmp_path / "notes.txt").write_text("not an image")
+    with pytest.warns(UserWarning, match="were ignored: notes.txt"):
+        result = separate(tmp_path)
+    assert result.foreground.shape == frames[:20].shape[:3]
 
 
-def test_no_video_in_it(tmp_path):
+def test_file_without_video_is_refused(tmp_path):
     sound = tmp_path / "sound.wav"
     with av.open(str(sound), "w") as container:
         stream = container.add_stream("pcm_s16le", rate=8000, layout="mono")
-        made = av.AudioFrame.from_ndarray(
+        silence = av.AudioFrame.from_ndarray(
             np.zeros((1, 8000), np.int16), format="s16", layout="mono"
         )
-        made.sample_rate = 8000
-        for packet in [*stream.encode(made), *stream.encode()]:
+        silence.sample_rate = 8000
+        for packet in [*stream.encode(silence), *stream.encode()]:
             container.mux(packet)
     with pytest.raises(InputError, match="holds no video stream"):
         separate(sound)
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
         ("nowhere.mp4", "There is no file"),
         ("text.mp4", "cannot be read as a video"),
@@ -168,24 +171,24 @@ def test_no_video_in_it(tmp_path):
         ("-", "size"),
     ],
 )
-def test_bad_files_get_one_sentence_and_no_folder(file, said, tmp_path):
+def test_invalid_files_are_refused_without_a_folder(file, message, tmp_path):
     (tmp_path / "text.mp4").write_text("no video")
     (tmp_path / "empty").mkdir()
     name = file if file == "-" else str(tmp_path / file)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         separate_file(name, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("size", ["", "0x48", "64x-48", "64", "a x b"])
 def test_raw_frames_need_a_size(size, tmp_path):
-    with pytest.raises(InputError, match="need size=, their columns and rows"):
+    with pytest.raises(InputError, match="need `size`, their columns and rows"):
         separate_file("-", tmp_path, size=size)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits of files are set by POSIX")
-def test_a_full_disk_is_said_and_leaves_nothing(file, tmp_path):
-    def little() -> None:
+def test_full_disk_is_reported_and_leaves_nothing(file, tmp_path):
+    def limit_file_size() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
 
     code = (
@@ -196,7 +199,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(file, tmp_path):
         [sys.executable, "-c", code, "video", file, "-o", tmp_path / "out"],
         capture_output=True,
         text=True,
-        preexec_fn=little,
+        preexec_fn=limit_file_size,
         env={**os.environ, "NUMBA_DISABLE_JIT": "0"},
     )
     assert done.returncode == 2, done.stderr

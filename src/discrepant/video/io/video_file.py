@@ -1,8 +1,7 @@
 """Video files and cameras by PyAV, folders of images, raw frames from a pipe.
 
-Readers yield frames as they are: uint8 (rows, columns) where the video is grey, with
-three channels where it is not. What went wrong on the way without ending it, such as a
-truncated file, is said in `notes`.
+Readers yield uint8 frames: (rows, columns) if the video is grey, otherwise with three
+channels. `notes` lists problems that do not end the reading, such as a truncated file.
 """
 
 import sys
@@ -23,13 +22,13 @@ from discrepant.core.memory import available_memory, check_memory
 
 VIDEOS = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".mpg", ".mpeg", ".ogv")
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm")
-COLOURLESS = 2  # grey levels between channels: rounding
-RATE = 25.0  # frames a second where nothing says how many
-# What telling a video apart takes, in bytes for each pixel of a frame: 970 to 1120 for
-# colours of 1080×1920; smaller frames than half a million pixels take up to 1.4 GB.
+MAX_CHANNEL_DIFFERENCE = 2  # grey levels between channels of a grey frame: rounding
+DEFAULT_RATE = 25.0  # frames per second where the source does not say
+# Memory that a separation takes, in bytes per pixel of a frame: 970 to 1120 for colour
+# frames of 1080×1920; frames below half a million pixels take up to 1.4 GB.
 BYTES_PER_PIXEL = 1100
 PLAYLISTS = ("concat", "dash", "hls", "imf")
-# What a video is coded by, after the ending of its file: the first that PyAV brings.
+# Codecs by file extension: the first that PyAV has is used.
 CODECS: dict[str, dict[str, dict[str, str]]] = {
     ".mp4": {
         "libx264": {"crf": "20", "preset": "veryfast"},
@@ -44,7 +43,7 @@ CAMERAS = {"linux": "v4l2", "darwin": "avfoundation", "win32": "dshow"}
 
 
 def pyav() -> Any:
-    """Return PyAV, or say how to get it."""
+    """Return the module of PyAV, or raise an error that says how to install it."""
     try:
         return import_module("av")
     except ImportError:
@@ -52,7 +51,7 @@ def pyav() -> Any:
 
 
 class VideoFile:
-    """The frames of a video file or a camera, decoded as they are asked for."""
+    """The frames of a video file or a camera, decoded on request."""
 
     def __init__(self, path: Path | int) -> None:
         if isinstance(path, Path) and not path.exists():
@@ -64,11 +63,13 @@ class VideoFile:
         self.path = path
         with self._opened() as container:
             stream = container.streams.video[0]
-            self.rate = float(stream.average_rate or stream.guessed_rate or RATE)
+            self.rate = float(
+                stream.average_rate or stream.guessed_rate or DEFAULT_RATE
+            )
             self.count = stream.frames or None
             if self.count is None and container.duration and stream.average_rate:
                 self.count = round(container.duration / av.time_base * self.rate)
-            self.format = "gray" if _colourless(container, stream) else "rgb24"
+            self.format = "gray" if _is_grey(container, stream) else "rgb24"
 
     def _opened(self) -> Any:
         av = pyav()
@@ -76,18 +77,20 @@ class VideoFile:
         if isinstance(self.path, int):
             kind = CAMERAS.get(sys.platform)
             name = f"/dev/video{self.path}" if kind == "v4l2" else str(self.path)
-        room = available_memory()
+        memory = available_memory()
         options = {} if kind else {"protocol_whitelist": "file"}
-        if room is not None:  # frames may also grow later on
-            options["max_pixels"] = str(max(room // BYTES_PER_PIXEL, 1))
+        if memory is not None:  # frames may also become larger later on
+            options["max_pixels"] = str(max(memory // BYTES_PER_PIXEL, 1))
         try:
             container = av.open(
                 name, format=kind, options=options, metadata_errors="replace"
             )
         except (av.error.FFmpegError, OSError) as error:
-            said = (getattr(error, "strerror", None) or str(error)).rstrip(".")
-            what = "camera" if kind else "video"
-            raise InputError(f"{name} cannot be read as a {what}: {said}.") from None
+            reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+            medium = "camera" if kind else "video"
+            raise InputError(
+                f"{name} cannot be read as a {medium}: {reason}."
+            ) from None
         try:
             _check_content(name, container)
         except InputError:
@@ -100,7 +103,7 @@ class VideoFile:
 
     def __iter__(self) -> Iterator[Array]:
         av = pyav()
-        seen, broken = 0, False
+        decoded, broken = 0, False
         with self._opened() as container:
             frames = container.decode(video=0)
             while True:
@@ -109,96 +112,96 @@ class VideoFile:
                 except StopIteration:
                     break
                 except (av.error.FFmpegError, OSError) as error:
-                    if not seen:
+                    if not decoded:
                         raise InputError(
                             f"No frame of {self.name} can be decoded: {error}."
                         ) from None
                     broken = True
                     break
-                seen += 1
+                decoded += 1
                 yield _pixels(frame, self.format)
-        if not seen:
+        if not decoded:
             raise InputError(f"{self.name} holds no frames.")
-        if broken or (self.count and seen < 0.98 * self.count - 1):
-            of = f" of {self.count}" if (self.count or 0) > seen else ""
+        if broken or (self.count and decoded < 0.98 * self.count - 1):
+            of = f" of {self.count}" if (self.count or 0) > decoded else ""
             self.notes.append(
-                f"{self.name} ends after {seen}{of} frames: it is truncated or "
-                "damaged. What could be read was used."
+                f"{self.name} ends after {decoded}{of} frames: it is truncated or "
+                "damaged. The frames before that were used."
             )
 
-    def some(self, count: int, of: int) -> list[Array]:
-        """Return frames spread over the first `of`: by jumping, if there is where to.
+    def sample(self, count: int, span: int) -> list[Array]:
+        """Return `count` of the first `span` frames.
 
-        A jump ends at a key frame; of a file with few of those, all is decoded.
+        Seeking ends at a key frame; if there are too few of these, decode all frames.
         """
         if isinstance(self.path, int) or not self.count:
             return []
-        of = min(of, self.count)
+        span = min(span, self.count)
         with suppress(OSError, pyav().error.FFmpegError), self._opened() as container:
-            found = self._jumped(container, count, of)
-            if 2 * len(found) >= min(count, of):
-                return found
-        return self._strode(count, of)
+            frames = self._sample_by_seeking(container, count, span)
+            if 2 * len(frames) >= min(count, span):
+                return frames
+        return self._sample_by_decoding(count, span)
 
-    def _jumped(self, container: Any, count: int, of: int) -> list[Array]:
+    def _sample_by_seeking(self, container: Any, count: int, span: int) -> list[Array]:
         stream = container.streams.video[0]
-        found: dict[int, Array] = {}
+        frames: dict[int, Array] = {}  # by presentation time
         missed = 0
-        for share in (np.arange(count) + 0.5) / count:
-            seconds = share * of / self.rate
-            place = (stream.start_time or 0) + seconds / stream.time_base
-            container.seek(int(place), stream=stream)
+        for fraction in (np.arange(count) + 0.5) / count:
+            seconds = fraction * span / self.rate
+            timestamp = (stream.start_time or 0) + seconds / stream.time_base
+            container.seek(int(timestamp), stream=stream)
             frame = next(container.decode(video=0), None)
-            if frame is None or frame.pts in found:
+            if frame is None or frame.pts in frames:
                 missed += 1
                 if 2 * missed > count:
                     break
             else:
-                found[frame.pts] = _pixels(frame, self.format)
-        return list(found.values())
+                frames[frame.pts] = _pixels(frame, self.format)
+        return list(frames.values())
 
-    def _strode(self, count: int, of: int) -> list[Array]:
-        wanted = set(np.linspace(0, of - 1, min(count, of)).astype(int).tolist())
-        found: list[Array] = []
+    def _sample_by_decoding(self, count: int, span: int) -> list[Array]:
+        wanted = set(np.linspace(0, span - 1, min(count, span)).astype(int).tolist())
+        frames: list[Array] = []
         with suppress(OSError, pyav().error.FFmpegError), self._opened() as container:
             for number, frame in enumerate(container.decode(video=0)):
                 if number in wanted:
-                    found.append(_pixels(frame, self.format))
-                if number >= of:
+                    frames.append(_pixels(frame, self.format))
+                if number >= span:
                     break
-        return found
+        return frames
 
 
 def _check_content(name: str, container: Any) -> None:
-    """Refuse what is no video, or too large a one, before a frame is decoded."""
+    """Refuse files without video and frames too large, before a frame is decoded."""
     if container.format.name in PLAYLISTS:
-        raise InputError(f"{name} is a list of other files; give one of these.")
+        raise InputError(f"{name} is a list of other files; pass one of these.")
     if not container.streams.video:
         raise InputError(f"{name} holds no video stream.")
     codec = container.streams.video[0].codec_context
     if codec is None:
-        raise InputError(f"{name} is coded in a way that is not known here.")
+        raise InputError(f"{name} uses a codec that PyAV does not have.")
     needed = codec.width * codec.height * BYTES_PER_PIXEL
     check_memory(Path(name), needed, "make its frames smaller")
 
 
-def _colourless(container: Any, stream: Any) -> bool:
-    """Whether a video is grey: by its format, or because its first frame is."""
+def _is_grey(container: Any, stream: Any) -> bool:
+    """Whether a video is grey: by its pixel format, or by its first frame."""
     if (stream.pix_fmt or "").startswith(("gray", "mono")):
         return True
     try:
         first = next(container.decode(stream)).to_ndarray(format="rgb24")
     except (pyav().error.FFmpegError, OSError, StopIteration):
         return False
-    return bool(np.ptp(first.astype(np.int16), axis=-1).max() <= COLOURLESS)
+    return bool(np.ptp(first.astype(np.int16), axis=-1).max() <= MAX_CHANNEL_DIFFERENCE)
 
 
-def _pixels(frame: Any, form: str) -> Array:
-    return np.ascontiguousarray(frame.to_ndarray(format=form))
+def _pixels(frame: Any, pixel_format: str) -> Array:
+    return np.ascontiguousarray(frame.to_ndarray(format=pixel_format))
 
 
 class ImageFolder:
-    """The images of a folder, in the order of their names; other files are left out."""
+    """The images of a folder, in the order of their names; other files are ignored."""
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
@@ -209,99 +212,99 @@ class ImageFolder:
         others = [p.name for p in files if p.suffix.lower() not in IMAGES]
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         self.notes = (
-            [f"Not images, and left out: {', '.join(others[:3])}{more}."]
+            [f"Files that are not images were ignored: {', '.join(others[:3])}{more}."]
             if others
             else []
         )
-        self.rate = RATE
+        self.rate = DEFAULT_RATE
         self.count: int | None = len(self.files)
 
     def __iter__(self) -> Iterator[Array]:
         for path in self.files:
-            yield _image(path)
+            yield _read_image(path)
 
-    def some(self, count: int, of: int) -> list[Array]:
-        """Return frames spread over the first `of`."""
-        length = min(of, len(self.files))
-        places = np.unique(np.linspace(0, length - 1, min(count, length)).astype(int))
-        return [_image(self.files[k]) for k in places]
+    def sample(self, count: int, span: int) -> list[Array]:
+        """Return `count` of the first `span` images."""
+        length = min(span, len(self.files))
+        numbers = np.unique(np.linspace(0, length - 1, min(count, length)).astype(int))
+        return [_read_image(self.files[k]) for k in numbers]
 
 
-def _image(path: Path) -> Array:
+def _read_image(path: Path) -> Array:
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(path) as image:
-            plain = image.mode in ("L", "I;16", "F", "RGB")
-            return np.asarray(image if plain else image.convert("RGB"))
+            usable = image.mode in ("L", "I;16", "F", "RGB")
+            return np.asarray(image if usable else image.convert("RGB"))
     except (UnidentifiedImageError, OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read as an image: {error}.") from None
 
 
 class RawFrames:
-    """Raw frames from a pipe: uint8, grey or RGB, of a size that must be told."""
+    """Raw frames from a pipe: uint8, grey or RGB, of a given size."""
 
     def __init__(self, pipe: BinaryIO, width: int, height: int, channels: int) -> None:
-        self.name, self.notes, self.rate = "pipe", list[str](), RATE
+        self.name, self.notes, self.rate = "pipe", list[str](), DEFAULT_RATE
         self.count: int | None = None
         self.pipe = pipe
         self.shape = (height, width) if channels == 1 else (height, width, channels)
 
     def __iter__(self) -> Iterator[Array]:
         size = int(np.prod(self.shape))
-        seen = 0
+        count = 0
         while data := self.pipe.read(size):
             if len(data) < size:
                 self.notes.append(
-                    f"The last {len(data):,} bytes are less than a frame and were left "
-                    "out; are width, height and channels right?"
+                    f"The last {len(data):,} bytes are less than a frame and were "
+                    "ignored; check width, height and channels."
                 )
                 break
-            seen += 1
-            # Writeable, as all other frames are: one compiled kernel serves both.
+            count += 1
+            # Writeable like all other frames: one compiled kernel serves both.
             yield np.frombuffer(bytearray(data), np.uint8).reshape(self.shape)
-        if not seen:
-            raise InputError("No whole frame came through the pipe.")
+        if not count:
+            raise InputError("The pipe did not deliver a whole frame.")
 
-    def some(self, count: int, of: int) -> list[Array]:
-        """Return nothing: what went by is gone."""
+    def sample(self, count: int, span: int) -> list[Array]:
+        """Return nothing: a pipe is read only once."""
         return []
 
 
 class VideoWriter:
-    """A video file, MP4 or WebM, that is written frame by frame, whole when closed."""
+    """A video file, MP4 or WebM, written frame by frame and complete when closed."""
 
     def __init__(self, path: Path, rate: float, shape: tuple[int, int]) -> None:
         av = pyav()
         self._av = av
         self._shape = shape
         height, width = (side + side % 2 for side in shape)
-        known = CODECS[path.suffix]
-        codec = next((name for name in known if name in av.codecs_available), None)
+        codecs = CODECS[path.suffix]
+        codec = next((name for name in codecs if name in av.codecs_available), None)
         if codec is None:
             raise InputError(f"This PyAV cannot write {path.suffix} videos.")
         self._container = av.open(str(path), "w")
-        exact = Fraction(rate).limit_denominator(1001)
-        self._stream = self._container.add_stream(codec, rate=exact)
+        exact_rate = Fraction(rate).limit_denominator(1001)
+        self._stream = self._container.add_stream(codec, rate=exact_rate)
         self._stream.width, self._stream.height = width, height
         self._stream.pix_fmt = "yuv420p"
-        self._stream.options = known[codec]
+        self._stream.options = codecs[codec]
 
     def write(self, frame: Array) -> None:
-        """Add a frame: uint8, grey or RGB."""
+        """Append a frame: uint8, grey or RGB."""
         if frame.ndim == 2:
             frame = np.repeat(frame[..., None], 3, axis=-1)
         odd = [(0, side % 2) for side in self._shape]
         if odd != [(0, 0), (0, 0)]:
             frame = np.pad(frame, (*odd, (0, 0)), mode="edge")
-        shown = self._av.VideoFrame.from_ndarray(
+        encoded = self._av.VideoFrame.from_ndarray(
             np.ascontiguousarray(frame), format="rgb24"
         )
-        for packet in self._stream.encode(shown):
+        for packet in self._stream.encode(encoded):
             self._container.mux(packet)
 
     def close(self) -> None:
-        """Write what is held back, and the index."""
+        """Write the delayed frames and the index."""
         for packet in self._stream.encode():
             self._container.mux(packet)
         self._container.close()
@@ -318,12 +321,14 @@ class VideoWriter:
         if kind is None:
             self.close()
             return
-        with suppress(OSError, self._av.error.FFmpegError):  # the first error counts
+        with suppress(
+            OSError, self._av.error.FFmpegError
+        ):  # the first error is the one to report
             self.close()
 
 
 def rewrite(source: Path, target: Path) -> None:
-    """Write a video once more, coded as the ending of the target says."""
+    """Encode a video again, with the codec of the target's file extension."""
     video = VideoFile(source)
     frames = iter(video)
     first = next(frames)

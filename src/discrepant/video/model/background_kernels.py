@@ -1,21 +1,23 @@
-"""What touches every pixel of the background: how it should look, and how it learns.
+"""Compiled kernels of the background: prediction and update of every pixel.
 
-A frame is compared with what the background should look like now,
+The background predicts the frame
 
-    L(x) = light(x) · U₀(x) + Σ_j c_j U_j(x),
+    L(x) = gain(x) · image(x) + Σ_j c_j pattern_j(x).
 
-U₀ the plate and U_j the patterns of its changes. Each kernel works on a band of rows,
-so that threads share a frame, and goes through a row in loops without a branch, which
-compile to vector instructions. Importing this module loads the compiler.
+Each kernel processes a band of rows, so that threads share a frame, and goes through a
+row in loops without a branch, which compile to vector instructions. A residual has two
+parts: brightness, its mean over the channels, and chroma, the squares of what remains.
+Importing this module loads the compiler.
 """
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discrepant.core.jit import njit
+from discrepant.core.linalg import Array
 
 # A division that may raise would keep loops from becoming vector instructions.
 EXACT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
@@ -23,48 +25,62 @@ FAST: dict[str, Any] = {**EXACT, "fastmath": {"reassoc", "contract", "nsz", "arc
 ZERO, ONE, WHITE = np.float32(0), np.float32(1), np.float32(255)
 
 
+class BackgroundState(NamedTuple):
+    """What the background holds for each pixel; kernels change the arrays in place."""
+
+    image: Array  # (rows, columns, channels), intensity in even light of gain 1
+    patterns: Array  # (patterns, rows, columns, channels), directions of change
+    variance: Array  # (2, rows, columns), noise of brightness and of chroma
+    age: Array  # (rows, columns), frames that the image's value rests on
+    candidate: Array  # (rows, columns, channels), value that may replace the image's
+    candidate_votes: Array  # (rows, columns), frames that showed the candidate
+    flip_rate: Array  # (rows, columns), changes of the pixel's class per frame
+    previous_raw_mask: Array  # (rows, columns), bool: the last frame's pixel mask
+
+
 @njit(**FAST)
-def expect(U, c, light, across, white, out, top, bottom):
-    """Fill rows of the expected background, none of it brighter than white."""
-    ranks, height, width, channels = U.shape
+def predict(image, patterns, c, row_gains, column_modes, white, out, top, bottom):
+    """Fill rows of the predicted frame, none of it brighter than white."""
+    height, width, channels = image.shape
     count = width * channels
-    plates, rows = U.reshape(ranks, height, count), out.reshape(height, count)
+    changes = patterns.reshape(len(patterns), height, count)
+    rows = out.reshape(height, count)
     for y in range(top, bottom):
         row = rows[y]
-        row[:] = light[y, 0]
-        for b in range(1, across.shape[0]):
-            shine, wave = light[y, b], across[b]
+        row[:] = row_gains[y, 0]
+        for b in range(1, column_modes.shape[0]):
+            gain, mode = row_gains[y, b], column_modes[b]
             for n in range(count):
-                row[n] += shine * wave[n]
-        plate = plates[0, y]
+                row[n] += gain * mode[n]
+        values = image[y].reshape(-1)
         for n in range(count):
-            row[n] *= plate[n]
-        for j in range(1, ranks):
-            part, change = c[j], plates[j, y]
+            row[n] *= values[n]
+        for j in range(len(patterns)):
+            coefficient, change = c[j + 1], changes[j, y]
             for n in range(count):
-                row[n] += part * change[n]
+                row[n] += coefficient * change[n]
         for n in range(count):
             row[n] = min(row[n], white)
 
 
 @njit(**FAST)
-def rounded(values, out):
-    """Fill grey levels of eight bits."""
+def round_to_uint8(values, out):
+    """Fill values rounded to grey levels of eight bits."""
     for n in range(len(values)):
         out[n] = np.uint8(min(max(values[n], ZERO), WHITE) + np.float32(0.5))
 
 
 @njit(**FAST)
-def shrunk(frame, step, out):
-    """Fill a small picture: means of blocks and channels."""
+def shrink(frame, step, out):
+    """Fill a small grey image: means over blocks and channels."""
     channels = frame.shape[2]
     row = np.empty(frame.shape[1] * channels, np.float32)
     for y in range(out.shape[0]):
         row[:] = ZERO
         for v in range(y * step, (y + 1) * step):
-            seen = frame[v].reshape(-1)
+            values = frame[v].reshape(-1)
             for n in range(len(row)):
-                row[n] += seen[n]
+                row[n] += values[n]
         count = step * channels
         for x in range(out.shape[1]):
             total = ZERO
@@ -74,7 +90,7 @@ def shrunk(frame, step, out):
 
 
 @njit(**FAST)
-def _summed(values, channels, out):
+def _sum_channels(values, channels, out):
     """Fill the sums over the channels of a row."""
     if channels == 3:  # steps of a known length become vector instructions
         for x in range(len(out)):
@@ -87,227 +103,240 @@ def _summed(values, channels, out):
 
 
 @njit(**EXACT)
-def rows_for(width, channels):
-    """Return rows for `apart` to fill."""
-    off = np.empty(width * channels, np.float32)
-    bright = np.empty(width, np.float32)
-    return off, np.empty_like(off), bright, np.empty_like(bright)
+def row_buffers(width, channels):
+    """Return rows for `residuals` to fill."""
+    residual = np.empty(width * channels, np.float32)
+    brightness = np.empty(width, np.float32)
+    return residual, np.empty_like(residual), brightness, np.empty_like(brightness)
 
 
 @njit(**FAST)
-def apart(frame, expected, off, square, bright, hue):
-    """Fill how far a row is off: by brightness, and by the square of the hue."""
+def residuals(frame, predicted, residual, square, brightness, chroma):
+    """Fill the residuals of a row: all, squared, of brightness, squared of chroma."""
     width, channels = frame.shape
-    seen, ground = frame.reshape(-1), expected.reshape(-1)
+    values, expected = frame.reshape(-1), predicted.reshape(-1)
     for n in range(width * channels):
-        value = seen[n] - ground[n]
-        off[n] = value
+        value = values[n] - expected[n]
+        residual[n] = value
         square[n] = value * value
-    _summed(off, channels, bright)
-    _summed(square, channels, hue)
-    share = np.float32(1 / channels)
+    _sum_channels(residual, channels, brightness)
+    _sum_channels(square, channels, chroma)
+    per_channel = np.float32(1 / channels)
     for x in range(width):
-        total = bright[x]
-        hue[x] = max(hue[x] - share * total * total, ZERO)
-        bright[x] = share * total
+        total = brightness[x]
+        chroma[x] = max(chroma[x] - per_channel * total * total, ZERO)
+        brightness[x] = per_channel * total
 
 
 @njit(**FAST)
-def learn(
-    frame, expected, mask, raw, haste, was, U, c, gain, variance, restless, support,
-    other, rival, top, bottom, turn, turns, tuning,
+def update(
+    frame, predicted, mask, raw_mask, speed, state, c, pattern_gains, top, bottom,
+    turn, turns, settings,
 ):  # fmt: skip
-    """Let a band of the background follow a frame, where it is seen.
+    """Update a band of the background by a frame.
 
-    Where it is not, the pixel's present value gathers support as a rival of the plate,
-    by majority vote; it takes over when it was seen `stand` times as often. Of large
-    frames, rows take turns.
+    Where the mask is clear, image, patterns and variances follow the frame. Where it is
+    set, the frame's value gathers votes as a candidate that replaces the image's value
+    after `replace_after` times as many frames as that rests on. Of large frames, one
+    row in `turns` is updated.
     """
     width, channels = frame.shape[1:]
-    memory, blink, _, most, floor, relative, hue_floor, _ = tuning
-    off, square, bright, hue = rows_for(width, channels)
-    pull, limit, least = rows_for(width, 1)[:3]
-    share = np.float32(1 / max(channels - 1, 1))
-    relative /= np.float32(channels)
+    floor = settings.floor
+    residual, square, brightness, chroma = row_buffers(width, channels)
+    rate, limit, least = row_buffers(width, 1)[:3]
+    per_chroma = np.float32(1 / max(channels - 1, 1))
+    relative = floor.relative / np.float32(channels)
+    variance = state.variance
     for y in range(top + (turn - top) % turns, bottom, turns):
-        apart(frame[y], expected[y], off, square, bright, hue)
-        _flips(raw[y], was[y], restless[y], blink)
+        residuals(frame[y], predicted[y], residual, square, brightness, chroma)
+        _update_flip_rate(
+            raw_mask[y], state.previous_raw_mask[y], state.flip_rate[y],
+            settings.flip_rate,
+        )  # fmt: skip
         for x in range(width):
-            limit[x] = np.float32(3) * np.sqrt(_noise(variance, y, x, channels))
-            bright[x] *= bright[x]
-            hue[x] *= share
-        _settle(mask[y], support[y], rival[y], pull, memory, most)
-        _summed(expected[y].reshape(-1), channels, least)
+            limit[x] = np.float32(3) * np.sqrt(noise_variance(variance, y, x, channels))
+            brightness[x] *= brightness[x]
+            chroma[x] *= per_chroma
+        _update_age(
+            mask[y], state.age[y], state.candidate_votes[y], rate,
+            settings.learning_rate, settings.max_age,
+        )  # fmt: skip
+        _sum_channels(predicted[y].reshape(-1), channels, least)
         for x in range(width):
-            least[x] = floor + (relative * least[x]) ** 2
-        _spread(variance[0, y], bright, least, pull)
-        least[:] = hue_floor
-        _spread(variance[1, y], hue, least, pull)
-        _follow(y, U, off, mask[y], pull, limit, c, gain)
+            least[x] = floor.brightness + (relative * least[x]) ** 2
+        _update_variance(variance[0, y], brightness, least, rate)
+        least[:] = floor.chroma
+        _update_variance(variance[1, y], chroma, least, rate)
+        _update_image(y, state, residual, mask[y], rate, limit, c, pattern_gains)
         for x in range(width):
             if mask[y, x]:
-                _hidden(
-                    y, x, frame, expected, bright[x], hue[x], haste[y, x], U, c,
-                    variance, restless, support, other, rival, tuning,
+                _update_candidate(
+                    y, x, frame, predicted, brightness[x], chroma[x], speed[y, x], c,
+                    state, settings,
                 )  # fmt: skip
 
 
 @njit(**FAST)
-def _noise(variance, y, x, channels):
+def noise_variance(variance, y, x, channels):
+    """Return the variance of a pixel's noise, per channel."""
     return variance[0, y, x] + variance[1, y, x] * np.float32((channels - 1) / channels)
 
 
 @njit(**FAST)
-def _flips(raw, was, restless, blink):
-    """Follow how often pixels of a row flip between background and not."""
-    for x in range(len(raw)):
-        flip = ONE if raw[x] != was[x] else ZERO
-        restless[x] += blink * (flip - restless[x])
-        was[x] = raw[x]
+def _update_flip_rate(raw_mask, previous, flip_rate, weight):
+    """Update how often the pixels of a row change between background and not."""
+    for x in range(len(raw_mask)):
+        flip = ONE if raw_mask[x] != previous[x] else ZERO
+        flip_rate[x] += weight * (flip - flip_rate[x])
+        previous[x] = raw_mask[x]
 
 
 @njit(**FAST)
-def _settle(mask, support, rival, pull, memory, most):
-    """Count how often a row was seen; fill how far its plate goes along, if at all."""
+def _update_age(mask, age, votes, rate, learning_rate, max_age):
+    """Count how often a row was visible; fill the learning rate of each pixel."""
     for x in range(len(mask)):
-        hidden, seen, other = mask[x], support[x], rival[x]
-        pull[x] = ZERO if hidden else max(ONE / (seen + ONE), memory)
-        support[x] = seen if hidden else min(seen + ONE, most)
-        rival[x] = other if hidden else max(other - ONE, ZERO)
+        covered, frames, candidate = mask[x], age[x], votes[x]
+        rate[x] = ZERO if covered else max(ONE / (frames + ONE), learning_rate)
+        age[x] = frames if covered else min(frames + ONE, max_age)
+        votes[x] = candidate if covered else max(candidate - ONE, ZERO)
 
 
 @njit(**FAST)
-def _spread(variance, square, least, pull):
-    """Follow the noise of a row where it is seen."""
+def _update_variance(variance, square, least, rate):
+    """Update the noise variance of a row where it is visible."""
     slow, nine = np.float32(0.02), np.float32(9)
-    for x in range(len(pull)):
+    for x in range(len(rate)):
         now = variance[x]
-        new = now + max(pull[x], slow) * (min(square[x], nine * now) - now)
-        variance[x] = max(new, least[x]) if pull[x] > ZERO else now
+        new = now + max(rate[x], slow) * (min(square[x], nine * now) - now)
+        variance[x] = max(new, least[x]) if rate[x] > ZERO else now
 
 
 @njit(**FAST)
-def _follow(y, U, off, mask, pull, limit, c, gain):
-    """Move plate and patterns of a row towards what is seen."""
-    ranks, _, width, channels = U.shape
-    plate = U[0, y].reshape(-1)
+def _update_image(y, state, residual, mask, rate, limit, c, pattern_gains):
+    """Move image and patterns of a row by the clipped residual, where visible."""
+    patterns = state.patterns
+    width, channels = state.image.shape[1:]
+    image = state.image[y].reshape(-1)
     scale = ONE / c[0]
     for k in range(channels):
         for x in range(width):
             n = x * channels + k
             most = ZERO if mask[x] else limit[x]
-            part = min(max(off[n], -most), most)
-            off[n] = part
-            plate[n] += scale * pull[x] * part
-    for j in range(1, ranks):
-        part, pattern = gain[j], U[j, y].reshape(-1)
+            clipped = min(max(residual[n], -most), most)
+            residual[n] = clipped
+            image[n] += scale * rate[x] * clipped
+    for j in range(len(patterns)):
+        gain, pattern = pattern_gains[j + 1], patterns[j, y].reshape(-1)
         for n in range(width * channels):
-            pattern[n] += part * off[n]
+            pattern[n] += gain * residual[n]
 
 
 @njit(**FAST)
-def _hidden(
-    y, x, frame, expected, bright, hue, haste, U, c, variance, restless, support, other,
-    rival, tuning,
-):  # fmt: skip
-    """Let what hides the background at a pixel gather support.
+def _update_candidate(
+    y, x, frame, predicted, brightness, chroma, speed, c, state, settings
+):
+    """Let the value at a covered pixel gather votes to replace the background's.
 
-    How far it is off is told by the squares of brightness and of hue.
+    `brightness` and `chroma` are the squares of the pixel's residual.
     """
     channels = frame.shape[2]
-    stand, unrest = tuning[2], tuning[7]
-    noise = _noise(variance, y, x, channels)
-    if restless[y, x] > unrest:  # no thing comes and goes so often: it sways
+    image, patterns, variance = state.image, state.patterns, state.variance
+    candidate, votes = state.candidate, state.candidate_votes
+    noise = noise_variance(variance, y, x, channels)
+    # No object comes and goes so often: the background sways, so widen its variance.
+    if state.flip_rate[y, x] > settings.sway_rate:
         now = variance[0, y, x]
-        variance[0, y, x] += 0.05 * (min(bright, 25.0 * now) - now)
+        variance[0, y, x] += 0.05 * (min(brightness, 25.0 * now) - now)
         now = variance[1, y, x]
-        variance[1, y, x] += 0.05 * (min(hue, 25.0 * now) - now)
-    away = 0.0
+        variance[1, y, x] += 0.05 * (min(chroma, 25.0 * now) - now)
+    distance = 0.0
     for k in range(channels):
-        off = frame[y, x, k] - expected[y, x, k]
-        off -= other[y, x, k] - U[0, y, x, k] * c[0]
-        away += off * off
-    near = away < 9.0 * channels * noise
-    rival[y, x] += haste if near else -1.0
-    afresh = rival[y, x] < 0.0
-    if afresh:
-        rival[y, x] = 1.0
-    if near or afresh:
-        part = 1.0 if afresh else 0.1
+        difference = frame[y, x, k] - predicted[y, x, k]
+        difference -= candidate[y, x, k] - image[y, x, k] * c[0]
+        distance += difference * difference
+    near = distance < 9.0 * channels * noise
+    votes[y, x] += speed if near else -1.0
+    restart = votes[y, x] < 0.0
+    if restart:
+        votes[y, x] = 1.0
+    if near or restart:
+        weight = 1.0 if restart else 0.1
         for k in range(channels):
-            value = frame[y, x, k] - expected[y, x, k] + U[0, y, x, k] * c[0]
-            other[y, x, k] += part * (value - other[y, x, k])
-    if rival[y, x] > stand * support[y, x] + 3.0:
+            value = frame[y, x, k] - predicted[y, x, k] + image[y, x, k] * c[0]
+            candidate[y, x, k] += weight * (value - candidate[y, x, k])
+    if votes[y, x] > settings.replace_after * state.age[y, x] + 3.0:
         for k in range(channels):
-            U[0, y, x, k] = other[y, x, k] / c[0]
-            for j in range(1, len(U)):
-                U[j, y, x, k] = 0.0
-        support[y, x] = 1.0
-        rival[y, x] = 0.0
+            image[y, x, k] = candidate[y, x, k] / c[0]
+            for j in range(len(patterns)):
+                patterns[j, y, x, k] = 0.0
+        state.age[y, x] = 1.0
+        votes[y, x] = 0.0
 
 
 @njit(**FAST)
-def gather(frame, expected, mask, variance, parts, new, weight, top, bottom):
-    """Add a frame to patterns that are being learned: where it is seen, its part."""
+def accumulate_pattern(
+    frame, predicted, mask, variance, coefficients, patterns, weight, top, bottom
+):
+    """Add the residual of a frame to new patterns, where the mask is clear."""
     width, channels = frame.shape[1:]
-    off, square, bright, hue = rows_for(width, channels)
+    residual, square, brightness, chroma = row_buffers(width, channels)
     for y in range(top, bottom):
-        apart(frame[y], expected[y], off, square, bright, hue)
+        residuals(frame[y], predicted[y], residual, square, brightness, chroma)
         for k in range(channels):
             for x in range(width):
                 n = x * channels + k
-                most = np.float32(4) * np.sqrt(_noise(variance, y, x, channels))
+                most = np.float32(4) * np.sqrt(noise_variance(variance, y, x, channels))
                 most = ZERO if mask[y, x] else most
-                off[n] = min(max(off[n], -most), most)
-        for j in range(len(parts)):
-            part, pattern = parts[j], new[j, y].reshape(-1)
+                residual[n] = min(max(residual[n], -most), most)
+        for j in range(len(coefficients)):
+            coefficient, pattern = coefficients[j], patterns[j, y].reshape(-1)
             for n in range(width * channels):
-                pattern[n] += part * off[n]
+                pattern[n] += coefficient * residual[n]
             for x in range(width):
-                weight[j, y, x] += ZERO if mask[y, x] else part * part
+                weight[j, y, x] += ZERO if mask[y, x] else coefficient * coefficient
 
 
 @njit(**FAST)
-def first_look(frames, scale, plate, spread, top, bottom):
-    """Fill medians over time: the plate, and how far pixels step from frame to frame.
+def temporal_medians(frames, scale, image, spread, top, bottom):
+    """Fill the median image over time, and median absolute steps between frames.
 
-    Frames are scaled to one light, value by value of a row. Steps are those of
-    brightness, and of hue.
+    `scale` multiplies the values of each frame to bring it to one brightness. The
+    steps are of brightness, `spread[0]`, and of chroma, `spread[1]`.
     """
     times, _, width, channels = frames.shape
     values = np.empty((times, width * channels), np.float32)
     steps = np.empty((times - 1, width * channels), np.float32)
-    bright = np.empty((times - 1, width), np.float32)
-    share = np.float32(1 / channels)
+    brightness = np.empty((times - 1, width), np.float32)
+    per_channel = np.float32(1 / channels)
     for y in range(top, bottom):
         for t in range(times):
-            row, seen, shine = values[t], frames[t, y].reshape(-1), scale[t]
+            row, raw, factor = values[t], frames[t, y].reshape(-1), scale[t]
             for n in range(width * channels):
-                row[n] = seen[n] * shine[n]
+                row[n] = raw[n] * factor[n]
         for t in range(times - 1):
-            row, total = steps[t], bright[t]
+            row, total = steps[t], brightness[t]
             for n in range(width * channels):
                 row[n] = values[t + 1, n] - values[t, n]
-            _summed(row, channels, total)
+            _sum_channels(row, channels, total)
             for k in range(channels):
                 for x in range(width):
                     n = x * channels + k
-                    row[n] = abs(row[n] - share * total[x])
+                    row[n] = abs(row[n] - per_channel * total[x])
             for x in range(width):
-                total[x] = share * abs(total[x])
-        plate[y] = _middle(values).reshape(width, channels)
-        spread[0, y] = _middle(bright)
-        if channels == 1:  # grey has no hue
+                total[x] = per_channel * abs(total[x])
+        image[y] = _column_medians(values).reshape(width, channels)
+        spread[0, y] = _column_medians(brightness)
+        if channels == 1:  # grey has no chroma
             spread[1, y] = ZERO
             continue
-        _summed(_middle(steps), channels, spread[1, y])
+        _sum_channels(_column_medians(steps), channels, spread[1, y])
         for x in range(width):
-            spread[1, y, x] *= share
+            spread[1, y, x] *= per_channel
 
 
 @njit(**FAST)
-def _middle(values):
-    """Return the medians of columns, which are sorted.
+def _column_medians(values):
+    """Return the medians of the columns, which are sorted in place.
 
     Batcher's network compares the same rows whatever they hold: whole rows at once.
     """
@@ -321,7 +350,7 @@ def _middle(values):
         while d > 0:
             for i in range(count - d):
                 if i & p == r:
-                    _order(values[i], values[i + d])
+                    _compare_exchange(values[i], values[i + d])
             q, r, d = q // 2, p, q - p
         p //= 2
     half = np.float32(0.5)
@@ -329,7 +358,7 @@ def _middle(values):
 
 
 @njit(**FAST)
-def _order(low, high):
+def _compare_exchange(low, high):
     for n in range(len(low)):
         a, b = low[n], high[n]
         low[n], high[n] = np.minimum(a, b), np.maximum(a, b)

@@ -1,126 +1,155 @@
-"""What touches every pixel of a mask: its odds, its neighbours, whole things of it.
+"""Compiled kernels of the foreground mask: scores, smoothing, connected components.
 
-As in `kernels`, bands of rows are shared by threads, and rows go through loops without
-a branch; pixels that may be foreground are few, and are looked at one by one. Importing
-this module loads the compiler.
+As in `background_kernels`, threads share a frame by bands of rows, and rows go through
+loops without a branch; the few pixels that may be foreground are processed one by one.
+Importing this module loads the compiler.
 """
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from discrepant.core.jit import njit
+from discrepant.core.linalg import Array
 from discrepant.video.model.background_kernels import (
     EXACT,
     FAST,
     ONE,
     ZERO,
-    apart,
-    rows_for,
+    noise_variance,
+    residuals,
+    row_buffers,
 )
 
-STRIP = 32  # rows that are judged together: their work stays in the cache
-REACH = 2  # pixels from a border to where its sides are compared: edges are soft
-TWICE = 2.0  # as many votes must speak for a ghost: uneven ground misleads some
-SPAN = 4  # and from there along the border, to either side
-HALO = 4  # rows beside a band that its own rows hear of: one a round, one for shadows
+STRIP = 32  # rows that are classified together: their buffers stay in the cache
+HALO = 4  # rows beside a strip that influence it: one per iteration, one for shadows
+OUTLINE_STEP = 2  # pixels from a border to where its two sides are compared: soft edges
+OUTLINE_SPAN = 4  # pixels along the border, to either side, of that comparison
+GHOST_RATIO = 2.0  # votes for a ghost per vote for an object: uneven ground misleads
+
+
+class MaskArrays(NamedTuple):
+    """What the classification holds for each pixel of a frame, all (rows, columns)."""
+
+    pixel_mask: Array  # bool: score of the pixel alone is positive
+    score: Array  # float32: log-odds of foreground, of the pixel alone
+    score_code: Array  # uint8: smoothed score from −1 (0) to 1 (255)
+    component_mask: Array  # bool: the background is covered, soft edges included
+    absorption_speed: Array  # float32: votes of one frame for a new background value
+
+
+class RunBuffers(NamedTuple):
+    """Buffers of the labelling of connected components by runs of pixels in rows."""
+
+    starts: Array  # int32: first column of each run
+    ends: Array  # int32: column after the last of each run
+    rows: Array  # int32: row of each run
+    parent: Array  # int32: first run of the run's component
+    sums: Array  # float64, (runs, 3): sums over components
 
 
 @njit(**FAST)
-def judge(
-    frame, expected, variance, restless, before, raw, odds, belief, said, covered,
-    top, bottom, tuning,
+def classify(
+    frame, predicted, variance, flip_rate, previous, smoothed, arrays, top, bottom,
+    settings,
 ):  # fmt: skip
-    """Fill the log odds that pixels of a band are foreground, and what to believe.
+    """Fill the scores of a band: of each pixel alone, and smoothed in space and time.
 
-    `odds` are each pixel's own; in `belief`, from −1 to 1, its neighbours in space and
-    what was believed `before` are heard, in a few rounds. `said` is it in eight bits.
+    `smoothed`, from −1 to 1, takes the neighbours of a pixel and the `previous` frame's
+    values into account.
     """
     height, width, channels = frame.shape
-    time_weight, space_weight, rounds = tuning[2:5]
-    own = np.empty((STRIP + 2 * HALO, width), np.float32)
-    off, square, bright, hue = rows_for(width, channels)
+    scores = np.empty((STRIP + 2 * HALO, width), np.float32)
+    residual, square, brightness, chroma = row_buffers(width, channels)
     now = np.empty((STRIP + 2 * HALO + 2, width + 2), np.float32)
     new = np.empty_like(now)
     for start in range(top, bottom, STRIP):
         end = min(start + STRIP, bottom)
         first, last = max(0, start - HALO), min(height, end + HALO)
         for y in range(first, last):
-            apart(frame[y], expected[y], off, square, bright, hue)
-            row = own[y - first]
-            _away(bright, hue, variance[0, y], variance[1, y], channels, tuning[0], row)
+            residuals(frame[y], predicted[y], residual, square, brightness, chroma)
+            row = scores[y - first]
+            _pixel_score(
+                brightness, chroma, variance[0, y], variance[1, y], channels,
+                settings.offset, row,
+            )  # fmt: skip
             if start <= y < end:
                 for x in range(width):
-                    raw[y, x] = row[x] > ZERO
+                    arrays.pixel_mask[y, x] = row[x] > ZERO
             for x in range(width):
                 if row[x] > ZERO:
-                    row[x] = _doubted(
-                        row[x], y, x, frame, expected, bright[x], variance, restless,
-                        tuning,
+                    row[x] = _limit_score(
+                        row[x], y, x, frame, predicted, brightness[x], variance,
+                        flip_rate, settings,
                     )  # fmt: skip
             if start <= y < end:
                 for x in range(width):
-                    odds[y, x] = row[x]
-            past = before[y]
+                    arrays.score[y, x] = row[x]
+            past = previous[y]
             for x in range(width):
-                row[x] += time_weight * past[x]
-        heard = _hear(own, now, new, last - first, space_weight, int(rounds))
+                row[x] += settings.time_weight * past[x]
+        field = _mean_field(
+            scores, now, new, last - first, settings.space_weight, settings.iterations
+        )
         for y in range(start, end):
-            row = heard[y - first + 1, 1:-1]
+            row = field[y - first + 1, 1:-1]
             for x in range(width):
-                belief[y, x] = row[x]
-                covered[y, x] = row[x] > ZERO
+                smoothed[y, x] = row[x]
+                arrays.component_mask[y, x] = row[x] > ZERO
+            code = arrays.score_code[y]
             for x in range(width):
-                said[y, x] = np.uint8(np.float32(127.5) * row[x] + np.float32(128))
+                code[x] = np.uint8(np.float32(127.5) * row[x] + np.float32(128))
 
 
 @njit(**FAST)
-def _away(bright, hue, of_bright, of_hue, channels, offset, out):
-    """Fill a row's log odds, from how far it is off in units of its noise."""
+def _pixel_score(brightness, chroma, brightness_variance, chroma_variance, channels,
+                 offset, out):  # fmt: skip
+    """Fill the log-odds of a row, from its residuals in units of their variances."""
     half = np.float32(0.5)
-    heard = half if channels > 1 else ZERO  # grey has no hue
+    chroma_weight = half if channels > 1 else ZERO  # grey has no chroma
     for x in range(len(out)):
-        value = half * (bright[x] * bright[x] / of_bright[x] - offset)
-        out[x] = value + heard * hue[x] / of_hue[x]
+        square = brightness[x] * brightness[x]
+        value = half * (square / brightness_variance[x] - offset)
+        out[x] = value + chroma_weight * chroma[x] / chroma_variance[x]
 
 
 @njit(**FAST, forceinline=True)
-def _doubted(value, y, x, frame, expected, bright, variance, restless, tuning):
-    """Return the log odds of a pixel that is off, with what speaks against it."""
-    channels = frame.shape[2]
-    cap = tuning[1]
-    spread, least, most, reach, calm, loudest = tuning[5:11]
-    value = min(value, cap, np.float32(-calm * math.log(restless[y, x] + 1e-3)))
-    if value > ZERO and bright < ZERO:
-        noise = variance[0, y, x] + variance[1, y, x] * (channels - 1) / channels
-        left = spread * min(noise, loudest)
-        if _shadowed(frame, expected, y, x, left, least, most, int(reach)):
+def _limit_score(
+    score, y, x, frame, predicted, brightness, variance, flip_rate, settings
+):
+    """Return a positive score, limited where pixels flip often, −1 in a shadow."""
+    limit = np.float32(-settings.flip_penalty * math.log(flip_rate[y, x] + 1e-3))
+    score = min(score, settings.max_score, limit)
+    if score > ZERO and brightness < ZERO:
+        noise = noise_variance(variance, y, x, frame.shape[2])
+        if _is_shadow(frame, predicted, y, x, noise, settings):
             return -ONE
-    return value
+    return score
 
 
 @njit(**FAST)
-def _hear(own, now, new, rows, weight, rounds):
-    """Let neighbours inform each other: rounds of mean field on eight neighbours.
+def _mean_field(scores, now, new, rows, weight, iterations):
+    """Smooth scores by mean-field iterations over eight neighbours.
 
-    Returns what is then believed, with a pixel more on each side.
+    Returns values from −1 to 1, with a pixel more on each side.
     """
-    width = own.shape[1]
+    width = scores.shape[1]
     sides = np.empty(width + 2, np.float32)
     corner = np.float32(0.7)
     for y in range(rows):
-        inner, row = now[y + 1, 1:-1], own[y]
+        inner, row = now[y + 1, 1:-1], scores[y]
         for x in range(width):
             inner[x] = row[x] / (ONE + abs(row[x]))
-    for _ in range(rounds):
-        _edge(now, rows)
+    for _ in range(iterations):
+        _replicate_border(now, rows)
         for y in range(rows):
             above, here, below = now[y], now[y + 1], now[y + 2]
             for x in range(width + 2):
                 sides[x] = above[x] + below[x]
-            row, out = own[y], new[y + 1, 1:-1]
+            row, out = scores[y], new[y + 1, 1:-1]
             left, right = here[:-2], here[2:]
             for x in range(width):
                 beside = left[x] + right[x] + sides[x + 1]
@@ -131,36 +160,38 @@ def _hear(own, now, new, rows, weight, rounds):
 
 
 @njit(**EXACT)
-def _edge(now, rows):
-    for x in range(now.shape[1]):
-        now[0, x] = now[1, x]
-        now[rows + 1, x] = now[rows, x]
+def _replicate_border(values, rows):
+    for x in range(values.shape[1]):
+        values[0, x] = values[1, x]
+        values[rows + 1, x] = values[rows, x]
     for y in range(rows + 2):
-        now[y, 0] = now[y, 1]
-        now[y, -1] = now[y, -2]
+        values[y, 0] = values[y, 1]
+        values[y, -1] = values[y, -2]
 
 
 @njit(**FAST, forceinline=True)
-def _shadowed(frame, expected, y, x, spread, least, most, reach):
-    """Return whether one factor takes the background around a pixel to the frame."""
+def _is_shadow(frame, predicted, y, x, noise, settings):
+    """Return whether one factor takes the prediction around a pixel to the frame."""
     height, width, channels = frame.shape
+    reach = settings.shadow_reach
     y0, y1 = max(0, y - reach), min(height, y + reach + 1)
     x0, x1 = max(0, x - reach), min(width, x + reach + 1)
     cross = 0.0
-    square = 1e-6
-    seen = 0.0
+    predicted_square = 1e-6
+    frame_square = 0.0
     for v in range(y0, y1):
         for u in range(x0, x1):
             for k in range(channels):
-                f, a = np.float64(frame[v, u, k]), np.float64(expected[v, u, k])
-                cross += f * a
-                square += a * a
-                seen += f * f
-    ratio = cross / square
-    if not least < ratio < most:
+                f, p = np.float64(frame[v, u, k]), np.float64(predicted[v, u, k])
+                cross += f * p
+                predicted_square += p * p
+                frame_square += f * f
+    factor = cross / predicted_square
+    if not settings.shadow_min < factor < settings.shadow_max:
         return False
-    missed = seen - ratio * cross  # the squares of f − ratio · a
-    return missed < spread * ((y1 - y0) * (x1 - x0) * channels - 1)
+    misfit = frame_square - factor * cross  # the sum of (f − factor · p)²
+    limit = settings.shadow_misfit * min(noise, settings.shadow_max_variance)
+    return misfit < limit * ((y1 - y0) * (x1 - x0) * channels - 1)
 
 
 @njit(**EXACT)
@@ -172,17 +203,18 @@ def _root(parent, i):
 
 
 @njit(**EXACT)
-def label_runs(mask, value, diagonal, starts, ends, rows, parent):
-    """Find the runs of a value in each row, and which hang together.
+def _label_runs(mask, value, diagonal, runs):
+    """Label the runs of a value in each row by the component they belong to.
 
-    Returns their number; each run's `parent` is then its piece's first run.
+    Returns their number; the `parent` of a run is the first run of its component.
     """
     height, width = mask.shape
+    starts, ends, rows, parent, _ = runs
     count = 0
-    above = 0  # the first run of the row above
+    above = 0  # first run of the row above
     for y in range(height):
         here = count
-        look = above
+        candidate = above
         x = 0
         while x < width:
             if mask[y, x] != value:
@@ -193,9 +225,9 @@ def label_runs(mask, value, diagonal, starts, ends, rows, parent):
                 x += 1
             starts[count], ends[count], rows[count] = start, x, y
             parent[count] = count
-            while look < here and ends[look] + diagonal <= start:
-                look += 1
-            other = look
+            while candidate < here and ends[candidate] + diagonal <= start:
+                candidate += 1
+            other = candidate
             while other < here and starts[other] < x + diagonal:
                 one, two = _root(parent, other), _root(parent, count)
                 if one < two:
@@ -211,92 +243,94 @@ def label_runs(mask, value, diagonal, starts, ends, rows, parent):
 
 
 @njit(**EXACT)
-def tidy(odds, mask, least, evidence, thick, hole, starts, ends, rows, parent, sums):
-    """Leave of a mask what hangs together: lone pixels dropped, small holes closed."""
+def clean_components(score, mask, settings, runs):
+    """Remove small, weak and thin components of a mask, and fill small holes."""
     height, width = mask.shape
-    count = label_runs(mask, True, 1, starts, ends, rows, parent)
+    starts, ends, rows, parent, sums = runs
+    count = _label_runs(mask, True, 1, runs)
     sums[:count] = 0.0
     for i in range(count):
-        piece = parent[i]
+        component = parent[i]
         y = rows[i]
-        sums[piece, 0] += ends[i] - starts[i]
+        sums[component, 0] += ends[i] - starts[i]
         border = 2
         for x in range(starts[i], ends[i]):
-            sums[piece, 1] += max(odds[y, x], 0.0)
+            sums[component, 1] += max(score[y, x], 0.0)
             border += (y > 0 and not mask[y - 1, x]) + (
                 y < height - 1 and not mask[y + 1, x]
             )
-        sums[piece, 2] += border
+        sums[component, 2] += border
     for i in range(count):
-        area, said, border = sums[parent[i]]
-        if area < least or said < evidence or 2 * area < thick * border:
+        area, total, border = sums[parent[i]]
+        thin = 2 * area < settings.min_thickness * border
+        if area < settings.min_area or total < settings.min_score or thin:
             mask[rows[i], starts[i] : ends[i]] = False
-    count = label_runs(mask, False, 0, starts, ends, rows, parent)
+    count = _label_runs(mask, False, 0, runs)
     sums[:count] = 0.0
     for i in range(count):
-        piece = parent[i]
-        sums[piece, 0] += ends[i] - starts[i]
+        component = parent[i]
+        sums[component, 0] += ends[i] - starts[i]
         if starts[i] == 0 or ends[i] == width or rows[i] in (0, height - 1):
-            sums[piece, 0] += 1e9  # open to the border
+            sums[component, 0] += 1e9  # open to the border of the frame
     for i in range(count):
-        if sums[parent[i], 0] < hole:
+        if sums[parent[i], 0] < settings.max_hole:
             mask[rows[i], starts[i] : ends[i]] = True
 
 
 @njit(**FAST)
-def outlined(
-    frame, expected, variance, mask, vote, most, starts, ends, rows, parent, sums, out
-):
-    """Fill how much sooner what a mask shows may become background.
+def ghost_speed(frame, predicted, variance, mask, vote, most, runs, out):
+    """Fill how much sooner the components of a mask may become background.
 
-    Along the outline of a piece, its inside is compared with what lies around it: of a
-    thing the background fits better there; of a ghost, the frame does. Each place has
-    a vote, and `vote` is what one more is worth in log odds.
+    Along the outline of a component, its inside is compared with its surroundings: of
+    an object the prediction fits these better, of a ghost the frame does. `vote` is
+    the log-odds of one more vote.
     """
     height = len(mask)
-    count = label_runs(mask, True, 1, starts, ends, rows, parent)
+    starts, ends, rows, parent, sums = runs
+    count = _label_runs(mask, True, 1, runs)
     sums[:count] = 0.0
     for i in range(count):
-        here, y = sums[parent[i]], rows[i]
-        _vote(frame, expected, variance, mask, y, starts[i], 0, -1, here)
-        _vote(frame, expected, variance, mask, y, ends[i] - 1, 0, 1, here)
+        votes, y = sums[parent[i]], rows[i]
+        _outline_vote(frame, predicted, variance, mask, y, starts[i], 0, -1, votes)
+        _outline_vote(frame, predicted, variance, mask, y, ends[i] - 1, 0, 1, votes)
         for x in range(starts[i], ends[i]):
             if y > 0 and not mask[y - 1, x]:
-                _vote(frame, expected, variance, mask, y, x, -1, 0, here)
+                _outline_vote(frame, predicted, variance, mask, y, x, -1, 0, votes)
             if y < height - 1 and not mask[y + 1, x]:
-                _vote(frame, expected, variance, mask, y, x, 1, 0, here)
+                _outline_vote(frame, predicted, variance, mask, y, x, 1, 0, votes)
     for i in range(count):
-        thing, ghost = sums[parent[i]][:2]
-        speed = min(np.exp(vote * max(ghost - TWICE * thing, 0.0)), most)
-        out[rows[i], starts[i] : ends[i]] = speed
+        for_object, for_ghost = sums[parent[i]][:2]
+        excess = max(for_ghost - GHOST_RATIO * for_object, 0.0)
+        out[rows[i], starts[i] : ends[i]] = min(np.exp(vote * excess), most)
 
 
 @njit(**FAST)
-def _vote(frame, expected, variance, mask, y, x, down, right, votes):
-    """Let a place of an outline say what fits its surroundings: background or frame.
+def _outline_vote(frame, predicted, variance, mask, y, x, down, right, votes):
+    """Add a vote for an object or a ghost at one place of an outline.
 
     A place just inside is compared with those outside; the nearest value counts, since
     the ground may be uneven.
     """
     height, width, channels = frame.shape
-    v, u = y + REACH * down, x + REACH * right  # outside
-    y -= (REACH - 1) * down
-    x -= (REACH - 1) * right
+    v, u = y + OUTLINE_STEP * down, x + OUTLINE_STEP * right  # outside
+    y -= (OUTLINE_STEP - 1) * down
+    x -= (OUTLINE_STEP - 1) * right
     if min(y, x) < 0 or y >= height or x >= width or not mask[y, x]:
         return
     of_frame = of_ground = far = np.float32(1e9)
     for step in range(2):
-        for along in range(-SPAN, SPAN + 1):
+        for along in range(-OUTLINE_SPAN, OUTLINE_SPAN + 1):
             b, a = v + step * down + along * right, u + step * right + along * down
             if min(b, a) < 0 or b >= height or a >= width or mask[b, a]:
                 continue
-            one = two = ZERO
+            frame_distance = ground_distance = ZERO
             for k in range(channels):
-                ground = expected[b, a, k]
-                one += (frame[y, x, k] - ground) ** 2
-                two += (expected[y, x, k] - ground) ** 2
-            of_frame, of_ground = min(of_frame, one), min(of_ground, two)
-    least = np.float32(4) * channels * variance[0, y, x]  # less is noise
+                ground = predicted[b, a, k]
+                frame_distance += (frame[y, x, k] - ground) ** 2
+                ground_distance += (predicted[y, x, k] - ground) ** 2
+            of_frame = min(of_frame, frame_distance)
+            of_ground = min(of_ground, ground_distance)
+    least = np.float32(4) * channels * variance[0, y, x]  # smaller differences: noise
     if of_frame < far and of_ground > of_frame + least:
         votes[1] += 1.0
     elif of_frame < far and of_frame > of_ground + least:
@@ -304,11 +338,10 @@ def _vote(frame, expected, variance, mask, y, x, down, right, votes):
 
 
 @njit(**FAST)
-def trim(frame, expected, mask, share, out, top, bottom):
-    """Fill a mask whose borders lie where the contrast of what is inside halves.
+def trim_borders(frame, predicted, mask, contrast, out, top, bottom):
+    """Fill a mask without border pixels of low contrast relative to the inside.
 
-    Lenses and compression spread an edge over pixels that are background for the most
-    part.
+    Lenses and compression spread an edge over pixels that are mostly background.
     """
     height, width, channels = frame.shape
     for y in range(top, bottom):
@@ -322,20 +355,20 @@ def trim(frame, expected, mask, share, out, top, bottom):
                 continue
             own = 0.0
             for k in range(channels):
-                off = frame[y, x, k] - expected[y, x, k]
-                own += off * off
-            most = 0.0
+                residual = frame[y, x, k] - predicted[y, x, k]
+                own += residual * residual
+            largest = 0.0
             for v in range(max(0, y - 2), min(height, y + 3)):
                 for u in range(max(0, x - 2), min(width, x + 3)):
                     if not mask[v, u]:
                         continue
-                    size = 0.0
-                    along = 0.0
+                    square = 0.0
+                    product = 0.0
                     for k in range(channels):
-                        off = frame[v, u, k] - expected[v, u, k]
-                        size += off * off
-                        along += off * (frame[y, x, k] - expected[y, x, k])
-                    if along > 0.0:
-                        most = max(most, size)
-            if own < share * share * most:
+                        residual = frame[v, u, k] - predicted[v, u, k]
+                        square += residual * residual
+                        product += residual * (frame[y, x, k] - predicted[y, x, k])
+                    if product > 0.0:
+                        largest = max(largest, square)
+            if own < contrast * contrast * largest:
                 out[y, x] = False

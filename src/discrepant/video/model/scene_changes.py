@@ -1,7 +1,8 @@
-"""Whether all frames are of one scene: cuts, and pictures that change at once.
+"""Scene changes and camera motion.
 
-A cut, a camera that was pushed, or one that sets its exposure anew changes most of the
-picture at once, and for good. What moves before a background does neither.
+A cut, a camera that was pushed, or a new exposure changes most of the frame at once and
+for good; objects in front of a background do neither. A camera that moves shifts the
+whole frame, again and again. Importing this module loads the compiler.
 """
 
 from collections import deque
@@ -9,80 +10,176 @@ from collections import deque
 import numpy as np
 
 from discrepant.core.linalg import Array
+from discrepant.video.model.background_kernels import shrink
 
-RISE = 0.35  # of the picture that is covered at once: things come in from the side
-WITHIN = 3  # frames
-STAY = 5  # frames for which it must then stand still: a flash does not
-MOST = 0.8  # of the picture; so much is another scene even if it came slowly
-LONGER = 12  # frames for which that must stand still
-STILL = 0.8  # of what is covered: pixels that are as they were
-BACK = 0.7  # of the samples, up to noise, in which a former scene is known again
-ALIKE = 0.4  # of the usual likeness of two frames; with less they are of two scenes
-LEAST = 0.2  # likeness of frames of one scene; where all moves there are no scenes
-SIDE = 48  # rows and columns of the small pictures that are compared, about
+RISE_FRACTION = 0.35  # of the frame, covered at once: objects enter gradually
+RISE_FRAMES = 3  # frames within which it must be covered
+STILL_FRAMES = 5  # frames for which it must then be still: a flash is not
+SLOW_FRACTION = 0.8  # of the frame that is another scene even if it came slowly
+SLOW_FRAMES = 12  # frames for which that must be still
+STILL_FRACTION = 0.8  # of the covered pixels that are unchanged
+RETURN_FRACTION = 0.7  # of the samples that recognise the previous scene, up to noise
+MIN_RELATIVE_SIMILARITY = 0.4  # of two frames of one scene, relative to the usual
+MIN_SIMILARITY = 0.2  # usual similarity below which there are no scenes: all moves
+EDGE_SIZE = 48  # rows or columns of the small images whose edges are compared, about
+
+MOTION_INTERVAL = 5  # frames between two comparisons
+MOTION_SIZE = 96  # rows or columns of the small images that are compared, about
+MOTION_FRACTION = 0.2  # of the comparisons with a shift above which it is reported
+MAX_REMAINING = 0.7  # difference that a shift may leave, relative to none
+MOTION_BLOCKS = 6  # blocks down and across that each vote on the shift
+MAX_AGAINST = 0.2  # votes against a shift per vote for it: a camera moves everything
+MIN_COMPARISONS = 6  # fewer are not conclusive
+MAX_SHIFTS = 2000  # shifts kept, about 7 minutes of video
 
 
-class Cuts:
-    """Notice that the picture has changed at once, by some samples of it."""
+class SceneChanges:
+    """Detect that the whole frame has changed, from samples of its pixels."""
 
     def __init__(self) -> None:
-        self._shares: deque[float] = deque([1.0], maxlen=WITHIN)
-        self._since, self._at_once = 0, False
-        self._held: deque[Array] = deque(maxlen=STAY + 1)
+        self._fractions: deque[float] = deque([1.0], maxlen=RISE_FRAMES)
+        self._frames_since, self._at_once = 0, False
+        self._samples: deque[Array] = deque(maxlen=STILL_FRAMES + 1)
 
-    def look(self, values: Array, noise: Array, covered: Array) -> bool:
-        """Take in samples of a frame; whether another scene has begun `STAY` ago.
+    def add_frame(self, values: Array, noise: Array, covered: Array) -> bool:
+        """Add samples of a frame; whether another scene began `STILL_FRAMES` ago.
 
-        `values` and `noise` have one row a sample; `covered` is where it is in front.
+        `values` and `noise` have one row per sample; `covered` is the mask there.
         """
-        share = float(covered.mean())
-        rose = share - min(self._shares) > RISE
-        self._shares.append(share)
-        self._held.append(values)
-        if share <= RISE:
-            self._since, self._at_once = 0, False
+        fraction = float(covered.mean())
+        rose = fraction - min(self._fractions) > RISE_FRACTION
+        self._fractions.append(fraction)
+        self._samples.append(values)
+        if fraction <= RISE_FRACTION:
+            self._frames_since, self._at_once = 0, False
             return False
-        off = np.abs(values[covered] - self._held[0][covered]).mean(axis=-1)
+        change = np.abs(values[covered] - self._samples[0][covered]).mean(axis=-1)
         if rose:
-            self._since, self._at_once = 0, True
+            self._frames_since, self._at_once = 0, True
             return False
-        self._since += 1
-        if self._since < STAY or np.mean(off < 3 * noise[covered]) < STILL:
+        self._frames_since += 1
+        still = np.mean(change < 3 * noise[covered]) >= STILL_FRACTION
+        if self._frames_since < STILL_FRAMES or not still:
             return False
-        return self._at_once or (share > MOST and self._since >= LONGER)
+        slow = fraction > SLOW_FRACTION and self._frames_since >= SLOW_FRAMES
+        return self._at_once or slow
 
     @property
     def suspected(self) -> bool:
-        """Whether the picture has changed at once in the frame looked at last."""
-        return self._at_once and self._since == 0
+        """Whether the last frame is the first after a sudden change."""
+        return self._at_once and self._frames_since == 0
 
 
 def scene_length(frames: list[Array]) -> int:
-    """Return how many of some frames, in their order, are of the first one's scene.
+    """Return how many frames, in their order, belong to the scene of the first.
 
     Frames of one scene have their edges in the same places, whatever the light.
     """
     if len(frames) < 3:
         return len(frames)
-    edges = np.stack([_edges(frame) for frame in frames])
-    like = edges @ edges.T
+    edges = np.stack([_edge_vector(frame) for frame in frames])
+    similarity = edges @ edges.T
     for cut in range(1, len(frames) - 1):
-        before, after = like[:cut, :cut], like[cut, cut + 1]
-        # A frame without edges, which is not even like itself, is of no scene.
+        before, after = similarity[:cut, :cut], similarity[cut, cut + 1]
+        # A frame without edges is not even similar to itself: it has no scene.
         pairs = before[np.triu_indices(cut, 1)]
         usual = pairs.mean() if cut > 2 else min(after, before.min())
-        known = max(like[:cut, cut].mean(), like[:cut, cut + 1].mean())
-        if usual > LEAST and known < ALIKE * usual:
+        across = max(similarity[:cut, cut].mean(), similarity[:cut, cut + 1].mean())
+        if usual > MIN_SIMILARITY and across < MIN_RELATIVE_SIMILARITY * usual:
             return cut
     return len(frames)
 
 
-def _edges(frame: Array) -> Array:
-    """Return the differences of neighbours in a small picture, of length one."""
-    from discrepant.video.model.background_kernels import shrunk
-
-    step = max(1, min(frame.shape[:2]) // SIDE)
+def _edge_vector(frame: Array) -> Array:
+    """Return the differences of neighbours in a small image, of length one."""
+    step = max(1, min(frame.shape[:2]) // EDGE_SIZE)
     small = np.empty((frame.shape[0] // step, frame.shape[1] // step), np.float32)
-    shrunk(frame, step, small)
+    shrink(frame, step, small)
     both = np.concatenate([np.diff(small, axis=k).ravel() for k in (0, 1)])
     return np.asarray(both / (np.linalg.norm(both) or 1.0))
+
+
+class CameraMotion:
+    """Detect a moving camera by phase correlation of small images."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.step = max(1, min(shape[:2]) // MOTION_SIZE)
+        self.rows, self.columns = (side // self.step for side in shape[:2])
+        window = np.hanning(self.rows)[:, None] * np.hanning(self.columns)
+        self._window = window.astype(np.float32)
+        self._previous: tuple[Array, Array] | None = None
+        self._count = 0
+        self.shifts: list[float] = []  # in pixels of the frame
+
+    def add_frame(self, frame: Array) -> None:
+        """Compare a frame with an earlier one, every few frames."""
+        self._count += 1
+        if self._count % MOTION_INTERVAL != 1:
+            return
+        now = self._small(frame)
+        if self._previous is not None:
+            self.shifts.append(self._shift(self._previous, now) * self.step)
+            self.shifts = self.shifts[-MAX_SHIFTS:]
+        self._previous = now
+
+    def note(self) -> str | None:
+        """Return a note if the camera moves."""
+        shifts = [shift for shift in self.shifts if shift > 0]
+        if len(self.shifts) < MIN_COMPARISONS or len(shifts) < MOTION_FRACTION * len(
+            self.shifts
+        ):
+            return None
+        return (
+            f"The camera seems to move: in {len(shifts)} of {len(self.shifts)} "
+            f"comparisons the whole frame had shifted within {MOTION_INTERVAL} frames, "
+            f"typically by {np.median(shifts):.0f} pixels. Background and foreground "
+            "are separated for a fixed camera only; stabilise the video first."
+        )
+
+    def _small(self, frame: Array) -> tuple[Array, Array]:
+        """Return a small grey image of a frame, and its spectrum."""
+        small = np.empty((self.rows, self.columns), np.float32)
+        shrink(frame, self.step, small)
+        return small, np.fft.rfft2((small - small.mean()) * self._window)
+
+    def _shift(self, before: tuple[Array, Array], now: tuple[Array, Array]) -> float:
+        """Return the distance between two images; zero if in doubt.
+
+        A shift counts if undoing it brings most of the image closer, and most of its
+        blocks: a large object that passes leaves the other blocks worse.
+        """
+        (one, first), (two, second) = before, now
+        cross = first * np.conj(second)
+        size = np.abs(cross)
+        if not size.max() > 0:
+            return 0.0
+        peaks = np.fft.irfft2(cross / (size + 1e-3 * size.max()), one.shape)
+        peak = np.unravel_index(np.argmax(peaks), peaks.shape)
+        down, right = (
+            int(p - n if p > n // 2 else p)
+            for p, n in zip(peak, peaks.shape, strict=True)
+        )
+        if (down, right) == (0, 0) or max(abs(down), abs(right)) > min(one.shape) // 3:
+            return 0.0
+        back = np.roll(two, (down, right), axis=(0, 1))
+        inner = np.s_[abs(down) : -abs(down) or None, abs(right) : -abs(right) or None]
+        still, undone = (np.abs(image - one)[inner] for image in (two, back))
+        if np.median(undone) >= MAX_REMAINING * np.median(still):
+            return 0.0
+        still, undone = _block_means(still), _block_means(undone)
+        votes_for = np.sum(undone < MAX_REMAINING * still)
+        votes_against = np.sum(still < MAX_REMAINING * undone)
+        shifted = votes_against <= MAX_AGAINST * votes_for
+        return float(np.hypot(down, right)) if shifted else 0.0
+
+
+def _block_means(values: Array) -> Array:
+    """Return the means of an image's blocks."""
+    edges = [
+        np.linspace(0, n, MOTION_BLOCKS + 1).astype(int)[:-1] for n in values.shape
+    ]
+    sums = np.add.reduceat(np.add.reduceat(values, edges[0], 0), edges[1], 1)
+    sizes = [
+        np.diff([*e, n]).astype(float) for e, n in zip(edges, values.shape, strict=True)
+    ]
+    return np.asarray(sums / np.outer(*sizes))

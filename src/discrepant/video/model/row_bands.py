@@ -1,4 +1,4 @@
-"""Bands of rows that threads share."""
+"""Bands of rows, which threads process side by side."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -7,34 +7,34 @@ from itertools import pairwise
 import numpy as np
 from joblib import cpu_count
 
-Band = tuple[int, int]  # its first row, and the one after its last
-LEAST = 15_000  # values that are worth waking a thread
-EACH = 2  # bands a thread: who is done first takes the next
+Band = tuple[int, int]  # first row, and the row after the last
+MIN_VALUES = 15_000  # values of a band: fewer do not pay for waking a thread
+BANDS_PER_THREAD = 2  # so that the first thread to finish takes another band
 
 
-class Bands:
-    """The rows of pictures in bands, and threads that work on them.
+class RowBands:
+    """The rows of frames in bands, and threads that process them.
 
     Parameters
     ----------
     shape : tuple of int
-        Of a picture: (rows, columns, channels).
+        Shape of a frame: (rows, columns, channels).
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         height, size = shape[0], int(np.prod(shape))
-        count = max(1, min(EACH * cpu_count(), size // LEAST, height))
+        count = max(1, min(BANDS_PER_THREAD * cpu_count(), size // MIN_VALUES, height))
         edges = np.linspace(0, height, count + 1).astype(int).tolist()
         self._bands = list(pairwise(edges))
         self._helpers = min(count, cpu_count()) - 1
         self._pool = ThreadPoolExecutor(max(self._helpers, 1))
 
     def each(self, work: Callable[[Band], None]) -> None:
-        """Do something with all bands, in this thread and in those that are awake."""
-        left = iter(self._bands)
+        """Call a function for every band, in this thread and in the pool."""
+        remaining = iter(self._bands)
 
         def run() -> None:
-            for band in left:
+            for band in remaining:
                 work(band)
 
         helpers = [self._pool.submit(run) for _ in range(self._helpers)]
@@ -44,5 +44,5 @@ class Bands:
                 helper.result()
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Shut down the threads."""
         self._pool.shutdown(wait=False)

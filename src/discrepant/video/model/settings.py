@@ -1,0 +1,106 @@
+"""Constants of the background model, by name and unit.
+
+Intensities are in grey levels of 0 to 255. The constants were chosen on walkers pasted
+into a street, grey and in colour, and before a tree in the wind; docs/video.md lists
+the exceptions. The named tuples are passed to compiled kernels, which read their fields
+by name.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Frames that determine the first background.
+START_FRAMES = 12  # frames before the first background image: a walker moves on in them
+PREVIEW_FRAMES = 36  # frames sampled beforehand where the source can be read again
+PREVIEW_SPAN = 300  # frames that the sample covers: light and objects change with time
+LARGE_FRAME = 500_000  # pixels above which every second row is updated per frame
+
+# Regression of a frame on the background.
+FIT_SAMPLES = 2400  # values that the fit uses; more do not improve it
+ILLUMINATION_MODES = (4, 3)  # cosines down and across
+ILLUMINATION_RIDGE = 0.003  # ridge towards even light, relative to the samples' weight
+MIN_GAIN = 0.05  # smallest gain: a darker frame says nothing about the background
+DARK = 8  # grey levels below which a ratio of intensities is mostly noise
+
+# Patterns of change: flicker, a lamp, waves.
+PATTERN_WINDOW = 32  # frames in which a pattern is searched
+MAX_PATTERNS = 3  # patterns at a time
+PATTERN_EIGENVALUE = 10.0  # least eigenvalue, in units of the edge of the noise's
+
+# Absorption of objects that stay.
+OUTLINE_VOTE = 0.2  # log-odds that a component is a ghost, per vote along its outline
+MAX_GHOST_SPEED = 30.0  # largest factor by which a ghost is absorbed sooner
+BORDER_CONTRAST = 0.4  # contrast of a border pixel, relative to the object beside it
+
+
+class PixelSettings(NamedTuple):
+    """Constants of the classification of single pixels and their smoothing."""
+
+    offset: np.float32  # squared residual, in variances, at which the score is zero
+    max_score: np.float32  # largest log-odds of one pixel
+    flip_penalty: np.float32  # largest log-odds, in −log of the pixel's rate of flips
+    time_weight: np.float32  # weight of the previous frame's smoothed score
+    space_weight: np.float32  # weight of each of eight neighbours, per iteration
+    iterations: int  # mean-field iterations
+    shadow_min: np.float32  # least factor of a shadow
+    shadow_max: np.float32  # largest factor of a shadow
+    shadow_reach: int  # pixels to each side of the window: penumbras are narrow
+    shadow_misfit: np.float32  # largest misfit of a shadow, in noise variances
+    shadow_max_variance: np.float32  # noise above which everything would pass as shadow
+
+    @classmethod
+    def of(cls, channels: int) -> "PixelSettings":
+        """Return the constants for frames of some number of channels."""
+        f, colour = np.float32, channels > 1
+        return cls(
+            offset=f(12 if colour else 9),  # 3 more for the two values of chroma
+            max_score=f(6),
+            flip_penalty=f(2),
+            time_weight=f(1),
+            space_weight=f(0.35),
+            iterations=3,
+            shadow_min=f(0.5),
+            shadow_max=f(0.97),
+            shadow_reach=1,
+            # Without chroma, a plain dark coat resembles a shadow: allow less misfit.
+            shadow_misfit=f(8 if colour else 3),
+            shadow_max_variance=f(25),
+        )
+
+
+class VarianceFloor(NamedTuple):
+    """Least variances of the noise: rounding, compression, subsampled chroma."""
+
+    brightness: np.float32 = np.float32(4.0)  # squared grey levels
+    relative: np.float32 = np.float32(0.015)  # least sigma, relative to the brightness
+    chroma: np.float32 = np.float32(8.0)  # squared grey levels
+
+
+class UpdateSettings(NamedTuple):
+    """Constants of the update of the background by one frame."""
+
+    learning_rate: np.float32  # weight of a new frame in the background image
+    floor: VarianceFloor
+    flip_rate: np.float32 = np.float32(1 / 50)  # weight of a frame in the rate of flips
+    replace_after: np.float32 = np.float32(2)  # votes for a new value, in present ages
+    max_age: np.float32 = np.float32(150)  # frames
+    sway_rate: np.float32 = np.float32(0.2)  # flips per frame above which pixels sway
+
+
+class ComponentSettings(NamedTuple):
+    """Limits of the connected components that stay in a mask."""
+
+    min_area: int  # pixels
+    min_score: float  # sum of the log-odds
+    min_thickness: float  # pixels, 2 · area / border: a trembling edge is thinner
+    max_hole: float  # pixels of a hole that is filled
+
+    @classmethod
+    def of(cls, pixels: int) -> "ComponentSettings":
+        """Return the limits for frames of some number of pixels."""
+        return cls(12, 30.0, 1.7, max(60, 4e-4 * pixels))
+
+
+LEARNING_RATE = 1 / 150  # weight of a new frame in the background image
+VARIANCE_FLOOR = VarianceFloor()
