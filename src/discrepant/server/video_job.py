@@ -51,7 +51,7 @@ def separate_upload(
     report_or_stop(0, "reading the first frames")
     previews = PreviewWriter(folder, show, upload.name)
     separated = separate_file(
-        str(upload.path), result_folder, progress=report_or_stop, look=previews
+        str(upload.path), result_folder, progress=report_or_stop, preview=previews
     )
     activity = np.loadtxt(
         result_folder / "activity.csv",
