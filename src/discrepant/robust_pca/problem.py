@@ -1,11 +1,11 @@
-"""What is solved: a frozen program, handed whole from solver to certificate.
+"""The convex program of robust PCA, as a frozen description of the problem.
 
     minimise  ‖X‖_* + λ‖S‖₁ + (κ/2)‖Y − X − S‖²      (and X ⪰ 0 if `psd`)
 
 over the observed entries of Y. With κ = ∞ the last term becomes the constraint
-X + S = Y: the program whose solution the paper's descent ends in, with λ = 1/α. A
-finite κ leaves room for noise on every entry; minimised over S, it is a Huber penalty
-on Y − X, quadratic up to λ/κ and linear beyond.
+X + S = Y: the program that the paper's descent solves, with λ = 1/α. A finite κ allows
+noise on every entry; minimised over S, the last two terms are a Huber penalty on Y − X,
+quadratic up to λ/κ and linear beyond.
 """
 
 import math
@@ -24,15 +24,15 @@ from discrepant.robust_pca.rows.rows import Rows
 
 @dataclass(frozen=True)
 class DataScale:
-    """What one look at all of the data tells."""
+    """Size of the data, from one pass over them."""
 
     observed: int  # entries that are not missing
     top: float  # the largest |entry|
-    bound: float  # where |entries| are clipped, see `clipping_bound_from`
+    bound: float  # entries are clipped to ± this, see `clipping_bound_from`
 
     @classmethod
     def of(cls, rows: Rows) -> "DataScale":
-        """Scan the data; call it where the rows are open."""
+        """Scan the data; the rows must be open."""
         top, observed = passes.scan(rows)
         if not np.isfinite(top):
             raise InputError(
@@ -40,23 +40,23 @@ class DataScale:
                 "as missing."
             )
 
-        def lines() -> Array:
+        def line_scales() -> Array:
             return np.concatenate([rows.scales(axis) for axis in (0, 1)])
 
         with np.errstate(over="ignore"):
-            bound = clipping_bound_from(rows.sample(), top, lines)
+            bound = clipping_bound_from(rows.sample(), top, line_scales)
         ends = np.finfo(rows.dtype)
         if top and not 16 * ends.smallest_normal < bound < ends.max / 16:
             raise InputError(
-                f"The data are of the size of {bound:.0e}, where {rows.dtype} ends; "
-                "scale them by a power of ten."
+                f"The data have values of about {bound:.0e}, at the limit of "
+                f"{rows.dtype}; multiply them by a power of ten."
             )
         return cls(observed, top, bound)
 
 
 @dataclass(frozen=True)
 class ConvexProblem:
-    """The convex program, and the data it is about."""
+    """The convex program with its data."""
 
     rows: Rows
     scale: DataScale
@@ -66,25 +66,25 @@ class ConvexProblem:
 
     @property
     def unit(self) -> float:
-        """What the data are multiplied by, so that the clipping bound becomes one."""
+        """Factor on the data that makes the clipping bound one."""
         highest = float(np.finfo(self.rows.dtype).max) / 4
         return 1.0 if self.scale.top == 0 else min(1 / self.scale.bound, highest)
 
     @property
-    def on_bound(self) -> float:
-        """Below λ by enough to tell, in float32 too, that |M| has reached it."""
+    def saturated_dual(self) -> float:
+        """Size of |M| from which on it has reached λ, in float32 too."""
         return self.lam * (1 - 1e-4)
 
     def clipped_at(self, bound: float) -> "ConvexProblem":
-        """Return the program with gross entries clipped elsewhere."""
+        """Return the same problem with another clipping bound."""
         return replace(self, scale=replace(self.scale, bound=bound))
 
     def wrongly_clipped(
-        self, low_rank: tuple[Array, Array], share: float = 0.0
+        self, low_rank: tuple[Array, Array], fraction: float = 0.0
     ) -> float:
-        """Return the largest |entry| that was clipped though it is not corrupt.
+        """Return the largest |entry| that was clipped but is not corrupt.
 
-        It is zero if there are none, or no more than a share of those clipped.
+        Zero if at most this fraction of the clipped entries is not corrupt.
         """
         if self.scale.bound == self.scale.top:
             return 0.0
@@ -94,7 +94,9 @@ class ConvexProblem:
             unit=self.unit,
             corrupt_fraction=MIN_CORRUPT_FRACTION,
         )
-        return clipped.largest if clipped.n_wrong > share * clipped.n_clipped else 0.0
+        return (
+            clipped.largest if clipped.n_wrong > fraction * clipped.n_clipped else 0.0
+        )
 
     @classmethod
     def of(

@@ -30,9 +30,9 @@ from discrepant.fixed_rank.tangent_space import (
     degrees_of_freedom,
 )
 from discrepant.operators.entrywise import Entries
-from discrepant.robust_pca.exact.factored_svd import product
+from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import polish
-from discrepant.robust_pca.exact.result import ExactResult, split_of
+from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.noisy.histogram import MAD
 from discrepant.robust_pca.noisy.lines import regress
 from discrepant.robust_pca.noisy.model import Start
@@ -236,20 +236,20 @@ class Pursuit:
                 program,
                 U,
                 C,
-                active=float(np.sum(~fit.clean)),
+                n_corrupt=float(np.sum(~fit.clean)),
                 norm_Y=norm,
                 residual=float(np.linalg.norm(fit.e[fit.clean])) / norm,
                 log=self.log,
             )
             if better.exact:
-                U, V, s = product(better.A, better.B)
+                U, V, s = svd_of_product(better.A, better.B)
                 C, zeta = V * s, better.zeta
             if program.wrongly_clipped((U, C)):
                 return None
         residual = self.log.residual
         state = replace(self.first.state, U=U, C=C, zeta=zeta, residual=residual)
         status = Status(Outcome.EXACT, "converged: exact to rounding, by the pursuit")
-        return self.proven(split_of(program, state, status, self.log.history()))
+        return self.proven(exact_result(program, state, status, self.log.history()))
 
     # -- where nothing is exact ------------------------------------------------------
 

@@ -1,8 +1,7 @@
-"""What all results of a matrix fit share: a low-rank part as factors, and the rest.
+"""Base class of all matrix results: a low-rank part as factors, the rest on demand.
 
-Only the factors of the low-rank part are there from the start. Whatever is as large as
-the data is computed when it is first asked for, once, by functions that change nothing:
-an interrupted one leaves everything as it was, and of two threads one waits.
+Arrays as large as the data are computed on first access, once, by functions without
+side effects: an interruption leaves the result unchanged, and concurrent threads wait.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.linalg import Array
 from discrepant.core.results import History, Status
-from discrepant.robust_pca.cached_property import once
+from discrepant.robust_pca.cached_property import locked_cached_property
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows import passes
 
@@ -32,7 +31,7 @@ class LowRankResult(ResultDisplayMixin, ABC):
     @property
     @abstractmethod
     def sparse(self) -> Array:
-        """S, m×n, in the type of the data; zero where Y is missing."""
+        """S, m×n, in the dtype of the data; zero where Y is missing."""
 
     @property
     def rank(self) -> int:
@@ -41,7 +40,7 @@ class LowRankResult(ResultDisplayMixin, ABC):
 
     @property
     def n_steps(self) -> int:
-        """Passes that were made."""
+        """Number of passes over the data."""
         return len(self.history["step"])
 
     @property
@@ -50,26 +49,26 @@ class LowRankResult(ResultDisplayMixin, ABC):
         return self.program.lam
 
     def block(self, rows: slice, columns: slice) -> Array:
-        """Return a part of the low-rank part, without computing all of it."""
+        """Return a block of the low-rank part without computing all of it."""
         U, V = self.U[rows], self.components[:, columns]
         part: Array = (U * self.singular_values) @ V
         return part
 
     @property
     def factors(self) -> tuple[Array, Array]:
-        """L in the unit of the data and the orientation of the blocks."""
+        """Factors of L in the unit of the data and the orientation of the rows."""
         scaled = self.components.T * self.singular_values
         return (scaled, self.U) if self.program.rows.transposed else (self.U, scaled)
 
-    @once
+    @locked_cached_property
     def low_rank(self) -> Array:
-        """X, m×n, in the type of the data."""
+        """X, m×n, in the dtype of the data."""
         rows = self.program.rows
         with rows:
             X = passes.low_rank_part(rows, self.factors)
         return rows.to_caller_layout(X)
 
-    @once
+    @locked_cached_property
     def residual(self) -> Array:
         """Y − X − S, m×n: NaN where Y is missing."""
         rows = self.program.rows

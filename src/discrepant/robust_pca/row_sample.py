@@ -18,11 +18,15 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.results import Outcome, Status
-from discrepant.robust_pca.exact.factored_svd import product
-from discrepant.robust_pca.exact.polish import clean_limit, polish, rounding_of, within
-from discrepant.robust_pca.exact.result import ExactResult, split_of
-from discrepant.robust_pca.exact.step import TUNING as STEP
-from discrepant.robust_pca.exact.step import State
+from discrepant.robust_pca.exact.factored_svd import svd_of_product
+from discrepant.robust_pca.exact.polish import (
+    clean_cutoff,
+    clean_fit,
+    polish,
+    rounding_error,
+)
+from discrepant.robust_pca.exact.result import ExactResult, exact_result
+from discrepant.robust_pca.exact.step import FIRST_MU, State
 from discrepant.robust_pca.noisy.fit import TUNING as FIT
 from discrepant.robust_pca.noisy.lines import LAG
 from discrepant.robust_pca.noisy.model import Start
@@ -94,20 +98,20 @@ def exact_from(
             return None
         A, B = fits.coordinates, basis
         size = float(np.linalg.norm(A)) / np.sqrt(rows.size)
-        error = rounding_of(program) * size
-        zeta = clean_limit(error, max(wrong, 1 / rows.size) / size)
-        found = within(program, A, B, zeta)
+        error = rounding_error(program) * size
+        zeta = clean_cutoff(error, max(wrong, 1 / rows.size) / size)
+        found = clean_fit(program, A, B, zeta)
         relative = float(np.sqrt(found.square)) / found.norm
         rank = len(B.T)
         log.note(Step("sweep", relative, np.nan, rank, np.nan, found.support))
-        if not found.covers or log.ended:
+        if not found.covers_all_lines or log.ended:
             return None
         if found.error > error:
             better = polish(
                 program,
                 A,
                 B,
-                active=found.support * program.scale.observed,
+                n_corrupt=found.support * program.scale.observed,
                 norm_Y=found.norm,
                 residual=relative,
                 log=log,
@@ -115,15 +119,15 @@ def exact_from(
             if not better.exact:
                 return None
             A, B, zeta = better.A, better.B, better.zeta
-        U, V, s = product(A, B)
+        U, V, s = svd_of_product(A, B)
         del A, fits  # m×r each: on file-backed data they are most of the memory
         # A direction of a few rows is a matter of the whole: it may be errors there.
         if _on_few(U) or program.wrongly_clipped((U, V * s)):
             return None
-    mu = TUNING.mu * STEP.first_mu / s[0]
+    mu = TUNING.mu * FIRST_MU / s[0]
     state = State(U, V * s, None, (U, V * s), mu, zeta, log.residual)
     status = Status(Outcome.EXACT, "converged: exact to rounding")
-    return split_of(program, state, status, log.history())
+    return exact_result(program, state, status, log.history())
 
 
 def start_from(

@@ -14,7 +14,7 @@ from discrepant.robust_pca.dask.cluster import ClusterError
 from discrepant.robust_pca.dask.rows import DaskRows
 from discrepant.robust_pca.exact.integrator import HIGH_RANK, integrate
 from discrepant.robust_pca.exact.result import ExactResult
-from discrepant.robust_pca.exact.uncorrupted import intact
+from discrepant.robust_pca.exact.uncorrupted import uncorrupted_fit
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.noisy.solve import TRUSTED, fit_noise, go_on
 from discrepant.robust_pca.problem import ConvexProblem, DataScale
@@ -105,15 +105,15 @@ def _whole(
     exactly = sigma is None or not sigma.any()
     as_it_is = None
     if exactly and settings.polish and not told:
-        as_it_is = intact(program, _log(rows, settings, log.report))
+        as_it_is = uncorrupted_fit(program, _log(rows, settings, log.report))
     if as_it_is is not None and as_it_is.confirmed:
-        return as_it_is.split
+        return as_it_is.result
     found = _split(program, settings, sigma, convex, warm, rng, log)
     if as_it_is is None or log.stopped:
         return found
     if isinstance(found, ExactResult) and not as_it_is.beats(found):
         return found
-    return as_it_is.split
+    return as_it_is.result
 
 
 def _split(
@@ -134,7 +134,7 @@ def _split(
     first = integrate(
         program,
         tol=log.tol,
-        careful=False,
+        exact_only=True,
         rng=rng,
         warm=warm if isinstance(warm, ExactResult) else None,
         log=log,
@@ -159,8 +159,8 @@ def _split(
     exact = integrate(
         first.program,
         tol=log.tol,
-        careful=found.rounding or not found.status.converged,
-        looks=6,
+        exact_only=not found.rounding and found.status.converged,
+        polish_attempts=6,
         rng=rng,
         warm=first,
         log=again,
@@ -219,11 +219,11 @@ def _by_sample(
         sigma = sigma[which]
     small = _program(rows_of(rows, which), settings)
     watch = _log(rows, settings, subrange(log.report, 0, SAMPLE))
-    plain = intact(small, watch) if sigma is None or not sigma.any() else None
+    plain = uncorrupted_fit(small, watch) if sigma is None or not sigma.any() else None
     if plain is not None and plain.confirmed:
-        known: ExactResult | NoisyResult = plain.split
+        known: ExactResult | NoisyResult = plain.result
     elif sigma is not None and not sigma.any():
-        known = integrate(small, tol=log.tol, careful=False, rng=rng, log=watch)
+        known = integrate(small, tol=log.tol, exact_only=True, rng=rng, log=watch)
     else:
         known = _whole(small, settings, sigma, None, rng, watch)
     return _from_known(program, settings, sigma, known, rng, log)

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info
 
 from discrepant import InputError, RobustPCA
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
-from discrepant.robust_pca.exact.factored_svd import largest_value
+from discrepant.robust_pca.exact.factored_svd import spectral_bound
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows import passes
@@ -55,7 +55,7 @@ class TestBlocks:
         exact = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
         rows = ArrayRows(M)
         with rows:
-            found = largest_value(rows, M.copy(), psd)
+            found = spectral_bound(rows, M.copy(), psd)
         rounding = 1e-12 if dtype == np.float64 else 1e-6
         slack = rounding * abs(exact)
         assert exact - slack <= found <= exact + 1e-5 * abs(exact) + 1e-5
@@ -66,7 +66,7 @@ class TestBlocks:
             M = (top + 0.5) * v @ v.T - 0.5 * np.eye(100)
             rows = ArrayRows(M)
             with rows:
-                assert largest_value(rows, M.copy(), True) == pytest.approx(top)
+                assert spectral_bound(rows, M.copy(), True) == pytest.approx(top)
 
 
 class TestThreads:

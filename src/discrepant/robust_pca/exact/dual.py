@@ -1,25 +1,25 @@
-"""The dual of an implicit solve, and the certificate that it gives.
+"""Dual variable and optimality certificate of the exact solver.
 
-Both are functions of a program and of the state in which its solve ended, and write to
-neither. Everything goes through `passes`: no singular value decomposition of
-anything m×n.
+Both are functions of a problem and of the final state of its solve, and modify neither.
+All work on m×n data is done by `passes`; no m×n matrix is decomposed.
 """
 
 import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, certificate_from_products
-from discrepant.robust_pca.exact.factored_svd import largest_value
+from discrepant.robust_pca.exact.factored_svd import spectral_bound
 from discrepant.robust_pca.exact.step import State, Stepper
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows import passes
 
-GOOD_ENOUGH = 5e-6  # gap at which the dual of a polished result is not improved further
-ROUNDS, STEPS = 10, 25  # of improvement, at the most; each round ends in a certificate
+SMALL_GAP = 5e-6  # duality gap at which the dual of a polished result is kept
+MAX_ROUNDS = 10  # rounds of improvement of the dual; each ends with a certificate
+STEPS_PER_ROUND = 25  # augmented-Lagrangian steps of one round
 
 
-def dual_of(program: ConvexProblem, state: State) -> Array:
-    """Return the dual M of a state, a new array laid out as the data."""
+def dual_variable(program: ConvexProblem, state: State) -> Array:
+    """Return the dual variable M of a state as a new array, laid out as the data."""
     rows = program.rows
     with rows:
         M = rows.empty_like_data(fill=0.0 if state.T is None else None)
@@ -28,8 +28,8 @@ def dual_of(program: ConvexProblem, state: State) -> Array:
                 rows, M, state.T, state.last, mu=state.mu, lam=program.lam
             )
         if state.polished and state.C.shape[1]:
-            _settle(program, state, M)
-            if certificate_of(program, state, M).gap > GOOD_ENOUGH:
+            _project_on_optimal_duals(program, state, M)
+            if certificate_of(program, state, M).gap > SMALL_GAP:
                 _improve(program, state, M)
     return M
 
@@ -37,7 +37,7 @@ def dual_of(program: ConvexProblem, state: State) -> Array:
 def certificate_of(program: ConvexProblem, state: State, M: Array) -> Certificate:
     """Certify the low-rank part of a state by the dual M, with |M| ≤ λ.
 
-    With noise the dual value of M is ⟨M, Y⟩ − ‖M‖²/2κ.
+    With noise, the dual value of M is ⟨M, Y⟩ − ‖M‖²/2κ.
     """
     rows, unit, lam = program.rows, program.unit, program.lam
     nuclear = float(np.linalg.norm(state.C, axis=0).sum())
@@ -46,8 +46,8 @@ def certificate_of(program: ConvexProblem, state: State, M: Array) -> Certificat
         sums = passes.certificate_sums(
             rows, M, (state.U, state.C), unit=unit, lam=lam, knee=lam / kappa
         )
-        # |M| ≤ λ holds by clipping; a dual that is too small is not scaled up.
-        scale = max(largest_value(rows, M, program.psd), 1.0)
+        # |M| ≤ λ holds by clipping; M is scaled down to ‖M‖₂ ≤ 1, never up.
+        scale = max(spectral_bound(rows, M, program.psd), 1.0)
     product, aligned = sums.dual_product, sums.dual_on_residual
     return certificate_from_products(
         nuclear=nuclear / unit,
@@ -60,13 +60,15 @@ def certificate_of(program: ConvexProblem, state: State, M: Array) -> Certificat
     )
 
 
-def _settle(program: ConvexProblem, state: State, M: Array, rounds: int = 12) -> None:
-    """Move M to the nearest dual of an exact solution, in place.
+def _project_on_optimal_duals(
+    program: ConvexProblem, state: State, M: Array, rounds: int = 12
+) -> None:
+    """Project M in place on the duals of an exact solution.
 
-    There M = λ sign(S) on the support and P_T M = U Vᵀ on the tangent space of L; the
-    two are met by alternating projections, which contract as fast as polish did.
+    There M = λ sign(S) on the support and P_T M = U Vᵀ on the tangent space of L.
+    Alternating projections meet both and contract as fast as the polish did.
     """
-    rows, lam, inner = program.rows, program.lam, program.on_bound
+    rows, lam, inner = program.rows, program.lam, program.saturated_dual
     U, C = state.U, state.C
     V = C / np.linalg.norm(C, axis=0)
     MV, MU = passes.pin_dual_to_support(
@@ -97,19 +99,19 @@ def _settle(program: ConvexProblem, state: State, M: Array, rounds: int = 12) ->
 
 
 def _improve(program: ConvexProblem, state: State, M: Array) -> None:
-    """Step on from the solution for the sake of M alone, in place.
+    """Improve M in place by further steps from the solution.
 
     Near the limit of what is recoverable, a polish succeeds long before the dual has
-    converged.  L is right already, so a large and constant μ serves M best.
+    converged. L is exact already, so a large and constant μ is best for M.
     """
     stepper = Stepper(program, np.random.default_rng(0), M)
     mu, factors = 64 * state.mu, (state.U, state.C)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         stepper.start_from(*factors, M, mu)
-        for _ in range(STEPS):
+        for _ in range(STEPS_PER_ROUND):
             stepper.step("careful")
             stepper.hold()
         passes.dual_of_step(program.rows, M, M, stepper.last, mu=mu, lam=program.lam)
         factors = stepper.last
-        if certificate_of(program, state, M).gap < GOOD_ENOUGH:
+        if certificate_of(program, state, M).gap < SMALL_GAP:
             return

@@ -1,6 +1,6 @@
-"""Narrow dense algebra: what is done with P = T V and B = TᵀP once they are summed.
+"""Singular values and vectors of m×n matrices from narrow factors and products.
 
-Nothing here is m×n except through `passes`.
+m×n matrices enter only through `passes`.
 """
 
 import numpy as np
@@ -10,14 +10,14 @@ from discrepant.core.linalg import Array, sym
 from discrepant.robust_pca.rows import passes
 from discrepant.robust_pca.rows.rows import Rows
 
-DENSE = 16  # columns a pass where there are at most 4 × 16: all are then searched
+DENSE = 16  # columns per Lanczos pass if n ≤ 4 × 16: the whole space is then searched
 
 
 def orthonormal(P: Array) -> Array:
-    """K such that P K is orthonormal.
+    """Return K such that P K is orthonormal.
 
-    The columns of P are nearly orthogonal already, of very different lengths: scaled
-    to one length first, their Gram matrix is safe to factor.
+    The columns of P are nearly orthogonal but of very different lengths. Scaled to unit
+    length, their Gram matrix can be factored safely.
     """
     G = P.T @ P
     length = np.sqrt(np.diag(G))
@@ -34,8 +34,8 @@ def orthonormal(P: Array) -> Array:
     return K / length[:, None]
 
 
-def triplets(P: Array, B: Array) -> tuple[Array, Array, Array]:
-    """U, V, s of the part of T seen through P = T V and B = TᵀP."""
+def svd_from_products(P: Array, B: Array) -> tuple[Array, Array, Array]:
+    """Return U, V and s of the part of T in the span of P = T V, given B = TᵀP."""
     K = orthonormal(P)
     W = B @ K  # = TᵀQ with Q = P K
     _, H = linalg.eigh(W.T @ W)
@@ -46,7 +46,7 @@ def triplets(P: Array, B: Array) -> tuple[Array, Array, Array]:
 
 
 def eigenpairs(rows: Rows, T: Array, P: Array) -> tuple[Array, Array, Array]:
-    """Return leading eigenpairs of sym(T) in the span of P, as U, V = U and values."""
+    """Return the eigenpairs of sym(T) in the span of P as U, V = U and values."""
     Q = P @ orthonormal(P)
     F, E = passes.multiply(rows, T, right=Q, left=Q)
     s, H = linalg.eigh(Q.T @ (F + E) / 2)
@@ -54,16 +54,16 @@ def eigenpairs(rows: Rows, T: Array, P: Array) -> tuple[Array, Array, Array]:
     return U, U, s[::-1]
 
 
-def product(A: Array, B: Array) -> tuple[Array, Array, Array]:
-    """U, V, s of A Bᵀ."""
+def svd_of_product(A: Array, B: Array) -> tuple[Array, Array, Array]:
+    """Return U, V and s of A Bᵀ."""
     QA, RA = linalg.qr(A, mode="economic")
     QB, RB = linalg.qr(B, mode="economic")
     U, s, Vt = linalg.svd(RA @ RB.T)
     return QA @ U, QB @ Vt.T, s
 
 
-def distance(one: tuple[Array, Array], two: tuple[Array, Array]) -> float:
-    """‖U₁C₁ᵀ − U₂C₂ᵀ‖ for orthonormal U, safe from cancellation."""
+def factor_distance(one: tuple[Array, Array], two: tuple[Array, Array]) -> float:
+    """Return ‖U₁C₁ᵀ − U₂C₂ᵀ‖ for orthonormal U, without cancellation."""
     (U, C), (U2, C2) = two, one
     K = U2.T @ U
     E = U - U2 @ K  # orthogonal to U₂
@@ -74,14 +74,14 @@ def distance(one: tuple[Array, Array], two: tuple[Array, Array]) -> float:
     )
 
 
-def largest_value(
+def spectral_bound(
     rows: Rows, M: Array, psd: bool, max_passes: int = 60, accuracy: float = 1e-7
 ) -> float:
     """Bound ‖M‖₂, or the largest eigenvalue of sym M, from above.
 
-    Block Lanczos finds it from below.  What it may still miss is bounded by the
-    residual of the leading vector, and by its last gain times the number of passes: it
-    gains less and less.  Few columns are searched in full, which misses nothing.
+    Block Lanczos approaches it from below. The remaining error is bounded by the
+    residual of the leading vector, and by the last gain times the number of passes,
+    since gains decrease. For few columns the whole space is searched.
     """
     n = rows.n
     width = min(DENSE if n <= 4 * DENSE else 4, n)
@@ -89,7 +89,7 @@ def largest_value(
     basis = images = np.zeros((n, 0))
     value = before = bound = -np.inf
     for k in range(1, max_passes + 1):
-        for _ in range(2):  # twice is enough
+        for _ in range(2):  # twice suffices for orthogonality
             V = linalg.qr(V - basis @ (basis.T @ V), mode="economic")[0]
         if psd:
             P, B = passes.multiply(rows, M, right=V, left=V)

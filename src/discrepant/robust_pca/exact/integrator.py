@@ -1,30 +1,27 @@
-"""The implicit integrator: robust PCA in a few big steps, each one pass over the data.
+"""Solve exact robust PCA by implicit steps along the paper's limit flow.
 
 Implicit Euler with step μ on the limit of the discrepant flow, Ṁ = Y − X − S with
 M ∈ ∂(‖X‖_* + λ‖S‖₁), is an augmented-Lagrangian step for the convex program (see
-`program`).  In place of the dual we keep T = L + M/μ, so that the step for S is a clip,
-the step for L is singular-value shrinking of T, and the subspace of T, warm from the
-step before, follows it with a single product TᵀT V.
+`problem`). Each step is one pass over the data. T = L + M/μ replaces the dual: the step
+for S clips, the step for L shrinks the singular values of T, and one product TᵀT V
+updates the singular subspace of T.
 
-The integration has three phases.
+The solver has three phases.
 
-*Fast*: μ doubles at every step.  A few steps suffice to see the rank as a gap in the
-singular values and the corruption as what sticks out of the residual.
+*Fast*: μ doubles at every step. After a few steps, the rank shows as a gap in the
+singular values, and the corruption as large residuals.
 
-*Polish*: with the rank known, least squares on the clean entries (`polish`).  It is
-accepted only if it is exact, and if the dual of the fast steps agrees that it is the
-minimiser.
+*Polish*: least squares on the clean entries at the visible rank (`polish`). The result
+is accepted only if it is exact and its duality gap, by the dual of the fast steps, is
+small.
 
-*Careful*: if it is not (noise on every entry, too high a rank), μ is steered so that
+*Careful*: otherwise (noise on every entry, too high a rank), μ is adapted so that
 primal and dual residuals fall together, down to the convex optimum.
 
-The optimum does not depend on how large a gross error is, only on its sign: M = ±λ
-there.  So entries are clipped, far above their usual size, as they are read, and one
-huge entry drowns nothing.  If in the end an entry was clipped that is not corrupt, the
-bound is raised to it and the integration starts again.
+The optimum depends on the sign of a gross error and not on its size: M = ±λ there.
+Entries are therefore clipped, far above their typical size, as they are read. If a
+clipped entry proves clean, the bound is raised to it and the solve starts again.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -33,46 +30,39 @@ from discrepant.core.errors import InputError
 from discrepant.core.progress import Report
 from discrepant.core.results import Outcome, Status
 from discrepant.core.validation import check_square
-from discrepant.robust_pca.exact.dual import dual_of
-from discrepant.robust_pca.exact.factored_svd import product
-from discrepant.robust_pca.exact.polish import Polished, polish
-from discrepant.robust_pca.exact.result import ExactResult, split_of
-from discrepant.robust_pca.exact.step import TUNING as STEP
-from discrepant.robust_pca.exact.step import State, Stepper
+from discrepant.robust_pca.exact.dual import dual_variable
+from discrepant.robust_pca.exact.factored_svd import svd_of_product
+from discrepant.robust_pca.exact.polish import PolishResult, polish
+from discrepant.robust_pca.exact.result import ExactResult, exact_result
+from discrepant.robust_pca.exact.step import VISIBLE_BELOW, State, Stepper
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.row_regression import extended
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Constants of the integration."""
-
-    # μ per fast step.  At 1.5 a fit takes two more passes, at 3 the rank shows less
-    # often before the steps have run past it (`benchmarks/matrix.py`).
-    growth: float = 2.0
-    # Drop between singular values that is taken for the rank.  Those of the corruption
-    # that has not been told apart yet lie within a factor of two of each other.
-    gap: float = 4.0
-    # Share of clipped entries that are not corrupt, to start again at once.
-    many_clipped: float = 0.1
-    # Duality gap, by the dual of the fast steps, that a polish may leave: that dual is
-    # far from converged, and another exact splitting would miss by more.
-    agree: float = 0.5
-    # The residual falls by so much before another polish is tried.
-    patience: float = 30.0
-    # Wanted ratio of the dual to the primal residual in the careful phase.
-    bias: float = 2.0
-    # Steps after which that ratio is pulled back to its usual value.
-    settling: int = 150
-    # The dual residual may be so many times tol: it is measured against ‖M‖, which is
-    # that much smaller than ‖Y‖ is large in the usual problem.
-    dual_slack: float = 30.0
-
-
-TUNING = Tuning()
-HIGH_RANK = 0.3  # share of the columns beyond which a rank is that of noise
-CAUGHT_UP = 10.0  # times the error of the usual row: what is left if all are like it
+# Factor of μ per fast step. At 1.5 a fit takes two more passes; at 3 the steps pass the
+# rank more often before it becomes visible (`benchmarks/matrix.py`).
+GROWTH = 2.0
+# Ratio of successive singular values that marks the rank. Those of corruption that is
+# not separated yet lie within a factor of two of each other.
+RANK_GAP = 4.0
+# Fraction of clean entries among the clipped ones at which the solve restarts at once.
+MANY_CLIPPED = 0.1
+# Duality gap that a polish may leave by the dual of the fast steps. That dual is far
+# from converged, but another exact decomposition would miss by more.
+MAX_POLISH_GAP = 0.5
+# Factor by which the residual falls before the next attempt to polish.
+POLISH_AGAIN_FACTOR = 30.0
+# Target ratio of the dual to the primal residual in the careful phase.
+RESIDUAL_RATIO = 2.0
+# Steps after which a raised target ratio decays to RESIDUAL_RATIO.
+RATIO_DECAYS_AFTER = 150
+# The dual residual may be this many times tol: it is relative to ‖M‖, which is smaller
+# than ‖Y‖ by about this factor in typical problems.
+DUAL_SLACK = 30.0
+# Rank, as a fraction of the columns, above which it is the rank of noise.
+HIGH_RANK = 0.3
+# Expected residual after all rows are refitted, in errors of the typical row.
+REFIT_RESIDUAL = 10.0
 
 
 def integrate(
@@ -81,38 +71,39 @@ def integrate(
     tol: float = 1e-7,
     max_iter: int = 200,
     polish: bool = True,
-    careful: bool = True,
-    looks: int = 2,
+    exact_only: bool = False,
+    polish_attempts: int = 2,
     rng: np.random.Generator | None = None,
     warm: ExactResult | None = None,
-    report: Report = lambda share, note: True,
+    report: Report = lambda fraction, note: True,
     log: Recorder | None = None,
 ) -> ExactResult:
-    """Split the data of a program into a low-rank and a sparse part.
+    """Split the data of a problem into a low-rank and a sparse part.
 
     Parameters
     ----------
-    program : Program
-        What is solved.  Its data are never written to.
+    program : ConvexProblem
+        The problem; its data are not modified.
     tol : float
         Stop when ``‖Y − X − S‖ ≤ tol·‖Y‖`` and the dual residual ``μ‖ΔX‖ ≤
         30·tol·‖M‖``; at least 20 times the rounding error of the data's type.
     max_iter : int
-        Passes over the data, of all phases together.
+        Largest number of passes over the data, all phases together.
     polish : bool
-        Refine to rounding where the solution is exact.
-    careful : bool
-        Go on to the convex optimum where no exact solution is found soon.
-    looks : int
-        Otherwise: how often a polish may fail.
+        Refine to rounding error if the solution is exact.
+    exact_only : bool
+        Give up if no exact solution appears soon, instead of solving the convex
+        program.
+    polish_attempts : int
+        With `exact_only`: number of polishing attempts.
     rng : numpy.random.Generator, optional
-        Draws the few random columns that look for new directions.
-    warm : Split, optional
-        Start from the low-rank part, the dual and the step of a result of equal shape.
+        Draws the random columns that search for new directions.
+    warm : ExactResult, optional
+        Start from the low-rank part, the dual and the step size of this result.
     report : callable, optional
-        Told of each pass, ``report(share, note)``; False stops.
-    log : Log, optional
-        Where passes are written down; by default a new one.
+        Called as ``report(fraction, note)`` after each pass; False stops.
+    log : Recorder, optional
+        Records the passes; by default a new one.
     """
     rows = program.rows
     check_square(rows.shape, program.psd)
@@ -123,77 +114,79 @@ def integrate(
     tol = max(tol, 20 * float(np.finfo(rows.dtype).eps))
     rng = np.random.default_rng() if rng is None else rng
     log = Recorder(report, tol, max_iter) if log is None else log
-    most = np.inf if careful else looks
+    attempts = polish_attempts if exact_only else np.inf
     with rows:
         while True:
             stepper = Stepper(program, rng, rows.empty_like_data())
-            found = _Integration(stepper, tol, polish, most, log).run(warm)
-            wrong = stepper.wrongly_clipped()
-            if not wrong or log.ended:
-                return found
-            program = program.clipped_at(wrong)
-            del stepper, found  # and T with them
+            result = _Integration(stepper, tol, polish, attempts, log).run(warm)
+            clipped_clean = stepper.wrongly_clipped()
+            if not clipped_clean or log.ended:
+                return result
+            program = program.clipped_at(clipped_clean)
+            del stepper, result  # frees T
 
 
 class _Integration:
-    """The phases of one integration; `run` is its story."""
+    """One run of the solver with a fixed clipping bound: fast, polish, careful."""
 
     def __init__(
-        self, stepper: Stepper, tol: float, polish: bool, looks: float, log: Recorder
+        self, stepper: Stepper, tol: float, polish: bool, attempts: float, log: Recorder
     ) -> None:
         self.stepper, self.tol, self.polish, self.log = stepper, tol, polish, log
-        # Looks at a possible exact solution that may fail. The second may succeed, near
-        # the limit of what is recoverable.
-        self.looks = looks
-        self.zeta = 0.0  # where the clean residuals end, once polished
-        self.next_change = 0  # of μ, at this step
-        self.bias = TUNING.bias  # wanted ratio of dual to primal residual
-
-    # -- the story ---------------------------------------------------------------
+        # Polishing attempts left before an exact solution is given up; infinite if the
+        # convex program is solved otherwise. Near the limit of what is recoverable,
+        # only the second attempt succeeds.
+        self.polish_attempts_left = attempts
+        self.zeta = 0.0  # cutoff of the clean residuals after a polish
+        self.next_change = 0  # step at which μ may change next
+        self.residual_ratio = RESIDUAL_RATIO  # target of dual over primal residual
 
     def run(self, warm: ExactResult | None) -> ExactResult:
-        """Go fast until there is something to see; then polish, or go carefully."""
+        """Take fast steps until the rank is visible; then polish, or step carefully."""
         stepper, log = self.stepper, self.log
         if stepper.program.scale.top == 0:
             stepper.T = stepper.program.rows.empty_like_data(fill=0.0)
             return self.result(
-                Outcome.EXACT, "converged: nothing but zeros or missing entries"
+                Outcome.EXACT, "converged: all entries are zero or missing"
             )
         self.begin(warm)
-        phase, look_at = ("fast", STEP.showing) if self.polish else ("careful", 0.0)
+        phase, polish_below = (
+            ("fast", VISIBLE_BELOW) if self.polish else ("careful", 0.0)
+        )
         while not log.ended:
             step = stepper.step(phase)
             log.note(step)
             residual, dual_residual = step.residual, step.dual_residual
-            if residual <= self.tol and dual_residual <= TUNING.dual_slack * self.tol:
+            if residual <= self.tol and dual_residual <= DUAL_SLACK * self.tol:
                 return self.result(
                     Outcome.CONVERGED,
                     f"converged: residual {residual:.0e} below tol {self.tol:.0e}",
                 )
-            if residual < look_at and not stepper.saturated:
+            if residual < polish_below and not stepper.basis_is_full:
                 r = self.visible_rank()
-                self.looks -= 1
+                self.polish_attempts_left -= 1
                 if r and self.try_polish(r, residual):
                     return self.result(Outcome.EXACT, "converged: exact to rounding")
-                if stepper.wrongly_clipped(TUNING.many_clipped):
+                if stepper.wrongly_clipped(MANY_CLIPPED):
                     return self.result(
-                        Outcome.NOT_EXACT, "clipped entries that are not corrupt"
+                        Outcome.NOT_EXACT, "clipped entries are not corrupt"
                     )
-                phase, look_at = "careful", residual / TUNING.patience
-                if self.looks <= 0:
+                phase, polish_below = "careful", residual / POLISH_AGAIN_FACTOR
+                if self.polish_attempts_left <= 0:
                     return self.result(Outcome.NOT_EXACT)
-            if phase == "careful" and np.isfinite(self.looks) and self.is_high(step):
+            exact_only = np.isfinite(self.polish_attempts_left)
+            if phase == "careful" and exact_only and self.rank_is_noise(step):
                 return self.result(Outcome.NOT_EXACT)
             stepper.grow(self.growth(step))
         return self.result(log.outcome, f"{log.end}: residual {log.residual:.1e}")
 
-    def is_high(self, step: Step) -> bool:
-        """Whether the rank is that of noise; under X ⪰ 0 it may fall again."""
+    def rank_is_noise(self, step: Step) -> bool:
+        """Whether the rank is that of noise; with X ⪰ 0 it may still fall."""
         program = self.stepper.program
         return not program.psd and step.rank > HIGH_RANK * program.rows.n
 
     def begin(self, warm: ExactResult | None) -> None:
-        """Start from the data; or from a result, unless its scale is another one."""
+        """Start from a previous result if its scale is similar, else from the data."""
         stepper = self.stepper
         if warm is None or not warm.rank:
             stepper.begin()
@@ -203,90 +196,86 @@ class _Integration:
             stepper.begin()
             return
         state = warm.state
-        M = dual_of(warm.program, state)
+        M = dual_variable(warm.program, state)
         stepper.start_from(state.U, state.C * ratio, M, state.mu / ratio)
 
     def growth(self, step: Step) -> float:
-        """Fast: double μ.  Careful: let primal and dual residuals fall together."""
-        if self.stepper.saturated:
+        """Return the factor of μ: 2 if fast, else by the ratio of the residuals."""
+        if self.stepper.basis_is_full:
             return 1.0
         if step.phase == "fast":
-            return TUNING.growth
+            return GROWTH
         taken = len(self.log.steps)
         if taken < self.next_change or step.residual == 0:
             return 1.0
-        # Rarer and rarer: with μ at rest the iteration is sure to converge.
+        # Ever more rarely: the iteration converges for a constant μ.
         self.next_change = taken + max(3, taken // 30)
-        if taken > TUNING.settling:
-            self.bias = max(TUNING.bias, 0.7 * self.bias)
+        if taken > RATIO_DECAYS_AFTER:
+            self.residual_ratio = max(RESIDUAL_RATIO, 0.7 * self.residual_ratio)
         dual_residual = max(step.dual_residual, self.tol / 10)
-        pull = np.sqrt(self.bias * step.residual / dual_residual)
-        return float(np.clip(pull, 0.5, 2.0))
-
-    # -- polish ------------------------------------------------------------------
+        factor = np.sqrt(self.residual_ratio * step.residual / dual_residual)
+        return float(np.clip(factor, 0.5, 2.0))
 
     def visible_rank(self) -> int:
-        """Where the singular values drop to the noise, or 0 if they do not."""
+        """Return the position of the last large gap in the singular values, or 0."""
         stepper = self.stepper
         above = np.maximum(stepper.s[: stepper.C.shape[1]] * stepper.mu, 1.0)
         if not len(above):
             return 0
         drops = above / np.append(above[1:], 1.0)
-        return int(np.max(np.flatnonzero(drops > TUNING.gap), initial=-1)) + 1
+        return int(np.max(np.flatnonzero(drops > RANK_GAP), initial=-1)) + 1
 
     def try_polish(self, r: int, residual: float) -> bool:
-        """Polish, and take the result if it is exact and the dual agrees with it."""
+        """Polish at rank r; accept the result if it is exact and nearly optimal."""
         stepper = self.stepper
-        found = polish(
+        polished = polish(
             stepper.program,
             stepper.U[:, :r],
             stepper.C[:, :r],
-            active=stepper.active,
+            n_corrupt=stepper.n_corrupt,
             norm_Y=stepper.norm_Y,
             residual=residual,
             log=self.log,
         )
-        if found.lagging and not self.log.ended:
-            found = self.catch_up(found)
-        if found.noise:
-            # The primal residual is to be measured by the noise, and not by Y, when it
-            # is weighed against the dual one.
-            wanted = 0.4 / max(found.noise, 1e-9)
-            self.bias = float(np.clip(wanted, TUNING.bias, 400.0))
-        if not found.exact:
-            self.looks += found.rounding  # a few lines were left behind: it is exact
-            if found.settled and np.isfinite(self.looks):
-                self.looks = 0
+        if polished.typical_row_error and not self.log.ended:
+            polished = self.refit_all_rows(polished)
+        if polished.noise:
+            # Balance the dual residual against the noise instead of ‖Y‖.
+            ratio = 0.4 / max(polished.noise, 1e-9)
+            self.residual_ratio = float(np.clip(ratio, RESIDUAL_RATIO, 400.0))
+        if not polished.exact:
+            # An exact fit that leaves out a few rows or columns costs no attempt.
+            self.polish_attempts_left += polished.fits_to_rounding
+            if polished.settled and np.isfinite(self.polish_attempts_left):
+                self.polish_attempts_left = 0
             return False
-        U, V, s = product(found.A, found.B)
-        primal = s.sum() + stepper.program.lam * found.beyond
-        if stepper.product < (1 - TUNING.agree) * primal:
+        U, V, s = svd_of_product(polished.A, polished.B)
+        primal = s.sum() + stepper.program.lam * polished.outlier_l1
+        if stepper.dual_value < (1 - MAX_POLISH_GAP) * primal:
             return False
-        stepper.U, stepper.C, self.zeta = U, V * s, found.zeta
+        stepper.U, stepper.C, self.zeta = U, V * s, polished.zeta
         return True
 
-    # -- the end -----------------------------------------------------------------
-
-    def catch_up(self, found: Polished) -> Polished:
-        """Fit all rows anew by the row space of a polish that left some behind."""
+    def refit_all_rows(self, polished: PolishResult) -> PolishResult:
+        """Regress all rows on the row space of a polish that left some out."""
         stepper = self.stepper
         program, rows = stepper.program, stepper.program.rows
-        basis = linalg.qr(found.B, mode="economic")[0]
-        wrong = stepper.active / program.scale.observed
-        fits = extended(program, basis, np.ones(rows.n), wrong, stepper.rng)
+        basis = linalg.qr(polished.B, mode="economic")[0]
+        corrupt_fraction = stepper.n_corrupt / program.scale.observed
+        fits = extended(program, basis, np.ones(rows.n), corrupt_fraction, stepper.rng)
         size = np.sqrt(program.scale.observed) / stepper.norm_Y
         return polish(
             program,
             fits.coordinates,
             basis,
-            active=stepper.active,
+            n_corrupt=stepper.n_corrupt,
             norm_Y=stepper.norm_Y,
-            residual=CAUGHT_UP * found.lagging * size,
+            residual=REFIT_RESIDUAL * polished.typical_row_error * size,
             log=self.log,
         )
 
     def result(self, outcome: Outcome, sentence: str = "") -> ExactResult:
-        """Hand back where the integration stands."""
+        """Return the present state as a result."""
         stepper, log = self.stepper, self.log
         state = State(
             U=stepper.U,
@@ -298,4 +287,4 @@ class _Integration:
             residual=log.residual,
         )
         status = Status(outcome, sentence or outcome.value)
-        return split_of(stepper.program, state, status, log.history())
+        return exact_result(stepper.program, state, status, log.history())

@@ -1,8 +1,8 @@
-"""Polish: with the rank known, bring the error down to rounding.
+"""Polish: least squares on the clean entries at a fixed rank, to rounding error.
 
-Descend ``‖R‖²`` over matrices A Bᵀ of rank r, where R is the residual of the entries
-within ζ of it. ζ follows the error down, so that entries are dropped and taken back as
-the picture sharpens; where there is an exact solution the error falls to rounding.
+Minimise ``‖R‖²`` over matrices A Bᵀ of rank r, where R is the residual of the entries
+within ζ of A Bᵀ. ζ follows the error down, so entries enter and leave the fit as it
+improves. If an exact solution exists, the error falls to rounding.
 """
 
 from dataclasses import dataclass
@@ -14,53 +14,41 @@ from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.rows import passes
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Constants of the polish."""
-
-    # Relative error at which nothing is left to gain: float64 rounds at 2e-16, and sums
-    # over a row of a few thousand entries lose three more digits.
-    rounding: float = 1e-13
-    # Part of the expected mean square that corrupt entries below ζ may bring.
-    corrupt_part: float = 0.1
-    # Share of the entries held clean so far that the first ζ must keep; else it was
-    # guessed too small, and is widened a few times.
-    first_keep: float = 0.8
-    widenings: int = 4
-    # Clean entries needed for each degree of freedom.
-    determined: float = 1.05
-    # A pass that leaves more than this of the error is slow; three of them end it.
-    slow: float = 0.9
-    most_slow: int = 3
-    # Share of the usual number of clean entries that every row and column must have.
-    cover: float = 0.4
-    # Error of the usual row, over that of all, below which some rows are left behind.
-    lag: float = 0.1
-
-
-TUNING = Tuning()
+# Relative error at which nothing is left to gain: float64 rounds at 2e-16, and sums
+# over a row of a few thousand entries lose three more digits.
+ROUNDING = 1e-13
+# Fraction of the expected mean square that corrupt entries below ζ may contribute.
+CORRUPT_PART = 0.1
+# Fraction of the entries held clean so far that the first ζ must keep, or it widens.
+FIRST_KEEP = 0.8
+# Largest number of times that the first ζ is widened.
+MAX_WIDENINGS = 4
+# Clean entries required per degree of freedom.
+ENTRIES_PER_FREEDOM = 1.05
+# A pass is slow if it leaves more than this fraction of the error.
+SLOW = 0.9
+# Number of slow passes that end the polish.
+MAX_SLOW = 3
+# Fraction of the mean fraction of clean entries that every row and column must have.
+MIN_COVERAGE = 0.4
+# Error of the typical row over that of all, below which some rows have been left out.
+LAGGING_BELOW = 0.1
 
 
 @dataclass(frozen=True)
-class Polished:
-    """Where the polish ended.
-
-    ``exact`` says that the clean entries fit to rounding and that every row and column
-    has its share of them; ``rounding`` that they fit, though lines may be left behind.
-    ``settled`` says that the fit came to rest above that, and ``noise`` is then what is
-    left on the clean entries, relative to ‖Y‖, if every line has its share of them.
-    """
+class PolishResult:
+    """Factors of a polish, and how it ended."""
 
     A: Array
     B: Array
-    zeta: float
-    beyond: float  # Σ|Y − A Bᵀ| over the entries that are not clean
+    zeta: float  # entries with a smaller residual are clean
+    outlier_l1: float  # Σ|Y − A Bᵀ| over the entries that are not clean
+    # Whether clean entries fit to rounding and cover every row and column.
     exact: bool
-    rounding: bool = False
-    settled: bool = False  # came to rest above rounding
-    noise: float = 0.0
-    lagging: float = 0.0  # error of the usual row, if others are far behind it
+    fits_to_rounding: bool = False  # the same, but rows or columns may be left out
+    settled: bool = False  # stopped improving above rounding
+    noise: float = 0.0  # settled: residual of the clean entries relative to ‖Y‖
+    typical_row_error: float = 0.0  # nonzero if some rows are far worse than this
 
 
 def polish(
@@ -68,58 +56,58 @@ def polish(
     A: Array,
     B: Array,
     *,
-    active: float,
+    n_corrupt: float,
     norm_Y: float,
     residual: float,
     log: Recorder,
-) -> Polished:
+) -> PolishResult:
     """Fit A Bᵀ to the clean entries by least squares.
 
-    Entries are clean when their residual is within ζ. Of the corrupt ones, a share f dζ
-    has a size in dζ, and brings f ζ³/3 to the mean square: ζ is set so that this is a
-    tenth of the error expected next, and ζ ∝ error^(2/3) leaves ever more room for the
-    few rows and columns that converge late.
+    Entries are clean if their residual is within ζ. A fraction f dζ of the corrupt ones
+    has a residual in dζ; those below ζ contribute f ζ³/3 to the mean square. ζ is set
+    so that this is a tenth of the expected error; ζ ∝ error^(2/3) leaves room for rows
+    and columns that converge late.
 
     The step is the gradient in the metric of the factors, with heavy-ball momentum β
-    set by the contraction seen so far.
+    set by the contraction so far.
 
     Parameters
     ----------
-    program : Program
+    program : ConvexProblem
         The data, their unit, and whether A and B are kept equal (`psd`).
     A, B : ndarray of shape (m, r) and (n, r)
-        Where to start.
-    active : int
-        Number of entries taken for corrupt so far.
+        Initial factors.
+    n_corrupt : int
+        Number of entries classified as corrupt so far.
     norm_Y, residual : float
         ‖Y‖, and the residual so far relative to it.
-    log : Log
-        Where passes are written down.
+    log : Recorder
+        Records the passes.
     """
     rows, unit, observed = program.rows, program.unit, program.scale.observed
     eps = float(np.finfo(rows.dtype).eps)
-    done = rounding_of(program)
+    tolerance = rounding_error(program)
     entries, r = rows.size, A.shape[1]
     freedom = r * (rows.m + rows.n - r)
     size = float(np.sqrt(np.sum((A.T @ A) * (B.T @ B)) / entries))  # of A Bᵀ
     if program.psd:
         A = B = A * np.sqrt(np.linalg.norm(B, axis=0))
-    f = max(active, 1) / observed / size
-    zeta = clean_limit(residual * norm_Y / np.sqrt(observed) / 2, f)
+    f = max(n_corrupt, 1) / observed / size
+    zeta = clean_cutoff(residual * norm_Y / np.sqrt(observed) / 2, f)
     previous, slow, widened, beta = np.inf, 0, 0, 0.0
     move_A: Array | float = 0.0
     move_B: Array | float = 0.0
     while True:
         fit = passes.clean_residual(rows, (A, B), unit=unit, zeta=zeta)
-        RB, RA, square, clean, beyond = fit
-        failed = Polished(A, B, zeta, beyond, exact=False)
+        RB, RA, square, clean, outlier_l1 = fit
+        failed = PolishResult(A, B, zeta, outlier_l1, exact=False)
         first = previous == np.inf
-        if first and clean < TUNING.first_keep * (observed - active):
-            if widened == TUNING.widenings:
+        if first and clean < FIRST_KEEP * (observed - n_corrupt):
+            if widened == MAX_WIDENINGS:
                 return failed
-            zeta, widened = 3 * zeta, widened + 1  # the guess was too small
+            zeta, widened = 3 * zeta, widened + 1  # the first ζ was too small
             continue
-        if clean < TUNING.determined * freedom:
+        if clean < ENTRIES_PER_FREEDOM * freedom:
             return failed
         error = float(np.sqrt(square / clean))
         relative = float(np.sqrt(square) / norm_Y)
@@ -128,23 +116,33 @@ def polish(
         if log.ended:
             return failed
         ratio = 1.0 if first else error / previous
-        if error <= done * size or (ratio > 0.7 and error <= 200 * eps * size):
-            found = within(program, A, B, zeta)
-            lag = 0.0 if found.covers else max(error, eps * size)
-            return Polished(
-                A, B, zeta, beyond, found.covers, rounding=True, lagging=lag
+        if error <= tolerance * size or (ratio > 0.7 and error <= 200 * eps * size):
+            covered = clean_fit(program, A, B, zeta).covers_all_lines
+            return PolishResult(
+                A,
+                B,
+                zeta,
+                outlier_l1,
+                covered,
+                fits_to_rounding=True,
+                typical_row_error=0.0 if covered else max(error, eps * size),
             )
-        slow += ratio > TUNING.slow
-        if not first and (slow >= TUNING.most_slow or ratio > 2):
-            found = within(program, A, B, zeta)
-            noise = relative if found.covers else 0.0
-            usual = float(np.median(found.by_row))
-            lag = usual if usual < TUNING.lag * error else 0.0
-            return Polished(
-                A, B, zeta, beyond, False, settled=True, noise=noise, lagging=lag
+        slow += ratio > SLOW
+        if not first and (slow >= MAX_SLOW or ratio > 2):
+            final = clean_fit(program, A, B, zeta)
+            typical = float(np.median(final.by_row))
+            return PolishResult(
+                A,
+                B,
+                zeta,
+                outlier_l1,
+                False,
+                settled=True,
+                noise=relative if final.covers_all_lines else 0.0,
+                typical_row_error=typical if typical < LAGGING_BELOW * error else 0.0,
             )
         if not first:
-            # The contraction t of the plain step, had there been no momentum.
+            # Contraction t of the step without momentum.
             t = min(max(ratio - beta + beta / ratio, 0.02), 0.95)
             beta = (t / (1 + np.sqrt(1 - t * t))) ** 2
         previous = error
@@ -160,60 +158,60 @@ def polish(
         move_B = omega * (RA @ inverse_A - B @ core.T) + beta * move_B
         A, B = A + move_A, B + move_B
         expected = min(max(ratio, 0.1), 0.7) * error
-        zeta = max(clean_limit(expected, f), 100 * eps * size)
+        zeta = max(clean_cutoff(expected, f), 100 * eps * size)
 
 
 @dataclass(frozen=True)
-class Within:
-    """What lies within ζ of a low-rank matrix."""
+class CleanFit:
+    """Entries within ζ of a low-rank matrix, counted by row and column."""
 
-    clean: Array  # cells, of each row and then of each column
-    seen: Array  # cells that are observed, likewise
-    square: float  # Σ(Y − A Bᵀ)² over the clean cells
+    clean: Array  # clean entries of each row, then of each column
+    observed: Array  # observed entries, likewise
+    square: float  # Σ(Y − A Bᵀ)² over the clean entries
     norm: float  # ‖Y‖
-    by_row: Array  # root mean square over the clean cells of each row
+    by_row: Array  # root mean square residual of the clean entries of each row
 
     @property
     def error(self) -> float:
-        """Root mean square of the residual of the clean cells."""
+        """Root mean square residual of the clean entries."""
         return float(np.sqrt(2 * self.square / max(self.clean.sum(), 1)))
 
     @property
     def support(self) -> float:
-        """Share of the observed cells that are not clean."""
-        return float(1 - self.clean.sum() / max(self.seen.sum(), 1))
+        """Fraction of the observed entries that are not clean."""
+        return float(1 - self.clean.sum() / max(self.observed.sum(), 1))
 
     @property
-    def covers(self) -> bool:
-        """Whether every row and column has its share of the clean entries.
+    def covers_all_lines(self) -> bool:
+        """Whether every row and column has enough clean entries.
 
-        One whose entries were all taken for corrupt would never come back, and would
-        not be missed in the residual either.
+        A row whose entries are all classified as corrupt would never recover, and
+        would not show in the residual.
         """
-        usual = self.clean.sum() / max(self.seen.sum(), 1)
-        return bool(np.all(self.clean >= TUNING.cover * usual * self.seen))
+        mean = self.clean.sum() / max(self.observed.sum(), 1)
+        return bool(np.all(self.clean >= MIN_COVERAGE * mean * self.observed))
 
 
-def within(program: ConvexProblem, A: Array, B: Array, zeta: float) -> Within:
-    """Look at how A Bᵀ fits, in one pass."""
+def clean_fit(program: ConvexProblem, A: Array, B: Array, zeta: float) -> CleanFit:
+    """Count the entries within ζ of A Bᵀ, in one pass."""
     rows = program.rows
     counts = passes.count_clean(rows, (A, B), unit=program.unit, zeta=zeta)
-    clean, seen = np.append(*counts.n_clean), np.append(*counts.n_observed)
+    clean, observed = np.append(*counts.n_clean), np.append(*counts.n_observed)
     row_square = counts.residual_square[0]
     square, size = float(row_square.sum()), float(counts.data_square[0].sum())
     by_row = np.sqrt(row_square / np.maximum(counts.n_clean[0], 1))
-    return Within(clean, seen, square, float(np.sqrt(size)), by_row)
+    return CleanFit(clean, observed, square, float(np.sqrt(size)), by_row)
 
 
-def clean_limit(error: float, density: float) -> float:
-    """Return ζ for an expected error; `density` is the share of corrupt cells by size.
+def clean_cutoff(error: float, density: float) -> float:
+    """Return ζ for an expected error, given the density of corrupt entries by size.
 
-    Those below ζ bring density·ζ³/3 to the mean square, a tenth of the expected one.
+    Those below ζ contribute density·ζ³/3 to the mean square, a tenth of the expected.
     """
-    return float((3 * TUNING.corrupt_part * error**2 / density) ** (1 / 3))
+    return float((3 * CORRUPT_PART * error**2 / density) ** (1 / 3))
 
 
-def rounding_of(program: ConvexProblem) -> float:
-    """Return the error at which nothing is left to gain, in units of the usual size."""
+def rounding_error(program: ConvexProblem) -> float:
+    """Return the error at which the fit is exact, relative to the typical entry."""
     eps = float(np.finfo(program.rows.dtype).eps)
-    return max(30 * eps, TUNING.rounding)
+    return max(30 * eps, ROUNDING)

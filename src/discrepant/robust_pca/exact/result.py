@@ -1,4 +1,4 @@
-"""What an integration hands back: two parts, a dual and a certificate."""
+"""Result of the exact solver: low-rank and sparse part, dual and certificate."""
 
 from dataclasses import dataclass, field, replace
 
@@ -7,8 +7,8 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
 from discrepant.core.robust_regression import l1_coordinates
-from discrepant.robust_pca.cached_property import once
-from discrepant.robust_pca.exact.dual import certificate_of, dual_of
+from discrepant.robust_pca.cached_property import locked_cached_property
+from discrepant.robust_pca.exact.dual import certificate_of, dual_variable
 from discrepant.robust_pca.exact.step import State
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.result import LowRankResult
@@ -17,7 +17,7 @@ from discrepant.robust_pca.rows import passes
 
 @dataclass(frozen=True, repr=False)
 class ExactResult(LowRankResult):
-    """Low-rank part and what the rest is computed from."""
+    """Exact decomposition; everything but the low-rank factors is lazy."""
 
     state: State = field(repr=False)
 
@@ -27,43 +27,40 @@ class ExactResult(LowRankResult):
         return self.state.polished
 
     def coordinates(self, rows: Array) -> Array:
-        """Return where new rows lie in the row space of X."""
+        """Return the robust coordinates of new rows in the row space of X."""
         return l1_coordinates(rows, self.components)
 
-    @once
+    @locked_cached_property
     def sparse(self) -> Array:
-        """S, m×n, in the type of the data; computed when first asked for.
-
-        It is zero off its support, Y − X on it, and zero where Y is missing.
-        """
+        """S, m×n, in the dtype of the data: Y − X on the support, else zero."""
         rows, program = self.program.rows, self.program
         with rows:
             S = passes.sparse_part(
                 rows,
-                # A polished support is known from the residual alone.
+                # After a polish, the residual alone determines the support.
                 None if self.polished else self._dual,
                 (self.state.U, self.state.C),
                 unit=program.unit,
-                dual_cutoff=program.on_bound,
+                dual_cutoff=program.saturated_dual,
                 zeta=self.state.zeta,
             )
         return rows.to_caller_layout(S)
 
-    @once
+    @locked_cached_property
     def probability(self) -> Array:
-        """One where S ≠ 0: without noise there is no doubt."""
+        """One where S ≠ 0, else zero."""
         S = self.sparse
         return self.outliers.astype(S.dtype)
 
     @property
     def outliers(self) -> Array:
         """Which entries are corrupt."""
-        wrong: Array = self.sparse != 0
-        return wrong
+        flags: Array = self.sparse != 0
+        return flags
 
     @property
     def noise(self) -> Array:
-        """There is none, in any column."""
+        """Zero for every column."""
         return np.zeros(self.components.shape[1], self.program.rows.dtype)
 
     @property
@@ -71,27 +68,27 @@ class ExactResult(LowRankResult):
         """The dual M, m×n."""
         return self.program.rows.to_caller_layout(self._dual)
 
-    @once
+    @locked_cached_property
     def certificate(self) -> Certificate:
-        """Proof of optimality from the dual."""
+        """Distance to the global optimum, bounded by the dual."""
         return certificate_of(self.program, self.state, self._dual)
 
-    @once
+    @locked_cached_property
     def _dual(self) -> Array:
-        return dual_of(self.program, self.state)
+        return dual_variable(self.program, self.state)
 
 
-def split_of(
+def exact_result(
     program: ConvexProblem, state: State, status: Status, history: History
 ) -> ExactResult:
-    """Turn the factors of a state to the caller's orientation and unit."""
+    """Return the result of a state, in the caller's orientation and unit."""
     rows = program.rows
     s = np.linalg.norm(state.C, axis=0)
     order = np.argsort(-s)
-    floor = 10 * np.finfo(rows.dtype).eps  # in units of the bound
+    floor = 10 * np.finfo(rows.dtype).eps  # relative to the clipping bound
     order = order[s[order] > floor]
-    every = np.array_equal(order, np.arange(len(s)))  # as a rule: then no copy is made
-    left = state.U if every else state.U[:, order]
+    is_sorted = np.array_equal(order, np.arange(len(s)))  # then no copy is needed
+    left = state.U if is_sorted else state.U[:, order]
     C, s = state.C[:, order], s[order]
     U, V = rows.swap_factors(left, C / s)
     return ExactResult(

@@ -1,7 +1,7 @@
-"""One implicit step, and the state that it moves.
+"""One augmented-Lagrangian step of the exact solver, and its state.
 
-T = L + M/μ stands for the dual M and is the only array of the size of the data; L is
-kept as factors U Cᵀ, and V are the columns through which T is looked at.
+T = L + M/μ represents the dual M and is the only array of the size of the data. L is
+kept as factors U Cᵀ, and V spans the search space for the singular vectors of T.
 """
 
 import math
@@ -11,47 +11,44 @@ import numpy as np
 from scipy import linalg
 
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.exact.factored_svd import distance, eigenpairs, triplets
+from discrepant.robust_pca.exact.factored_svd import (
+    eigenpairs,
+    factor_distance,
+    svd_from_products,
+)
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Step
 from discrepant.robust_pca.rows import passes
 
+# Constants of a step. Each changes how long a solve takes, not its result.
 
-@dataclass(frozen=True)
-class Tuning:
-    """Constants of a step; each changes how long a solve takes, not what it finds."""
-
-    # Columns of V to begin with: more cost time at low rank, fewer a step or two.
-    start_columns: int = 16
-    # Residual, relative to ‖Y‖, at which the rank and the support begin to show: below
-    # it the dual residual is worth its price, and a polish may be tried.
-    showing: float = 3e-2
-    # μ₀‖Y‖₂ of the first step, as is usual for augmented Lagrangians of this program.
-    first_mu: float = 1.25
-    # Columns of V beyond the rank: while μ grows the rank grows with it, and later on
-    # more columns settle the small singular values sooner.
-    spare_growing: int = 4
-    spare_settled: int = 20
-
-
-TUNING = Tuning()
+# Initial number of columns of V: more cost time at low rank, fewer cost a step or two.
+START_COLUMNS = 16
+# Residual relative to ‖Y‖ below which rank and support become visible: the dual
+# residual is then worth computing, and a polish is tried.
+VISIBLE_BELOW = 3e-2
+# μ₀‖Y‖₂ of the first step, the usual choice for augmented Lagrangians of this program.
+FIRST_MU = 1.25
+# Columns of V beyond the rank while μ (and with it the rank) grows.
+SPARE_GROWING = 4
+# Columns of V beyond the rank afterwards: small singular values converge sooner.
+SPARE_SETTLED = 20
 
 
 @dataclass(frozen=True)
 class State:
-    """Where an integration stands or ended; nothing of it is written to afterwards.
+    """State of the solver after a step, immutable.
 
-    All in the unit of the program and in the orientation of the blocks.
+    All values are in the unit of the problem and in the orientation of the rows.
     """
 
     U: Array  # (m, r); L = U Cᵀ is the low-rank part
     C: Array  # (n, r)
-    # Laid out as the data: L of the last step + M/μ. Without it the dual is looked for
-    # anew.
+    # L of the last step + M/μ, laid out as the data; if None, the dual is computed anew
     T: Array | None
-    last: tuple[Array, Array]  # that L, as factors
+    last: tuple[Array, Array]  # L of the last step, as factors
     mu: float
-    zeta: float = 0.0  # polished: where the clean residuals end; 0 if it was not
+    zeta: float = 0.0  # cutoff of the clean residuals after a polish, else 0
     residual: float = 0.0  # ‖Y − X − S − N‖ / ‖Y‖ of the last step
 
     @property
@@ -61,17 +58,16 @@ class State:
 
 
 class Stepper:
-    """Steps of any size μ from a state to the next.
+    """Augmented-Lagrangian steps with step size μ.
 
     Parameters
     ----------
-    program : Program
-        What is solved; all numbers here are in its unit.
+    program : ConvexProblem
+        The problem; all values here are in its unit.
     rng : numpy.random.Generator
-        Draws the few random columns that look for new directions.
+        Draws the random columns that search for new directions.
     T : ndarray
-        Laid out as the data, and written to; its content does not matter before the
-        first step.
+        Working array, laid out as the data; its initial content is ignored.
     """
 
     def __init__(
@@ -87,103 +83,109 @@ class Stepper:
         self.s = np.zeros(0)  # singular values of T
         self.mu = 1.0
         self.last, self.last_mu = (self.U, self.C), self.mu  # L and μ inside T
-        self.first, self.keep = 0.0, 1.0  # M/μ as a multiple of Y, and of T − L
-        self.below = 0.0  # X ⪰ 0: the most negative eigenvalue of M, turned positive
-        self.product = 0.0  # ⟨M, Y⟩
-        self.active = 0.0  # entries where S ≠ 0
-        self.saturated = False  # whether every column of V was needed
+        # M/μ as a multiple of Y (at the start), and of T − L
+        self.initial_dual_scale, self.dual_scale = 0.0, 1.0
+        self.negative_eigenvalue = 0.0  # X ⪰ 0: size of the most negative one of M
+        self.dual_value = 0.0  # ⟨M, Y⟩
+        self.n_corrupt = 0.0  # entries with S ≠ 0
+        self.basis_is_full = False  # whether every column of V was needed
 
     def begin(self) -> None:
-        """Look at the spectrum of Y and start M, μ and V."""
+        """Initialise M, μ and V from the leading singular values of Y."""
         rows, lam = self.program.rows, self.program.lam
-        k = min(TUNING.start_columns, rows.n)
+        k = min(START_COLUMNS, rows.n)
         V = self.rng.standard_normal((rows.n, k))
         data = passes.multiply_data(rows, unit=self.program.unit, right=V, power=True)
         self.norm_Y = float(np.sqrt(data.square))
-        _, self.V, s = triplets(data.right, data.left)
+        _, self.V, s = svd_from_products(data.right, data.left)
         spectral = 1.01 * s[0]
-        self.mu = TUNING.first_mu / spectral
-        self.first = 1 / (max(spectral, 1 / lam) * self.mu)
-        self.keep = 0.0
+        self.mu = FIRST_MU / spectral
+        self.initial_dual_scale = 1 / (max(spectral, 1 / lam) * self.mu)
+        self.dual_scale = 0.0
         self.V = self.widen(self.V, k)
         if self.program.psd:
             self.V = linalg.qr(self.V, mode="economic")[0]
 
     def start_from(self, U: Array, C: Array, M: Array, mu: float) -> None:
-        """Start where a low-rank part, a dual and a step are known."""
+        """Start from a given low-rank part, dual variable and step size."""
         rows = self.program.rows
         data = passes.multiply_data(rows, unit=self.program.unit)
         self.norm_Y = float(np.sqrt(data.square))
         passes.start_from_dual(rows, self.T, M, (U, C), mu=mu)
         self.U, self.C, self.mu = U, C, mu
-        self.first, self.keep, self.below = 0.0, 1.0, 0.0
+        self.initial_dual_scale, self.dual_scale = 0.0, 1.0
+        self.negative_eigenvalue = 0.0
         V = C / np.linalg.norm(C, axis=0)
-        k = max(V.shape[1] + TUNING.spare_growing, TUNING.start_columns)
+        k = max(V.shape[1] + SPARE_GROWING, START_COLUMNS)
         self.V = self.widen(V, min(k, rows.n))
 
     def step(self, phase: str) -> Step:
-        """One pass: S by clipping, L by shrinking the spectrum of T."""
+        """Make one pass: S by clipping, L by shrinking the singular values of T."""
         program, rows, mu = self.program, self.program.rows, self.mu
         self.last, self.last_mu = (self.U, self.C), mu
-        soften = 1.0 if math.isinf(self.kappa) else self.kappa / (self.kappa + mu)
-        P, B, residual, alignment, active = passes.implicit_step(
+        noise_shrinkage = (
+            1.0 if math.isinf(self.kappa) else self.kappa / (self.kappa + mu)
+        )
+        P, B, residual, alignment, n_corrupt = passes.implicit_step(
             rows,
             self.T,
             self.last,
             unit=program.unit,
-            initial_dual_scale=self.first,
-            dual_scale=self.keep,
+            initial_dual_scale=self.initial_dual_scale,
+            dual_scale=self.dual_scale,
             bound=program.lam / mu,
-            noise_shrinkage=soften,
+            noise_shrinkage=noise_shrinkage,
             right=self.V,
             left=self.V if program.psd else None,
             power=not program.psd,
         )
         if program.psd:
-            # Shifted by half the most negative eigenvalue seen, so that the largest
-            # are also the foremost: the dual is bounded from above only.
-            P = (P + B) / 2 + (self.below / (2 * mu)) * self.V
+            # Shift by half the most negative eigenvalue so far, so that the largest
+            # eigenvalues are also largest in absolute value.
+            P = (P + B) / 2 + (self.negative_eigenvalue / (2 * mu)) * self.V
             U, V, s = eigenpairs(rows, self.T, P)
-            self.below = max(self.below, -s[-1] * mu)
+            self.negative_eigenvalue = max(self.negative_eigenvalue, -s[-1] * mu)
         else:
-            U, V, s = triplets(P, B)
+            U, V, s = svd_from_products(P, B)
         r = int(np.sum(s > 1 / mu))
         self.U, self.C = U[:, :r], V[:, :r] * (s[:r] - 1 / mu)
-        self.s, self.product, self.active = s, alignment * mu, active
+        self.s, self.dual_value, self.n_corrupt = s, alignment * mu, n_corrupt
         relative = float(np.sqrt(residual) / self.norm_Y)
-        dual_residual = np.nan  # of no use while μ grows
-        if phase == "careful" or relative <= TUNING.showing:
-            change = distance(self.last, (self.U, self.C))
-            dual_residual = mu * change / np.sqrt(max(r, 1) + program.lam**2 * active)
-        # Every direction was needed: there may be more, so look for them.
-        self.saturated = r == self.V.shape[1] and r < rows.n
-        growing = max(TUNING.spare_growing, r // 10)
-        spare = growing if phase == "fast" else TUNING.spare_settled
-        wanted = 2 * r if self.saturated else max(r + spare, TUNING.start_columns)
+        dual_residual = np.nan  # not needed while μ grows
+        if phase == "careful" or relative <= VISIBLE_BELOW:
+            change = factor_distance(self.last, (self.U, self.C))
+            dual_residual = (
+                mu * change / np.sqrt(max(r, 1) + program.lam**2 * n_corrupt)
+            )
+        # If every column was needed, there may be more directions.
+        self.basis_is_full = r == self.V.shape[1] and r < rows.n
+        growing = max(SPARE_GROWING, r // 10)
+        spare = growing if phase == "fast" else SPARE_SETTLED
+        wanted = 2 * r if self.basis_is_full else max(r + spare, START_COLUMNS)
         self.V = self.widen(V, min(wanted, rows.n))
         if program.psd:
             self.V = linalg.qr(self.V, mode="economic")[0]
-        self.first = 0.0
-        support = float(active / program.scale.observed)
+        self.initial_dual_scale = 0.0
+        support = float(n_corrupt / program.scale.observed)
         return Step(phase, relative, float(dual_residual), r, mu, support)
 
     def grow(self, growth: float) -> None:
-        """Change μ for the next step."""
-        self.keep = 1 / growth
+        """Multiply μ by a factor for the next step."""
+        self.dual_scale = 1 / growth
         self.mu *= growth
 
     def hold(self) -> None:
         """Keep μ for the next step."""
-        self.keep = 1.0
+        self.dual_scale = 1.0
 
     def widen(self, V: Array, k: int) -> Array:
-        """Take k columns of V, filled up with random ones orthogonal to it."""
+        """Return k columns: those of V, then random ones orthogonal to them."""
         if k <= V.shape[1]:
             return V[:, :k]
         X = self.rng.standard_normal((len(V), k - V.shape[1]))
         X -= V @ (V.T @ X)
         return np.hstack([V, X / np.linalg.norm(X, axis=0)])
 
-    def wrongly_clipped(self, share: float = 0.0) -> float:
-        """Return what was clipped for no reason (`ConvexProblem.wrongly_clipped`)."""
-        return self.program.wrongly_clipped((self.U, self.C), share)
+    def wrongly_clipped(self, fraction: float = 0.0) -> float:
+        """Return the largest clipped entry that is clean; 0 if there is none."""
+        return self.program.wrongly_clipped((self.U, self.C), fraction)

@@ -1,11 +1,11 @@
-"""Matrices with nothing wrong: of low rank to rounding, as they are.
+"""Detect matrices without corruption: of low rank to rounding error as they are.
 
-Where Y itself has rank r, and a matrix of this rank has at most half as many degrees of
-freedom as Y has entries, that explains Y better than any splitting, with one exception:
-a few wrong entries in a matrix of low rank give one of low rank too. They show by their
-leverage. Wrong entries on p rows and q columns contribute min(p, q) to the rank, and
-their rows or their columns then become unit vectors of the column or row space, whose
-leverage is one: what these lines hold is confirmed by no other line.
+If Y has rank r, and a matrix of rank r has at most half as many degrees of freedom as Y
+has entries, then Y itself is its low-rank part. There is one exception: a few wrong
+entries in a matrix of low rank give another matrix of low rank. They show by their
+leverage. Wrong entries in p rows and q columns add min(p, q) to the rank, and their
+rows or columns become unit vectors of the column or row space, with leverage one: no
+other row or column confirms their values.
 """
 
 from dataclasses import dataclass, replace
@@ -15,40 +15,39 @@ from scipy import linalg
 
 from discrepant.core.linalg import Array, sym
 from discrepant.core.results import Outcome, Status
-from discrepant.robust_pca.exact.polish import within
-from discrepant.robust_pca.exact.result import ExactResult, split_of
-from discrepant.robust_pca.exact.step import TUNING as STEP
-from discrepant.robust_pca.exact.step import State
+from discrepant.robust_pca.exact.polish import clean_fit
+from discrepant.robust_pca.exact.result import ExactResult, exact_result
+from discrepant.robust_pca.exact.step import FIRST_MU, State
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.rows import passes
 
-BLOCK = 1 << 21  # entries that are read of the lines of which a block is looked at
-SIDE = 512  # lines of that block, at the most
-ROUNDING = 20.0  # times the rounding error of ‖Y‖₂: singular values of rounding
-CLEAR = 50.0  # times that: no singular value may lie between the two
-MORE = 5  # random columns beyond the rank
-CONFIRMED = 1 - 1e-6  # leverage from which on no other line confirms a line
+MAX_ENTRIES_READ = 1 << 21  # entries of the rows from which the test block is cut
+MAX_BLOCK_SIDE = 512  # rows and columns of the test block
+ROUNDING = 20.0  # largest singular value of rounding, in units of eps·‖Y‖₂
+CLEAR = 50.0  # no singular value may lie between ROUNDING and this many times it
+EXTRA_COLUMNS = 5  # random columns of the sketch beyond the rank
+MAX_LEVERAGE = 1 - 1e-6  # above it, no other row (column) confirms a row (column)
 
 
 @dataclass(frozen=True)
-class Intact:
-    """A matrix of low rank, as it is."""
+class UncorruptedFit:
+    """The data as their own low-rank part."""
 
-    split: ExactResult
-    confirmed: bool  # whether each line is confirmed by others
+    result: ExactResult
+    confirmed: bool  # whether other rows and columns confirm each row and column
 
     def beats(self, other: ExactResult) -> bool:
-        """Whether it takes fewer numbers than a splitting without noise."""
-        wrong = int(np.count_nonzero(other.outliers))
-        ours, theirs = (_freedom(it.program, it.rank) for it in (self.split, other))
-        return ours <= theirs + wrong
+        """Whether this needs fewer parameters than an exact decomposition."""
+        n_outliers = int(np.count_nonzero(other.outliers))
+        own, others = (_freedom(fit.program, fit.rank) for fit in (self.result, other))
+        return own <= others + n_outliers
 
 
-def intact(program: ConvexProblem, log: Recorder) -> Intact | None:
-    """Return the data as their own low-rank part; None if they have no low rank.
+def uncorrupted_fit(program: ConvexProblem, log: Recorder) -> UncorruptedFit | None:
+    """Return the data as their own low-rank part; None if they have full rank.
 
-    Data of full rank are told by one block of them, in some milliseconds.
+    One block of the data reveals full rank, in a few milliseconds.
     """
     rows, scale = program.rows, program.scale
     if not scale.top or scale.observed < rows.size:
@@ -63,49 +62,52 @@ def intact(program: ConvexProblem, log: Recorder) -> Intact | None:
             return None
         U, V, s = factors
         zeta = CLEAR * ROUNDING * float(np.finfo(rows.dtype).eps) * s[0]
-        fit = within(program, U, V * s, zeta)
-        if fit.clean.sum() < fit.seen.sum():
+        fit = clean_fit(program, U, V * s, zeta)
+        if fit.clean.sum() < fit.observed.sum():
             return None
     residual = float(np.sqrt(fit.square)) / fit.norm
-    log.note(Step("intact", residual, np.nan, len(s), np.nan, 0.0), 1.0)
-    mu = STEP.first_mu / s[0]
+    log.note(Step("uncorrupted", residual, np.nan, len(s), np.nan, 0.0), 1.0)
+    mu = FIRST_MU / s[0]
     state = State(U, V * s, None, (U, V * s), mu, zeta, residual)
-    status = Status(Outcome.EXACT, "converged: the data are of low rank as they are")
+    status = Status(Outcome.EXACT, "converged: the data have low rank as they are")
     leverage = max(float((X**2).sum(axis=1).max()) for X in (U, V))
-    return Intact(split_of(program, state, status, log.history()), leverage < CONFIRMED)
+    return UncorruptedFit(
+        exact_result(program, state, status, log.history()), leverage < MAX_LEVERAGE
+    )
 
 
 def _rank_of_block(program: ConvexProblem) -> int | None:
-    """Return the rank of some rows at some columns; None if it is full."""
+    """Return the rank of a random block; None if it is full or unclear."""
     rows, unit = program.rows, program.unit
-    side = int(np.clip(BLOCK // rows.n, 1, SIDE))
+    side = int(np.clip(MAX_ENTRIES_READ // rows.n, 1, MAX_BLOCK_SIDE))
     rng = np.random.default_rng(0)
     at_rows, at_columns = (
         np.sort(rng.permutation(size)[: min(side, size)]) for size in (rows.m, rows.n)
     )
     block = rows.take(at_rows, 0)[:, at_columns] * unit
-    few = min(block.shape)
-    # Pivots end in rounding where the rank is low, and take a tenth of the time of
-    # singular values.
-    pivots = np.abs(np.diag(linalg.lapack.dgetrf(block[:few, :few])[0]))
+    side_of_square = min(block.shape)
+    # At low rank, pivots end in rounding; they take a tenth of the time of an SVD.
+    pivots = np.abs(
+        np.diag(linalg.lapack.dgetrf(block[:side_of_square, :side_of_square])[0])
+    )
     eps = float(np.finfo(rows.dtype).eps)
-    if pivots.min() > CLEAR * ROUNDING * np.sqrt(few) * eps * pivots.max():
+    if pivots.min() > CLEAR * ROUNDING * np.sqrt(side_of_square) * eps * pivots.max():
         return None
     rank = _rank(np.linalg.svd(block, compute_uv=False), eps)
-    return rank if rank and rank < few else None
+    return rank if rank and rank < side_of_square else None
 
 
 def _rank(values: Array, eps: float) -> int | None:
-    """Return how many singular values are no rounding; None if that is not clear."""
+    """Return the number of singular values above rounding; None if it is unclear."""
     above = values > ROUNDING * eps * values[0]
     clear = values > CLEAR * ROUNDING * eps * values[0]
     return int(above.sum()) if above.sum() == clear.sum() else None
 
 
 def _factors(program: ConvexProblem, rank: int) -> tuple[Array, Array, Array] | None:
-    """Return U, V and s of data of such a rank; None if it is another one."""
+    """Return U, V and s of the data; None if their rank differs from `rank`."""
     rows, eps = program.rows, float(np.finfo(program.rows.dtype).eps)
-    width = min(rank + MORE, rows.n)
+    width = min(rank + EXTRA_COLUMNS, rows.n)
     columns = np.random.default_rng(1).standard_normal((rows.n, width))
     P = passes.multiply_data(rows, unit=program.unit, right=columns).right
     Q = linalg.qr(P, mode="economic")[0]

@@ -22,7 +22,7 @@ from math import sqrt
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.exact.factored_svd import distance, triplets
+from discrepant.robust_pca.exact.factored_svd import factor_distance, svd_from_products
 from discrepant.robust_pca.noisy.histogram import (
     MAD,
     MIDDLE,
@@ -182,7 +182,7 @@ class NoisyFit:
             histogram_axis=own if weighed else None,
         )
         model.last = before
-        U, V, s = triplets(step.right, step.left)
+        U, V, s = svd_from_products(step.right, step.left)
         r = model.rank
         freedom = m * n / max((m - r) * (n - r), 1)
         edge = self.omega * sqrt(freedom) * noise_edge(*step.squares)
@@ -191,7 +191,7 @@ class NoisyFit:
         above &= ~self.untold(U, V, s, edge)
         model.U, model.C, model.V = U[:, above], V[:, above] * s[above], V
         tau, mixture = self.scale(step.histogram)
-        change = distance(before, (model.U, model.C))
+        change = factor_distance(before, (model.U, model.C))
         # of L, by the noise alone
         error = sqrt(max(model.rank, 1) * (m + n - model.rank) / model.share) * tau
         model.change = change / tau

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.exact.factored_svd import product
+from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.noisy.histogram import MAD
 from discrepant.robust_pca.noisy.lines import LIFE, Lines, median_size, regress
 from discrepant.robust_pca.noisy.mixture import Mixture
@@ -239,7 +239,7 @@ def orthogonal(A: Array, C: Array) -> tuple[Array, Array]:
     """Return factors of A Cᵀ: orthonormal columns, and orthogonal ones."""
     if A.shape[1] == 0:
         return A, C
-    U, V, s = product(A, C)
+    U, V, s = svd_of_product(A, C)
     return U, V * s
 
 

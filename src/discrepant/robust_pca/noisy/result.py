@@ -11,7 +11,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate
-from discrepant.robust_pca.cached_property import once
+from discrepant.robust_pca.cached_property import locked_cached_property
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.coordinates import noisy_coordinates
@@ -48,7 +48,7 @@ class NoisyResult(LowRankResult):
         weight = self.mixture.weight
         return noisy_coordinates(rows, self.components, self.noise, weight)
 
-    @once
+    @locked_cached_property
     def probability(self) -> Array:
         """P(corrupt) of each entry; zero where it is missing."""
         rows, cells = self.program.rows, self.cells
@@ -63,13 +63,13 @@ class NoisyResult(LowRankResult):
             )
         return rows.to_caller_layout(probability)
 
-    @once
+    @locked_cached_property
     def outliers(self) -> Array:
         """Which entries are flagged as corrupt."""
         wrong: Array = self.probability >= self.cells.flagged_from
         return wrong
 
-    @once
+    @locked_cached_property
     def sparse(self) -> Array:
         """S, m×n: Y − X on the outliers, and zero elsewhere."""
         rows = self.program.rows
@@ -78,7 +78,7 @@ class NoisyResult(LowRankResult):
             S = passes.flagged_part(rows, wrong, self.factors)
         return rows.to_caller_layout(S)
 
-    @once
+    @locked_cached_property
     def certificate(self) -> Certificate:
         """Proof of optimality of the penalised program whose refit this is.
 
@@ -92,7 +92,7 @@ class NoisyResult(LowRankResult):
         """The dual M of the penalised program, m×n."""
         return self._penalised.dual
 
-    @once
+    @locked_cached_property
     def _penalised(self) -> ExactResult:
         rows = self.program.rows
         edge = math.sqrt(rows.m) + math.sqrt(rows.n)

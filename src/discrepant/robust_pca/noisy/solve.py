@@ -6,9 +6,9 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.results import Outcome, Status
-from discrepant.robust_pca.exact.factored_svd import product
+from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import polish
-from discrepant.robust_pca.exact.result import ExactResult, split_of
+from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.noisy.fit import NoisyFit
 from discrepant.robust_pca.noisy.histogram import at_edges
 from discrepant.robust_pca.noisy.mixture import fit_mixture, flagged_from, own_scales
@@ -98,17 +98,17 @@ def _exactly(first: ExactResult, fit: NoisyFit, last: Pass) -> ExactResult | Non
         program,
         U,
         C,
-        active=float(last.outside[0].sum()),
+        n_corrupt=float(last.outside[0].sum()),
         norm_Y=norm,
         residual=10 * fit.noise_level(last) * np.sqrt(observed) / norm,
         log=log,
     )
     if not found.exact:
         return None
-    U, V, s = product(found.A, found.B)
+    U, V, s = svd_of_product(found.A, found.B)
     state = replace(first.state, U=U, C=V * s, zeta=found.zeta, residual=log.residual)
     status = Status(Outcome.EXACT, "converged: exact to rounding")
-    exact = split_of(program, state, status, log.history())
+    exact = exact_result(program, state, status, log.history())
     # Of several exact splittings the convex optimum is wanted, and proof of it; where
     # errors are huge its rank says more than its value.
     best = exact.rank <= first.rank and exact.certificate.gap < TRUSTED
@@ -145,7 +145,7 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisyResult:
         flagged_from(left_out.histogram, mixture, fdr),
     )
     U, C = model.factors()
-    left, right, s = product(U, C) if model.rank else (U, C, np.zeros(0))
+    left, right, s = svd_of_product(U, C) if model.rank else (U, C, np.zeros(0))
     if program.psd and len(s):
         left, right, s = _positive(left, right, s)
     left, right = rows.swap_factors(left, right)

@@ -11,7 +11,7 @@ from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
-from discrepant.robust_pca.cached_property import once
+from discrepant.robust_pca.cached_property import locked_cached_property
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 
@@ -51,7 +51,7 @@ class SparseEntriesResult(ResultDisplayMixin):
 
     @property
     def program(self) -> Any:
-        """Where `once` finds the lock."""
+        """Where `locked_cached_property` finds the lock."""
         return SimpleNamespace(rows=self.stored)
 
     @property
@@ -85,34 +85,34 @@ class SparseEntriesResult(ResultDisplayMixin):
         ]
         return part
 
-    @once
+    @locked_cached_property
     def low_rank(self) -> Any:
         """X at the stored entries; `block` gives it anywhere."""
         return self._at(self.fitted)
 
-    @once
+    @locked_cached_property
     def sparse(self) -> Any:
         """Y − X on the outliers, and zero at the other stored entries."""
         y = self.stored.entries.y
         return self._at(np.where(self._wrong, y - self.fitted, 0.0))
 
-    @once
+    @locked_cached_property
     def residual(self) -> Any:
         """Y − X − S at the stored entries."""
         y = self.stored.entries.y
         return self._at(np.where(self._wrong, 0.0, y - self.fitted))
 
-    @once
+    @locked_cached_property
     def outliers(self) -> Any:
         """Which stored entries are flagged as corrupt."""
         return self.stored.entries.like(self._wrong, self.stored.kind)
 
-    @once
+    @locked_cached_property
     def probability(self) -> Any:
         """P(corrupt) of each stored entry."""
         return self._at(self.chance)
 
-    @once
+    @locked_cached_property
     def fitted(self) -> Array:
         """X at the stored entries, as a plain array."""
         entries = self.stored.entries

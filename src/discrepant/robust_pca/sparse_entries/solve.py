@@ -9,7 +9,7 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
 from discrepant.core.results import Outcome, Status
-from discrepant.robust_pca.exact.factored_svd import product
+from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.noisy.histogram import EDGES, at_edges
 from discrepant.robust_pca.noisy.mixture import fit_mixture, flagged_from
 from discrepant.robust_pca.recorder import Recorder
@@ -55,7 +55,7 @@ def solve_stored(
     chance, cut = _judged(fit, fdr)
     U, V, s = fit.U, fit.V, np.zeros(0)
     if fit.rank:
-        U, V, s = product(fit.U, fit.V)
+        U, V, s = svd_of_product(fit.U, fit.V)
     if fit.exact:
         outcome = Outcome.EXACT
         sentence = "converged: exact to rounding on the entries that are clean"
