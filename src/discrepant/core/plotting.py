@@ -167,7 +167,7 @@ def plot_measurements(low_rank: Array, sparse: Array, outliers: Array) -> "Figur
 def image_panels(panels: dict[str, Array]) -> "Figure":
     """Draw images side by side, each under its title."""
     figure, axes = new_figure(len(panels), size=(3.2 * len(panels), 3.4))
-    for ax, (title, values) in zip(axes, panels.items(), strict=True):
+    for ax, (title, values) in zip(np.atleast_1d(axes), panels.items(), strict=True):
         ax.imshow(values, cmap="gray", interpolation="nearest")
         ax.set(title=title, xticks=[], yticks=[])
         for spine in ax.spines.values():

@@ -16,7 +16,7 @@ A structure of your own is a subclass with `split` and `join`: everything else f
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ Map = Callable[[Array], Array]
 ACTIVE = 1e-9  # singular values below this fraction of the largest one count as zero
 
 
-@dataclass(frozen=True, eq=False)
 class Structure(ABC):
     """A partition of an array into blocks, with its norm and its operator.
 
@@ -42,13 +41,15 @@ class Structure(ABC):
         Factor on the automatic weight λ of this part's norm.
     """
 
-    through: Any = None
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_number(
-            "weight", self.weight, "a positive number", lambda weight: weight > 0
+    def __init__(self, *, through: Any = None, weight: float = 1.0) -> None:
+        self.through = through
+        self.weight = check_number(
+            "weight", weight, "a positive number", lambda factor: factor > 0
         )
+
+    def __repr__(self) -> str:
+        values = (f"{k}={v!r}" for k, v in vars(self).items() if k[0] != "_")
+        return f"{type(self).__name__}({', '.join(values)})"
 
     @property
     def name(self) -> str:
@@ -66,9 +67,10 @@ class Structure(ABC):
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Refuse an array that cannot be split in this way."""
         if len(shape) != 2:
+            advice = "; use Unfolding(mode) for tensors" if len(shape) > 2 else ""
             raise InputError(
-                f"{type(self).__name__} needs a matrix, got an array of shape {shape}; "
-                "use Unfolding(mode) for tensors."
+                f"{type(self).__name__} needs a matrix, got an array of shape "
+                f"{shape}{advice}."
             )
 
     def parts(self) -> "Iterator[Structure]":
@@ -110,15 +112,13 @@ class Structure(ABC):
         return self.join(Z if wide else Z.swapaxes(1, 2), X.shape)
 
     def noise_dual_norm(self, shape: tuple[int, ...]) -> float:
-        """Return the expected γ° of standard normal noise, by the shape of the blocks.
+        """Estimate γ° of standard normal noise, from above, by the shape of the blocks.
 
         √a + √b for a matrix and √length for a vector, plus √(2 log count).
         """
         count, a, b = self.split(np.zeros(shape)).shape
-        one = (
-            np.sqrt(a) + np.sqrt(b) if min(a, b) > 1 else np.sqrt(max(a, b) - (a == b))
-        )
-        return float(one + np.sqrt(2 * np.log(count)))
+        block = np.sqrt(a) + np.sqrt(b) if min(a, b) > 1 else np.sqrt(max(a, b))
+        return float(block * (a * b > 1) + np.sqrt(2 * np.log(count)))
 
     def mirror(self, Xi: Array, scale: float) -> Array:
         """Return γ² sinh(2Ξ) on the singular values, where γ is the scale of the start.
@@ -226,52 +226,48 @@ class Entries(Structure):
         return values.reshape(shape)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
 class Groups(Structure):
     """Blocks are groups of entries: all entries with the same label.
 
     Parameters
     ----------
-    labels : array of int
+    labels : array
         The group of each entry, in the shape of the part.
     """
 
-    labels: Any
+    def __init__(self, labels: Any, **options: Any) -> None:
+        super().__init__(**options)
+        self.labels = np.asarray(labels)
+        group = np.unique(self.labels.ravel(), return_inverse=True)[1].ravel()
+        sizes = np.bincount(group)
+        self._order = np.argsort(group, kind="stable")  # the entries, by group
+        first = np.cumsum(sizes) - sizes
+        within = np.arange(len(group)) - np.repeat(first, sizes)
+        longest = int(sizes.max(initial=0))
+        self._slots = group[self._order] * longest + within  # places in the blocks
+        self._blocks = (len(sizes), 1, longest)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Refuse an array of another shape than the labels."""
-        if np.shape(self.labels) != shape:
+        if self.labels.shape != shape:
             raise InputError(
-                f"The labels of Groups have shape {np.shape(self.labels)}; the part "
+                f"The labels of Groups have shape {self.labels.shape}; the part "
                 f"has shape {shape}. Give one label for each entry."
             )
 
-    @property
-    def _slots(self) -> tuple[Array, Array, tuple[int, int, int]]:
-        """Order of the entries by group, the slot of each, and the blocks' shape."""
-        group = np.unique(np.ravel(self.labels), return_inverse=True)[1]
-        order = np.argsort(group, kind="stable")
-        sizes = np.bincount(group)
-        longest = int(sizes.max())
-        within = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return order, group[order] * longest + within, (len(sizes), 1, longest)
-
     def split(self, X: Array) -> Array:
         """Return the groups, padded to the largest one."""
-        order, slots, shape = self._slots
-        blocks = np.zeros(int(np.prod(shape)))
-        blocks[slots] = X.ravel()[order]
-        return blocks.reshape(shape)
+        blocks = np.zeros(int(np.prod(self._blocks)))
+        blocks[self._slots] = X.ravel()[self._order]
+        return blocks.reshape(self._blocks)
 
     def join(self, blocks: Array, shape: tuple[int, ...]) -> Array:
         """Return the array of these groups."""
-        order, slots, _ = self._slots
-        X = np.empty(int(np.prod(shape)))
-        X[order] = blocks.ravel()[slots]
+        X = np.empty(len(self._order))
+        X[self._order] = blocks.ravel()[self._slots]
         return X.reshape(shape)
 
 
-@dataclass(frozen=True, eq=False)
 class Tiles(Structure):
     """Blocks are a×b tiles: occluders, objects, stuck blocks of sensors.
 
@@ -284,34 +280,14 @@ class Tiles(Structure):
         square number shifts along both axes, any other number along the diagonal.
     """
 
-    height: int = 8
-    width: int = 8
-    offsets: int = 1
-    shift: tuple[int, int] = (0, 0)
-
     def __init__(
-        self,
-        height: int,
-        width: int,
-        *,
-        offsets: int = 1,
-        through: Any = None,
-        weight: float = 1.0,
-        shift: tuple[int, int] = (0, 0),
+        self, height: int, width: int, *, offsets: int = 1, **options: Any
     ) -> None:
+        super().__init__(**options)
         for key, value in (("height", height), ("width", width), ("offsets", offsets)):
             check_integer(key, value, "a whole number from 1", lambda size: size >= 1)
-        fields = {
-            "height": height,
-            "width": width,
-            "offsets": offsets,
-            "through": through,
-            "weight": weight,
-            "shift": shift,
-        }
-        for key, value in fields.items():
-            object.__setattr__(self, key, value)
-        self.__post_init__()
+        self.height, self.width, self.offsets = height, width, offsets
+        self._shift = (0, 0)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Refuse tiles that are larger than the matrix."""
@@ -328,14 +304,15 @@ class Tiles(Structure):
         square = side * side == self.offsets
         for k in range(self.offsets):
             i, j, of = (*divmod(k, side), side) if square else (k, k, self.offsets)
-            shift = (i * self.height // of, j * self.width // of)
-            yield replace(self, offsets=1, shift=shift)
+            tiling = copy(self)
+            tiling._shift = (i * self.height // of, j * self.width // of)
+            yield tiling
 
     def _grid(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Return the number of tiles along both axes."""
         sizes = (self.height, self.width)
         rows, columns = (
-            -(-(n + s) // a) for n, s, a in zip(shape, self.shift, sizes, strict=True)
+            -(-(n + s) // a) for n, s, a in zip(shape, self._shift, sizes, strict=True)
         )
         return rows, columns
 
@@ -344,7 +321,7 @@ class Tiles(Structure):
         a, b = self.height, self.width
         p, q = self._grid(X.shape)
         padded = np.zeros((p * a, q * b))
-        i, j = self.shift
+        i, j = self._shift
         padded[i : i + X.shape[0], j : j + X.shape[1]] = X
         return padded.reshape(p, a, q, b).swapaxes(1, 2).reshape(p * q, a, b)
 
@@ -353,7 +330,7 @@ class Tiles(Structure):
         a, b = self.height, self.width
         p, q = self._grid(shape)
         X = blocks.reshape(p, q, a, b).swapaxes(1, 2).reshape(p * a, q * b)
-        i, j = self.shift
+        i, j = self._shift
         return X[i : i + shape[0], j : j + shape[1]]
 
     def block_values(self, values: Array, shape: tuple[int, ...]) -> Array:
@@ -363,7 +340,6 @@ class Tiles(Structure):
         return self.join(blocks, shape)
 
 
-@dataclass(frozen=True, eq=False)
 class Unfolding(Structure):
     """One block: a tensor, unfolded along one axis, has low rank.
 
@@ -373,13 +349,11 @@ class Unfolding(Structure):
         The axis that becomes the rows of the matrix.
     """
 
-    mode: int = 0
-
-    def __init__(self, mode: int, *, through: Any = None, weight: float = 1.0) -> None:
-        check_integer("mode", mode, "a whole number from 0", lambda axis: axis >= 0)
-        for key, value in (("mode", mode), ("through", through), ("weight", weight)):
-            object.__setattr__(self, key, value)
-        self.__post_init__()
+    def __init__(self, mode: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.mode = check_integer(
+            "mode", mode, "a whole number from 0", lambda axis: axis >= 0
+        )
 
     @property
     def name(self) -> str:

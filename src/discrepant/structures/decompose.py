@@ -1,8 +1,8 @@
 """`decompose`: data as a sum of structured parts, weighted by their shapes."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from discrepant.core.linalg import Array, norm
 from discrepant.core.plotting import image_panels
 from discrepant.core.progress import Progress, reporting
 from discrepant.core.results import History, Outcome, Status
+from discrepant.core.threads import blas_threads
 from discrepant.core.validation import (
     check_callback,
     check_integer,
@@ -24,8 +25,8 @@ from discrepant.core.validation import (
     check_seed,
     real_array,
 )
-from discrepant.operators.operator import check_adjoint
-from discrepant.structures.blocks import Entries, Structure
+from discrepant.operators.operator import Operator, dot_test
+from discrepant.structures.blocks import ACTIVE, Entries, Structure
 from discrepant.structures.solver import Part, State, integrate, polish, residual
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ EXACT = 1e-10  # relative residual below which a polished fit is exact
 POLISHED_GAP = 1e-3  # duality gap that a polished fit may have
 FEASIBLE = 1e-3  # relative residual above which the parts do not reproduce the data
 DRAWS = 3  # random draws for the noise level behind an operator
+SAME = 1e-10  # relative difference of the norms of random data in equal structures
+EIGH = 32  # multiplications by which a decomposition profits as from one in a product
 
 
 @dataclass(frozen=True)
@@ -150,17 +153,24 @@ class Decomposition(DisplayMixin):
         return np.asarray(np.max(scores, axis=0))
 
     def plot(self) -> "Figure":
-        """Draw one panel for each part that is a matrix."""
+        """Draw one panel for each part; of a tensor, the slice in its middle."""
         return image_panels(self._pictures())
 
     def _pictures(self) -> dict[str, Array]:
-        return {name: to_uint8(X) for name, X in self.parts.items() if np.ndim(X) == 2}
+        pictures = {}
+        for name, X in self.parts.items():
+            while X.ndim > 2:
+                X = X[..., X.shape[-1] // 2]
+            pictures[name] = to_uint8(np.atleast_2d(X))
+        return pictures
 
     def _facts(self) -> dict[str, str]:
         facts = {}
-        for name in self.parts:
+        for name, terms in self._terms.items():
             used = self.active(name)
             facts[name] = f"{int(used.sum()):,} of {used.size:,} in use"
+            if used.size == 1:
+                facts[name] = f"rank {_ranks(*terms[0])[0]}"
         return {**facts, "certificate": str(self.certificate)}
 
     def __str__(self) -> str:
@@ -224,14 +234,15 @@ def decompose(
     check_seed(random_state)
     data, observed = _validated(y)
     groups = _named(structures, data.shape)
-    rng = np.random.default_rng(random_state)
-    unit = 2.0 ** np.round(np.log2(np.abs(data).max())) if data.any() else 1.0
+    unit = 2.0 ** np.floor(np.log2(np.abs(data).max())) if data.any() else 1.0
     data = data / unit
-    terms = _weighted(groups, data.shape, observed, rng)
-    parts = [part for group in terms.values() for part in group]
+    side = min(data.shape[0], data.size // data.shape[0])
     started, seconds = perf_counter(), []
 
-    with reporting(progress, "Decomposing") as report:
+    with (
+        reporting(progress, "Decomposing") as report,
+        blas_threads(data.size * side // EIGH),
+    ):
 
         def proceed(k: int, state: State) -> bool:
             seconds.append(perf_counter() - started)
@@ -242,26 +253,48 @@ def decompose(
             note = f"residual {state.primal:.1e}"
             return report(float(np.clip(fraction, k / max_iter, 1)), note)
 
+        rng = np.random.default_rng(random_state)
+        terms = _weighted(groups, observed, rng)
+        parts = [part for group in terms.values() for part in group]
+        _check_distinct(parts, observed.shape)
         if data.any():
             state = integrate(data, parts, tol, max_iter, proceed)
         else:
             zeros = [np.zeros(part.shape) for part in parts]
             state = State(zeros, np.zeros_like(data), data, 1.0, 0.0, 0.0)
-        X, status = _finished(data, parts, state, tol, max_iter, report.stopped)
-    certificate = _certificate(data, terms, X, state.M)
-    result = _result(
-        data, observed, terms, X, state, status, certificate, unit, seconds
+        state.X, status = _finished(data, parts, state, tol, max_iter, report.stopped)
+        certificate = _certificate(data, terms, state.X, state.M)
+    rest = np.where(observed, unit * residual(data, parts, state.X), np.nan)
+    scaled = iter([unit * x for x in state.X])
+    named = {name: [(part, next(scaled)) for part in g] for name, g in terms.items()}
+    passes = np.array(state.history).reshape(-1, 2)
+    result = Decomposition(
+        parts={name: np.sum([x for _, x in g], axis=0) for name, g in named.items()},
+        weights={name: group[0].lam for name, group in terms.items()},
+        certificate=certificate,
+        residual=rest,
+        status=status,
+        history=History(
+            {
+                "step": np.arange(1, len(passes) + 1),
+                "residual": passes[:, 0],
+                "seconds": np.array(seconds),
+                "dual_residual": passes[:, 1],
+            }
+        ),
+        _terms=named,
+        _dual=state.M,
     )
-    if status.outcome is Outcome.LIMIT:
-        _warn_unfinished(state, groups)
+    for sentence, category in _caveats(result, state):
+        warnings.warn(sentence, category, stacklevel=2)
     return result
 
 
 def _validated(y: ArrayLike) -> tuple[Array, Array]:
     """Return the data with zeros for missing entries, and which are observed."""
-    if np.iscomplexobj(y):
-        raise InputError("decompose needs real data; got complex numbers.")
     data = real_array(y).astype(np.float64)
+    if data.ndim == 0 or data.size == 0:
+        raise InputError(f"decompose needs an array of data, got shape {data.shape}.")
     observed = ~np.isnan(data)
     if not observed.any():
         raise InputError("All values are missing; at least one must be observed.")
@@ -276,26 +309,33 @@ def _validated(y: ArrayLike) -> tuple[Array, Array]:
 def _named(
     structures: Sequence[Structure], shape: tuple[int, ...]
 ) -> dict[str, Structure]:
-    """Return the structures by name; refuse those that do not fit or are equal."""
+    """Return the structures by name; refuse those that do not fit the data."""
     if isinstance(structures, Structure):
         structures = [structures]
-    if not structures or not all(isinstance(s, Structure) for s in structures):
+    is_list = isinstance(structures, Sequence) and len(structures) > 0
+    if not is_list or not all(isinstance(s, Structure) for s in structures):
         raise InputError(
             "structures must be a list of structures, such as [Whole(), Entries()]."
         )
     named: dict[str, Structure] = {}
     for structure in structures:
-        if structure.through is not None and structure.through.data_shape != shape:
+        kind, A = type(structure).__name__, structure.through
+        if A is not None and not isinstance(A, Operator):
             raise InputError(
-                f"The operator of {type(structure).__name__} gives data of shape "
-                f"{structure.through.data_shape}; the data have shape {shape}."
+                f"through= of {kind} must be an operator with forward and adjoint; "
+                "wrap a SciPy LinearOperator as Wrapped(operator, shape)."
             )
+        if A is not None and tuple(A.data_shape) != shape:
+            raise InputError(
+                f"The operator of {kind} gives data of shape {A.data_shape}; the data "
+                f"have shape {shape}."
+            )
+        if A is not None and (
+            dot_test(A, np.float64, real=None)
+            or np.iscomplexobj(A.forward(np.zeros(A.signal_shape)))
+        ):
+            raise InputError(f"The operator of {kind} must give real numbers.")
         structure.check_shape(_part_shape(structure, shape))
-        if any(_equal(structure, other) for other in named.values()):
-            raise InputError(
-                f"Two structures are equal: {type(structure).__name__}; their parts "
-                "could not be separated. Remove one of them."
-            )
         name, count = structure.name, 2
         while name in named:
             name, count = f"{structure.name} {count}", count + 1
@@ -303,64 +343,60 @@ def _named(
     return named
 
 
-def _equal(one: Structure, other: Structure) -> bool:
-    """Whether two structures have the same blocks and the same operator."""
-    ours, theirs = ({**vars(s), "weight": None} for s in (one, other))
-    if type(one) is not type(other) or ours.keys() != theirs.keys():
-        return False
-    return all(
-        ours[key] is theirs[key] or np.array_equal(ours[key], theirs[key])
-        for key in ours
-    )
-
-
 def _part_shape(structure: Structure, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if structure.through is None else tuple(structure.through.signal_shape)
 
 
+def _check_distinct(parts: list[Part], shape: tuple[int, ...]) -> None:
+    """Refuse structures whose norms of random data agree: they cannot be separated."""
+    z = np.random.default_rng(0).standard_normal(shape)
+    norms = [part.structure.norm(part.adjoint(z)) for part in parts]
+    for j, part in enumerate(parts):
+        for i in range(j):
+            if abs(norms[i] - norms[j]) <= SAME * norms[j]:
+                names = (type(p.structure).__name__ for p in (parts[i], part))
+                raise InputError(
+                    f"Two structures are equal on these data ({', '.join(names)}); "
+                    "their parts could not be separated. Remove one of them."
+                )
+
+
 def _weighted(
-    groups: dict[str, Structure],
-    shape: tuple[int, ...],
-    observed: Array,
-    rng: np.random.Generator,
+    groups: dict[str, Structure], observed: Array, rng: np.random.Generator
 ) -> dict[str, list[Part]]:
     """Return the parts of each structure with their weights λ.
 
     λ is the dual norm of noise in a structure relative to that of the whole matrix,
     times one factor per kind of block.
     """
-    maps = {name: _maps(s, observed) for name, s in groups.items()}
-    counts = {
-        name: s.split(np.zeros(_part_shape(s, shape))).shape
+    shape = observed.shape
+    parts = {
+        name: Part(s, _part_shape(s, shape), s.weight, *_maps(s, observed))
         for name, s in groups.items()
     }
-    noise = {
-        name: _noise_level(s, _part_shape(s, shape), observed, maps[name][1], rng)
-        for name, s in groups.items()
-    }
-    whole = [noise[name] for name in groups if counts[name][0] == 1]
-    matrix = (shape[0], int(np.prod(shape[1:])))
-    unit = max(whole) if whole else float(np.sqrt(matrix).sum() * _fraction(observed))
-    entries = any(counts[name][1:] == (1, 1) for name in groups)
+    blocks = {name: p.structure.split(np.zeros(p.shape)) for name, p in parts.items()}
+    noise = {name: _noise_level(part, observed, rng) for name, part in parts.items()}
+    whole = [noise[name] for name in parts if len(blocks[name]) == 1]
+    matrix = np.sqrt([shape[0], observed.size // shape[0]]).sum()
+    unit = max(whole) if whole else float(matrix * np.sqrt(observed.mean()))
+    entries = any(b[0].size == 1 for b in blocks.values())
     terms = {}
-    for name, structure in groups.items():
-        count, a, b = counts[name]
-        if count == 1:
-            lam = 1.0
-        elif a == b == 1:
-            lam = ENTRIES / unit
+    for name, part in parts.items():
+        count, a, b = blocks[name].shape
+        if a == b == 1:
+            lam = ENTRIES * noise[name] / unit
+        elif count == 1:
+            lam = noise[name] / unit
         elif 1 in (a, b):
             factor = VECTORS_WITH_ENTRIES if entries else VECTORS
             lam = min(factor * noise[name] / unit, BELOW_WHOLE)
             if entries:  # above it, entries explain a whole vector at a lower cost
-                limit = BELOW_WHOLE * ENTRIES / unit * np.sqrt(max(a, b))
-                lam = min(lam, limit)
+                lam = min(lam, BELOW_WHOLE * ENTRIES / unit * np.sqrt(max(a, b)))
         else:
             lam = min(TILES * noise[name] / unit, BELOW_WHOLE)
-        part_shape = _part_shape(structure, shape)
         terms[name] = [
-            Part(part, part_shape, float(structure.weight * lam), *maps[name])
-            for part in structure.parts()
+            replace(part, structure=one, lam=float(part.lam * lam))
+            for one in part.structure.parts()
         ]
     return terms
 
@@ -369,7 +405,6 @@ def _maps(structure: Structure, observed: Array) -> tuple[Any, Any]:
     """Return A and A* of a structure, restricted to the observed data."""
     A = structure.through
     if A is not None:
-        check_adjoint(A)
         return (
             lambda X: np.where(observed, A.forward(X), 0.0),
             lambda z: A.adjoint(np.where(observed, z, 0.0)),
@@ -379,23 +414,22 @@ def _maps(structure: Structure, observed: Array) -> tuple[Any, Any]:
     return (lambda X: np.where(observed, X, 0.0),) * 2
 
 
-def _fraction(observed: Array) -> float:
-    """Return √(fraction of observed entries): how far they shrink a noise matrix."""
-    return float(np.sqrt(observed.mean()))
+def _noise_level(part: Part, observed: Array, rng: np.random.Generator) -> float:
+    """Return the expected γ°(A*z) of standard normal noise z on the observed data.
 
-
-def _noise_level(
-    structure: Structure,
-    shape: tuple[int, ...],
-    observed: Array,
-    adjoint: Callable[[Array], Array],
-    rng: np.random.Generator,
-) -> float:
-    """Return the expected γ°(A*z) of standard normal noise z on the observed data."""
+    For single entries it is the standard deviation of A*z, not its largest value.
+    """
+    structure = part.structure
+    single = structure.split(np.zeros(part.shape))[0].size == 1
     if structure.through is None:
-        return structure.noise_dual_norm(shape) * _fraction(observed)
-    draws = (rng.standard_normal(observed.shape) for _ in range(DRAWS))
-    return float(np.mean([structure.dual_norm(adjoint(z)) for z in draws]))
+        fraction = float(np.sqrt(observed.mean()))
+        return 1.0 if single else structure.noise_dual_norm(part.shape) * fraction
+    draws = [
+        part.adjoint(rng.standard_normal(observed.shape)).astype(np.float64)
+        for _ in range(DRAWS)
+    ]
+    levels = [float(np.std(z)) if single else structure.dual_norm(z) for z in draws]
+    return float(np.mean(levels)) or 1.0
 
 
 def _finished(
@@ -444,55 +478,43 @@ def _certificate(
     )
 
 
-def _result(
-    data: Array,
-    observed: Array,
-    terms: dict[str, list[Part]],
-    X: list[Array],
-    state: State,
-    status: Status,
-    certificate: MixtureCertificate,
-    unit: float,
-    seconds: list[float],
-) -> Decomposition:
-    """Return the parts in the unit of the data, by name."""
-    parts = [part for group in terms.values() for part in group]
-    rest = np.where(observed, unit * residual(data, parts, X), np.nan)
-    scaled = iter([unit * x for x in X])
-    named = {name: [(part, next(scaled)) for part in g] for name, g in terms.items()}
-    history = np.array(state.history).reshape(-1, 2)
-    return Decomposition(
-        parts={
-            name: np.sum([x for _, x in pairs], axis=0) for name, pairs in named.items()
-        },
-        weights={name: group[0].lam for name, group in terms.items()},
-        certificate=certificate,
-        residual=rest,
-        status=status,
-        history=History(
-            {
-                "step": np.arange(1, len(history) + 1),
-                "residual": history[:, 0],
-                "seconds": np.array(seconds),
-                "dual_residual": history[:, 1],
-            }
-        ),
-        _terms=named,
-        _dual=state.M,
-    )
+def _ranks(part: Part, X: Array) -> Array:
+    """Return the rank of each block of a part."""
+    sigma = part.structure.spectra(X)
+    return np.asarray((sigma > ACTIVE * max(sigma.max(), 1e-300)).sum(axis=1))
 
 
-def _warn_unfinished(state: State, groups: dict[str, Structure]) -> None:
-    """Warn that the parts do not solve the program, and what to do."""
-    has_entries = any(isinstance(s, Entries) for s in groups.values())
-    if state.primal > FEASIBLE and not has_entries:
+def _free_parameters(part: Part, X: Array) -> int:
+    """Return the dimension of the arrays whose blocks have the ranks of X's blocks."""
+    ranks, blocks = _ranks(part, X), part.structure.split(np.ones(part.shape))
+    a, b = blocks.shape[1:]
+    sizes = blocks.sum(axis=(1, 2))  # without padding
+    dimensions = ranks * (a + b - ranks) if min(a, b) > 1 else ranks * sizes
+    return int(np.minimum(dimensions, sizes).sum())
+
+
+def _caveats(
+    result: Decomposition, state: State
+) -> Iterator[tuple[str, type[Warning]]]:
+    """Yield sentences on parts that do not solve the program or explain nothing."""
+    terms = result._terms
+    entries = any(isinstance(g[0][0].structure, Entries) for g in terms.values())
+    if result.status.outcome is Outcome.LIMIT:
+        inexact = state.primal > FEASIBLE and not entries
         sentence = (
             "The structures do not reproduce the data exactly (relative residual "
             f"{state.primal:.1e}); add Entries() for sparse errors."
+            if inexact
+            else f"The solver did not converge (relative residuals {state.primal:.1e} "
+            f"and {state.dual:.1e}); raise max_iter."
         )
-    else:
-        sentence = (
-            f"The solver did not converge (relative residuals {state.primal:.1e} and "
-            f"{state.dual:.1e}); raise max_iter."
+        yield sentence, ConvergenceWarning
+    free = sum(_free_parameters(*term) for group in terms.values() for term in group)
+    values = int(np.isfinite(result.residual).sum())
+    if result.status.converged and free >= values:
+        yield (
+            f"The parts have {free:,} free parameters for {values:,} values: the data "
+            "are noisy, or no mixture of these structures; the parts may be wrong"
+            + ("." if entries else ", so add Entries() for sparse errors."),
+            UserWarning,
         )
-    warnings.warn(sentence, ConvergenceWarning, stacklevel=3)

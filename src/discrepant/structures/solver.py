@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array, norm
 from discrepant.structures.blocks import Structure
 
@@ -21,7 +22,8 @@ BALANCE = 3.0  # primal over dual residual that μ is steered to
 EVERY = 3  # passes between two changes of μ
 FIXED = 1000  # pass after which μ stays: convergence is then proven for two parts
 STALLED = 300  # passes in which the residuals must fall by a fifth, else Jacobi
-POWER_STEPS = 12  # power iterations for the norm of an operator
+POWER_STEPS = 30  # power iterations for the norm of an operator
+ABOVE = 1.05  # factor on their estimate, which is a lower bound
 GAUSS_NEWTON, CONJUGATE = 6, 150  # polishing steps, and conjugate gradients in each
 ROUNDING = 1e-13  # relative residual at which a polish ends
 
@@ -37,16 +39,15 @@ class Part:
     adjoint: Callable[[Array], Array]
 
     def squared_norm(self, y: Array) -> float:
-        """Return ‖A‖², from power iterations and a little above them."""
+        """Return a bound of ‖A‖²: 1 without an operator, else from power iterations."""
+        if self.structure.through is None:
+            return 1.0
         z = np.random.default_rng(0).standard_normal(y.shape)
         size = 1.0
         for _ in range(POWER_STEPS):
-            z = self.forward(self.adjoint(z))
-            size = norm(z)
-            if size == 0:
-                return 1.0
-            z = z / size
-        return 1.0 if size < 1 + 1e-9 else 1.05 * size
+            z = self.forward(self.adjoint(z / size))
+            size = norm(z) or 1.0
+        return ABOVE * size
 
 
 @dataclass
@@ -78,6 +79,11 @@ def residual(y: Array, parts: Sequence[Part], X: Sequence[Array]) -> Array:
 def start(y: Array, parts: Sequence[Part]) -> State:
     """Return zero parts, and the step size at which the first part becomes nonzero."""
     largest = max(p.structure.dual_norm(p.adjoint(y)) / p.lam for p in parts)
+    if largest == 0:
+        raise InputError(
+            "The structures cannot represent any of the data: all their operators map "
+            "the data to zero (A*(y) = 0)."
+        )
     X = [np.zeros(part.shape) for part in parts]
     return State(X, np.zeros_like(y), y.copy(), 1.25 / largest)
 
