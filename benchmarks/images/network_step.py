@@ -1,14 +1,14 @@
-"""How fast one step of the network is, against the physical work in it.
+"""Speed of one step of the network, relative to that of a matrix product.
 
-    python benchmarks/image.py [--large] [--plain] [--threads 2] [--memory]
+    python benchmarks/images/network_step.py [--large] [--plain] [--threads 2]
+        [--memory]
 
-A step is one forward and one backward pass. Its multiply–adds, divided by its time, are
-compared with what a matrix product of 2048×2048 reaches in the same run; then the time
-is shared out among the operations. The last column takes processor time for time: on a
-machine that does other work too it is the one to read, with ``--threads 1``.
-``--large`` adds 512×512 at width 128, ``--plain`` leaves out the huge pages that
-`discrepant.image` asks for. ``--memory`` prints instead how much memory a step takes at
-its peak, in a process of its own, beside what `device.memory_needed` says.
+A step is one forward and one backward pass. Its multiply–adds per second are compared
+with those of a matrix product of 2048×2048 in the same run; then the time is divided
+among the operations. The last column uses processor time: on a machine that does other
+work too, read that one, with ``--threads 1``. ``--large`` adds 512×512 at width 128,
+``--plain`` omits the huge pages that `discrepant.image` requests. ``--memory`` prints
+instead the peak memory of a step, in its own process, beside `prior.memory_needed`.
 """
 
 import argparse
@@ -18,18 +18,19 @@ import sys
 import time
 
 import numpy as np
-from record import recorded
+from recording import recorded
 
+# Names of groups of operations, with parts of the names of their profiler events.
 GROUPS = {
     "convolution": ("conv",),
-    "norm, LeakyReLU and margin": ("NormLeak",),
+    "norm, LeakyReLU and margin": ("FusedBatchNorm",),
     "other padding": ("reflection_pad",),
     "upsampling": ("upsample",),
 }
 
 
 def shortest(function, repeats):
-    """Return the shortest time by the clock, and of the processors."""
+    """Return the shortest wall-clock time and processor time of a function."""
     function()
     times = []
     for _ in range(repeats):
@@ -40,6 +41,7 @@ def shortest(function, repeats):
     return np.min(times, axis=0)
 
 
+# A script that prints the peak memory of one step, in kilobytes.
 STEP = """
 import resource, sys, torch
 from discrepant.image.deep_image_prior.architecture import INPUT_CHANNELS, Network
@@ -51,21 +53,21 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-def peak(size, width):
-    """Return the bytes that a process takes at most for one step."""
+def peak_memory(size, width):
+    """Return the peak memory, in bytes, of a process that takes one step."""
     command = [sys.executable, "-c", STEP, str(size), str(width)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return 1024 * int(done.stdout)
 
 
-def memory(cases):
-    """Print what a step takes beyond the smallest one, which loads the libraries."""
-    from discrepant.image.deep_image_prior.device import memory_needed
+def print_memory(cases):
+    """Print the memory of a step beyond that of the libraries."""
+    from discrepant.image.deep_image_prior.prior import memory_needed
 
-    without = peak(64, 1)
-    print("  size width  at its peak  as reckoned  floats a pixel")
+    libraries = peak_memory(64, 1)
+    print("  size width         peak     estimate  floats per pixel")
     for size, width in cases:
-        taken = peak(size, width) - without
+        taken = peak_memory(size, width) - libraries
         print(
             f"{size:6d} {width:5d} {taken / 2**20:8.0f} MiB "
             f"{memory_needed(size, size, width) / 2**20:8.0f} MiB "
@@ -87,7 +89,7 @@ def main():
     if options.large:
         cases.append((512, 128))
     if options.memory:
-        memory(cases)
+        print_memory(cases)
         return
 
     from discrepant.image.deep_image_prior.architecture import (
@@ -96,7 +98,7 @@ def main():
         multiplications,
     )
 
-    import torch  # isort: skip  (after the line above has asked for huge pages)
+    import torch  # isort: skip  (after the line above has requested huge pages)
     from torch.profiler import ProfilerActivity, profile
 
     torch.set_num_threads(options.threads)
@@ -106,7 +108,9 @@ def main():
         return 2048**3 / shortest(lambda: square @ square, 5)
 
     print(f"{options.threads} threads, torch {torch.__version__}")
-    print("  size width  step, ms  matrix product  network  share of it  by processors")
+    print(
+        "  size width  step, ms  matrix product  network     fraction  processor time"
+    )
     for size, width in cases:
         torch.manual_seed(0)
         network = Network(3, width)
