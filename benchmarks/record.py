@@ -1,9 +1,8 @@
-"""What a benchmark printed, kept: ``--json`` appends a record to docs/benchmarks.jsonl.
+"""Record the output of a benchmark: ``--json`` appends to docs/benchmarks.jsonl.
 
-A record says what was run, on which commit and machine, when and for how long, and
-holds the lines that were printed: those of a table by the names of its columns, others
-as they are. ``make docs`` shows the last record of each command, and how the time of
-those that were recorded more than once went.
+A record has the command, commit, machine, date and duration, and the printed lines:
+rows of tables by column name, other lines as text. ``make docs`` shows the last record
+of each command, and the times of commands that were recorded more than once.
 """
 
 import io
@@ -19,12 +18,12 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 
-HERE = Path(__file__).parents[1]
-KEPT = HERE / "docs" / "benchmarks.jsonl"
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "docs" / "benchmarks.jsonl"
 
 
-def recorded(main, kept=KEPT):
-    """Run a benchmark and, if it was asked for by ``--json``, keep what it prints."""
+def recorded(main, file=RECORDS):
+    """Run a benchmark; with ``--json``, append what it prints to a file."""
     if "--json" not in sys.argv:
         try:
             main()
@@ -34,49 +33,50 @@ def recorded(main, kept=KEPT):
         return
     sys.argv.remove("--json")
     script = Path(sys.argv[0]).resolve()
-    name = script.relative_to(HERE) if script.is_relative_to(HERE) else script.name
+    name = script.relative_to(ROOT) if script.is_relative_to(ROOT) else script.name
     command = f"python {name} {shlex.join(sys.argv[1:])}"
-    both = _Both(sys.stdout)
+    output = _CopiedOutput(sys.stdout)
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
-    started, before = time.perf_counter(), _work()
-    with redirect_stdout(both):
+    started, before = time.perf_counter(), _cpu_seconds()
+    with redirect_stdout(output):
         main()
     record = {
         "command": command.strip(),
         "commit": _commit(),
         "machine": _machine(),
-        "load": load,  # of others, when it began: what seconds are to be read with
+        "load": load,  # of the machine at the start: it affects the seconds
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "seconds": round(time.perf_counter() - started, 1),
-        "work": round(_work() - before, 1),  # seconds of processors, whoever waits
-        "rows": rows_of(both.getvalue()),
+        "work": round(_cpu_seconds() - before, 1),  # processor time in seconds
+        "rows": rows_of(output.getvalue()),
     }
-    with kept.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    with file.open("a", encoding="utf-8") as records:
+        records.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def rows_of(printed):
-    """Return the lines of Markdown tables by column, and all others as they are."""
-    rows, heads = [], None
+    """Return rows of Markdown tables by column name, and other lines as text."""
+    rows, header = [], None
     lines = [line.strip() for line in printed.splitlines()]
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         if not line.startswith("|"):
-            heads = None
+            header = None
             if line:
                 rows.append({"": line})
         elif re.fullmatch(r"[|\s:-]+", line):
             continue
-        elif heads is None and re.fullmatch(r"\|[|\s:-]*-[|\s:-]*", after):
-            heads = _cells(line)
+        elif header is None and re.fullmatch(r"\|[|\s:-]*-[|\s:-]*", after):
+            header = _cells(line)
         else:
             cells = _cells(line)
-            names = heads if heads and len(heads) == len(cells) else range(len(cells))
+            named = header and len(header) == len(cells)
+            names = header if named else range(len(cells))
             rows.append({str(n): cell for n, cell in zip(names, cells, strict=True)})
     return rows
 
 
-class _Both(io.StringIO):
-    """Keeps what is written, and passes it on."""
+class _CopiedOutput(io.StringIO):
+    """A stream that stores what is written and also writes it to another stream."""
 
     def __init__(self, other):
         super().__init__()
@@ -95,24 +95,24 @@ def _cells(line):
 
 
 def _commit():
-    """Return the commit, with a + where files were changed since, but for records."""
+    """Return the commit, with a + if files other than the records were changed."""
     commit = _git("rev-parse", "--short=10", "HEAD") or "unknown"
     others = ["--", ".", ":(exclude)docs/benchmarks.jsonl"]
     return commit + ("+" if _git("status", "--porcelain", "-uno", *others) else "")
 
 
-def _work():
-    """Return the processor time of this process and of those that it waited for."""
+def _cpu_seconds():
+    """Return the processor time of this process and of its finished children."""
     return sum(os.times()[:4])
 
 
 def _git(*words):
-    told = subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True)
-    return told.stdout.strip()
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 def _machine():
-    """Return processor, cores and system."""
+    """Return the name of the processor, the number of cores and the system."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

@@ -1,9 +1,10 @@
-"""Eight fits at once, from eight threads, against eight in a row on one core.
+"""Compare eight fits in eight threads with eight fits in a row on one core.
 
     python benchmarks/threads.py
 
-Fits in several threads share the cores and hold BLAS at one thread together: in sum
-they should take no longer, and no more work, than one after the other. Least of five.
+Fits in several threads share the cores and hold BLAS at one thread: in total they
+should take no more time and no more processor time than one after the other. Minimum
+of five runs.
 """
 
 import argparse
@@ -22,10 +23,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=400, help="rows and columns")
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    sizes = (asked.size, asked.size)
+    arguments = parser.parse_args()
+    sizes = (arguments.size, arguments.size)
     data = [
-        corrupted_matrix(sizes, 5, 0.1, random_state=asked.seed + k).observed
+        corrupted_matrix(sizes, 5, 0.1, random_state=arguments.seed + k).observed
         for k in range(FITS)
     ]
 
@@ -38,22 +39,23 @@ def main():
             list(pool.map(lambda Y: RobustPCA(random_state=0).fit(Y), data))
 
     in_a_row(), at_once()  # compiles
-    row, once = measured(in_a_row), measured(at_once)
-    print(f"{FITS} fits of {asked.size}×{asked.size}, seconds and seconds of work:")
+    row, once = fastest(in_a_row), fastest(at_once)
+    size = f"{arguments.size}×{arguments.size}"
+    print(f"{FITS} fits of {size}, seconds and processor seconds:")
     print(f"  in a row on one core   {row[0]:.2f}   {row[1]:.2f}")
     print(f"  at once, {FITS} threads     {once[0]:.2f}   {once[1]:.2f}")
     print(f"  ratio                  {once[0] / row[0]:.2f}   {once[1] / row[1]:.2f}")
 
 
-def measured(run):
-    """Return the least seconds, and the least seconds of work, of some runs."""
-    found = []
+def fastest(run):
+    """Return the minimum of seconds and of processor seconds over some runs."""
+    times = []
     for _ in range(RUNS):
         started = time.perf_counter(), time.process_time()
         run()
         ended = time.perf_counter(), time.process_time()
-        found.append([b - a for a, b in zip(started, ended, strict=True)])
-    return [min(column) for column in zip(*found, strict=True)]
+        times.append([b - a for a, b in zip(started, ended, strict=True)])
+    return [min(column) for column in zip(*times, strict=True)]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 Wrong readings of twelve sensors
 ================================
 
-Find the wrong readings of twelve sensors, and what they should have been.
+Flag wrong readings in a table of twelve sensors, and replace them.
 """
 
 from pathlib import Path
@@ -12,14 +12,15 @@ from discrepant.table.example_data import sensor_table
 from discrepant.table.report.figures import before_after
 
 table, wrong = sensor_table(rows=600, random_state=0)
-found = clean(table)
+result = clean(table)
 
-print(found)
-print(found.flagged.head())
-flagged = found.mask.to_numpy()
-print(f"right among the flagged: {(flagged & wrong).sum() / flagged.sum():.1%}")
-print(f"flagged of the wrong:    {(flagged & wrong).sum() / wrong.sum():.1%}")
+print(result)
+print(result.flagged.head())
+flagged = result.mask.to_numpy()
+print(f"precision of the flags:  {(flagged & wrong).sum() / flagged.sum():.1%}")
+print(f"errors that are flagged: {(flagged & wrong).sum() / wrong.sum():.1%}")
 
 picture = Path("clean_table.png")
-before_after(found, "humidity %").savefig(picture)
-print(f"picture: {picture}")  # found.plot() draws all cells, found.report(path) a page
+before_after(result, "humidity %").savefig(picture)
+print(f"picture: {picture}")
+# result.plot() draws all cells, result.report(path) writes an HTML page.

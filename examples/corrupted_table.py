@@ -2,7 +2,7 @@
 A matrix with wrong and missing entries, and new rows
 =====================================================
 
-Clean a table with wrong and missing cells, then place new rows in what it taught.
+Fit a matrix with wrong and missing entries, then clean new rows with the model.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ print(
     f"error of the table: {relative_error(pca.low_rank_, problem.low_rank[:150]):.1e}"
 )
 
-# New rows are as corrupted and as incomplete as the old ones were.
+# New rows are as corrupted and as incomplete as the training rows.
 cleaned = pca.inverse_transform(pca.transform(new))
 print(f"error of new rows:  {relative_error(cleaned, problem.low_rank[150:]):.1e}")
 

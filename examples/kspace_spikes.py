@@ -2,13 +2,13 @@
 Spikes among the Fourier samples of a series of images
 ======================================================
 
-A series of images seen through half of its Fourier samples, some of them spikes.
+Recover a series of images from half of its Fourier samples, some of them spikes.
 
-A scanner measures the Fourier transform of each frame, a random half of it, and now and
-then an electric discharge adds a spike to a sample: in the image a spike is a wave all
-over it. Frames are alike, so that pixels × frames is a matrix of low rank; the wrong
-samples are found without being told how many there are. Rivals, told the rank, fit low
-rank to all samples, and to those that are not far above others of their frequency.
+A scanner measures a random half of the Fourier transform of each frame. Now and then an
+electric discharge adds a spike to a sample, which is a wave across the whole image.
+Frames are similar, so that pixels × frames is a matrix of low rank. `recover` finds the
+spikes without knowing their number. For comparison, two fits with the true rank use all
+samples, and all samples below five medians of their frequency.
 """
 
 from pathlib import Path
@@ -65,25 +65,25 @@ def complex_normal(size):
     return (rng.standard_normal(size) + 1j * rng.standard_normal(size)) / np.sqrt(2)
 
 
-seen = clean + 0.01 * complex_normal(clean.size)
+samples = clean + 0.01 * complex_normal(clean.size)
 spikes = rng.choice(clean.size, clean.size // 100, replace=False)
-seen[spikes] += 5 * complex_normal(len(spikes))
+samples[spikes] += 5 * complex_normal(len(spikes))
 
-found = recover(seen, operator, real=True, random_state=0)
+result = recover(samples, operator, real=True, random_state=0)
 flagged = np.isin(np.arange(clean.size), spikes)
-print(f"{found.status}, {found.n_applications} transforms")
-print(f"rank {found.rank}, noise {found.noise[0]:.4f} of each part")
+print(f"{result.status}, {result.n_applications} transforms")
+print(f"rank {result.rank}, noise {result.noise[0]:.4f} of each part")
 print(
-    f"{found.outliers[flagged].mean():.1%} of the spikes found, "
-    f"{found.outliers[~flagged].mean():.2%} of the other samples flagged"
+    f"{result.outliers[flagged].mean():.1%} of the spikes found, "
+    f"{result.outliers[~flagged].mean():.2%} of the other samples flagged"
 )
 
 
 def least_squares(used, rank, steps=100):
-    """Fit low rank to samples: gradient steps on X, cut to the rank each time."""
+    """Fit a low rank to samples by projected gradient steps."""
     X = np.zeros_like(truth)
     for _ in range(steps):
-        X = X + operator.adjoint(used * (seen - operator.forward(X))).real
+        X = X + operator.adjoint(used * (samples - operator.forward(X))).real
         U, s, Vt = np.linalg.svd(X, full_matrices=False)
         X = (U[:, :rank] * s[:rank]) @ Vt[:rank]
     return X
@@ -91,20 +91,20 @@ def least_squares(used, rank, steps=100):
 
 frequency = np.hypot(*np.meshgrid(*[np.fft.fftfreq(side, 1 / side)] * 2))
 ring = np.round(np.broadcast_to(frequency, operator.sampled.shape)[operator.sampled])
-usual = np.array([np.median(np.abs(seen[ring == r])) for r in np.unique(ring)])
-small = np.abs(seen) < 5 * usual[np.searchsorted(np.unique(ring), ring)]
-plain = least_squares(np.ones(seen.size), rank=3)
+medians = np.array([np.median(np.abs(samples[ring == r])) for r in np.unique(ring)])
+small = np.abs(samples) < 5 * medians[np.searchsorted(np.unique(ring), ring)]
+plain = least_squares(np.ones(samples.size), rank=3)
 cut = least_squares(small, rank=3)
-print(f"error: {relative_error(found.low_rank, truth):.4f}")
+print(f"error: {relative_error(result.low_rank, truth):.4f}")
 print(f"error of least squares: {relative_error(plain, truth):.4f}")
 print(f"error without samples above five medians: {relative_error(cut, truth):.4f}")
 
 frame = 6
 panels = {
-    "half of the samples": operator.adjoint(seen).real,
+    "half of the samples": operator.adjoint(samples).real,
     "least squares": plain,
     "five medians": cut,
-    "recover": found.low_rank,
+    "recover": result.low_rank,
     "truth": truth,
 }
 picture = Path("kspace_spikes.png")

@@ -2,11 +2,11 @@
 Learning from labels of which 40% are wrong
 ===========================================
 
-Learn from labels of which 40% are wrong: three lines added to a training loop.
+Train a classifier on labels of which 40% are wrong: three lines in a training loop.
 
-A network that can memorise its training set learns the wrong labels by heart. With
-g∘g − h∘h added to what it predicts, the wrong labels go there instead (Liu, Zhu, Qu,
-You; "Robust Training under Label Noise by Over-parameterization", ICML 2022).
+A network that can memorise its training set also memorises wrong labels. With g∘g − h∘h
+added to its prediction, that term fits the wrong labels instead (Liu, Zhu, Qu, You;
+"Robust Training under Label Noise by Over-parameterization", ICML 2022).
 """
 
 from pathlib import Path
@@ -36,7 +36,7 @@ targets = functional.one_hot(labels, 10).float()
 
 
 def train(robust):
-    """Return the test accuracy after each epoch, and what was learnt of the labels."""
+    """Return the test accuracy after each epoch, and the corruption of the labels."""
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(64, 256),
@@ -61,19 +61,19 @@ def train(robust):
             if robust:
                 corruption.step()  # 3
         with torch.no_grad():
-            found = model(torch.from_numpy(test_x)).argmax(dim=1).numpy()
-        accuracies.append(float((found == test_y).mean()))
+            predicted = model(torch.from_numpy(test_x)).argmax(dim=1).numpy()
+        accuracies.append(float((predicted == test_y).mean()))
     return accuracies, corruption.value()
 
 
 plain, _ = train(robust=False)
-robust, learnt = train(robust=True)
-suspects = (learnt.abs().amax(dim=1) > 0.5).numpy()
+robust, corruption = train(robust=True)
+suspects = (corruption.abs().amax(dim=1) > 0.5).numpy()
 print(f"{wrong.mean():.0%} of {len(given)} labels are wrong")
 for name, accuracy in (("cross-entropy", plain), ("with the corruption", robust)):
     print(f"test accuracy, {name}: {accuracy[-1]:.1%} (best {max(accuracy):.1%})")
-print(f"wrong labels that it points out: {suspects[wrong].mean():.1%}")
-print(f"right labels that it takes for wrong: {suspects[~wrong].mean():.1%}")
+print(f"wrong labels that are flagged: {suspects[wrong].mean():.1%}")
+print(f"right labels that are flagged: {suspects[~wrong].mean():.1%}")
 
 figure, ax = new_figure(size=(6.4, 4.0))
 ax.plot(plain, color=COLOURS[1], label="cross-entropy")

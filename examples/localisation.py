@@ -2,12 +2,12 @@
 Sensors placed by distances, some of them wrong
 ===============================================
 
-Where sixty sensors are, from distances some of which are wrong.
+Locate sixty sensors from distances of which some are wrong.
 
 A squared distance is linear in the matrix of inner products of the positions, which is
-positive semidefinite and, in the plane, of rank two. Half of the pairs have a distance;
-one in ten came by an echo and is too long. The rival is multidimensional scaling of all
-distances (SMACOF on the pairs that are seen), which believes each of them.
+positive semidefinite and, in the plane, of rank two. Half of the pairs have a measured
+distance; one in ten is an echo and too long. For comparison, multidimensional scaling
+(SMACOF) fits all measured distances by least squares.
 """
 
 from pathlib import Path
@@ -24,10 +24,10 @@ places -= places.mean(axis=0)
 
 
 class Distances:
-    """Squared distances of pairs, from the inner products of what is centred.
+    """Squared distances of pairs as a function of centred inner products.
 
-    Distances do not know where the centre is. So X is taken in a basis of the vectors
-    that sum to zero: positions are basis @ U for X = U Uᵀ.
+    Distances do not depend on the centre. X is therefore expressed in a basis of the
+    vectors that sum to zero: positions are basis @ U for X = U Uᵀ.
     """
 
     def __init__(self, pairs, count):
@@ -56,12 +56,12 @@ wrong = rng.random(distances.size) < 0.1
 distances[wrong] += rng.uniform(0.1, 1.0, int(wrong.sum()))
 
 operator = Distances(pairs, sensors)
-found = recover(distances**2, operator, psd=True, random_state=0)
-(U,) = found.factors
-print(f"{found.status}, {found.n_applications} applications, rank {found.rank}")
+result = recover(distances**2, operator, psd=True, random_state=0)
+(U,) = result.factors
+print(f"{result.status}, {result.n_applications} applications, rank {result.rank}")
 print(
-    f"{found.outliers[wrong].mean():.0%} of the wrong distances found, "
-    f"{found.outliers[~wrong].mean():.1%} of the right ones flagged"
+    f"{result.outliers[wrong].mean():.0%} of the wrong distances found, "
+    f"{result.outliers[~wrong].mean():.1%} of the right ones flagged"
 )
 
 
@@ -86,25 +86,25 @@ def smacof(steps=500):
     return at
 
 
-def turned(at):
-    """Return positions turned and mirrored onto the true ones."""
+def aligned(at):
+    """Return positions rotated and mirrored onto the true ones."""
     at = at - at.mean(axis=0)
     left, _, right = np.linalg.svd(at.T @ places)
     return at @ left @ right
 
 
 solutions = {
-    "SMACOF": turned(smacof()),
-    "recover": turned((operator.basis @ U)[:, :2]),
+    "SMACOF": aligned(smacof()),
+    "recover": aligned((operator.basis @ U)[:, :2]),
 }
 figure, axes = new_figure(2, size=(9.2, 4.4))
 for ax, (name, at) in zip(axes, solutions.items(), strict=True):
-    off = np.sqrt(np.mean(np.sum((at - places) ** 2, axis=1)))
-    print(f"root mean square error of a position, {name}: {off:.5f}")
+    error = np.sqrt(np.mean(np.sum((at - places) ** 2, axis=1)))
+    print(f"root mean square error of a position, {name}: {error:.5f}")
     ax.plot(*np.stack([places, at], axis=1).T, color="#999999", lw=1)
     ax.scatter(*places.T, s=30, facecolors="none", edgecolors=COLOURS[5], label="true")
-    ax.scatter(*at.T, s=9, color=COLOURS[0], label="found")
-    ax.set(title=f"{name}: off by {off:.4f}", aspect="equal", xticks=[], yticks=[])
+    ax.scatter(*at.T, s=9, color=COLOURS[0], label="estimate")
+    ax.set(title=f"{name}: error {error:.4f}", aspect="equal", xticks=[], yticks=[])
 axes[0].legend(loc="upper left")
 picture = Path("localisation.png")
 figure.savefig(picture)

@@ -2,7 +2,7 @@
 A matrix from corrupted random measurements
 ===========================================
 
-Recover a matrix from random measurements, some of them wrong, and certify it.
+Recover a matrix from random measurements, some of them wrong, with a certificate.
 """
 
 from pathlib import Path
@@ -22,13 +22,13 @@ y = operator.forward(X)
 wrong = rng.choice(measurements, 45, replace=False)
 y[wrong] += 100 * rng.standard_normal(len(wrong))
 
-found = recover(y, operator, psd=True, random_state=0)
-print(f"{found.status}\n{found.certificate}")
-print(f"{found.n_applications} applications of the operator and its adjoint")
-print(f"error: {relative_error(found.signal, X):.1e}")
+result = recover(y, operator, psd=True, random_state=0)
+print(f"{result.status}\n{result.certificate}")
+print(f"{result.n_applications} applications of the operator and its adjoint")
+print(f"error: {relative_error(result.signal, X):.1e}")
 
 picture = Path("matrix_sensing.png")
-plot_decomposition(operator.adjoint(y), found.signal, found.signal - X, X).savefig(
+plot_decomposition(operator.adjoint(y), result.signal, result.signal - X, X).savefig(
     picture
 )
 print(f"picture: {picture}")

@@ -1,8 +1,8 @@
 """
-What moves before a fixed camera
-================================
+Moving objects in front of a fixed camera
+=========================================
 
-Tell cars from the street they drive on, in a small made video.
+Separate cars from the street in a small synthetic video.
 """
 
 from pathlib import Path
@@ -12,18 +12,18 @@ from discrepant.core.plotting import image_panels
 from discrepant.video.example_data import street
 
 frames, truth = street(120)  # a real one: separate("video.mp4"), discrepant video
-found = separate(frames)
+result = separate(frames)
 
-print(found)
-hits = (found.foreground & truth).sum()
-print(f"right among the foreground: {hits / found.foreground.sum():.1%}")
-print(f"found of the cars:          {hits / truth.sum():.1%}")
+print(result)
+hits = (result.foreground & truth).sum()
+print(f"precision of the foreground: {hits / result.foreground.sum():.1%}")
+print(f"car pixels detected:         {hits / truth.sum():.1%}")
 
 shown = 60
 panels = {
     "frame": frames[shown],
-    "background": found.background[shown],
-    "foreground": found.foreground[shown],
+    "background": result.background[shown],
+    "foreground": result.foreground[shown],
 }
 picture = Path("separate_video.png")
 image_panels(panels).savefig(picture)

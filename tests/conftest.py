@@ -1,4 +1,4 @@
-"""What tests of several rooms share."""
+"""Hypothesis profiles, order of the tests, and the command line as a fixture."""
 
 import os
 import subprocess

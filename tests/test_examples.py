@@ -1,4 +1,4 @@
-"""The examples run as they stand, print what they promise and draw their picture."""
+"""The examples run, print their result and write their figure."""
 
 import os
 import subprocess
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
-# script → (what it prints, and whether it takes long)
+# script → (part of its output, whether it is slow)
 SCRIPTS = {
-    "clean_table": ("flagged of the wrong", False),
+    "clean_table": ("errors that are flagged", False),
     "corrupted_table": ("rank 3", False),
     "kspace_spikes": ("of the spikes found", False),
-    "label_noise": ("wrong labels that it points out", True),
+    "label_noise": ("wrong labels that are flagged", True),
     "localisation": ("of the wrong distances found", False),
     "matrix_sensing": ("converged", False),
     "quantum_state": ("of the wrong settings found", False),
-    "separate_video": ("found of the cars", True),
+    "separate_video": ("car pixels detected", True),
 }
 
 
@@ -26,13 +26,13 @@ def test_every_example_is_run():
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
-        pytest.param(name, said, marks=[pytest.mark.slow] * slow)
-        for name, (said, slow) in SCRIPTS.items()
+        pytest.param(name, message, marks=[pytest.mark.slow] * slow)
+        for name, (message, slow) in SCRIPTS.items()
     ],
 )
-def test_example(tmp_path, name, said):
+def test_example(tmp_path, name, message):
     done = subprocess.run(
         [sys.executable, "-W", "error", FOLDER / f"{name}.py"],
         capture_output=True,
@@ -41,5 +41,5 @@ def test_example(tmp_path, name, said):
         env={**os.environ, "MPLBACKEND": "Agg"},
     )
     assert done.returncode == 0, done.stderr
-    assert said in done.stdout
+    assert message in done.stdout
     assert (tmp_path / f"{name}.png").stat().st_size > 1000

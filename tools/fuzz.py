@@ -1,14 +1,14 @@
-"""Damaged files thrown at the readers: each must give a result or one sentence.
+"""Read randomly damaged files: each must give a result or one sentence.
 
-    python tests/fuzz.py --kind png --seconds 600
-    python tests/fuzz.py --kind all --seconds 5      # a short look at every reader
+    python tools/fuzz.py --kind png --seconds 600
+    python tools/fuzz.py --kind all --seconds 5      # a short run of every reader
 
-Real files are made, then damaged: bytes changed, cut, doubled, sizes set to extremes.
-A child process reads them under limits of memory and time. Counted are results,
-sentences (`InputError`), tracebacks (anything else that is raised), hangs, crashes, log
-lines, and growth of memory or of open files. What fails is kept in ``tests/corpus``,
-whose files `tests/test_faults_files.py` reads in every run. The exit code tells whether
-all went well.
+Valid files are damaged: bytes changed, cut, doubled, sizes set to extremes. A child
+process reads them under limits of memory and time. The tool counts results, sentences
+(`InputError`), tracebacks (any other exception), hangs, crashes, log lines, and growth
+of memory or of open files. Files that fail are saved in ``tests/corpus``, which
+`tests/robustness/test_hostile_files.py` reads in every run. The exit code is 0 if every
+file gave a result or a sentence.
 """
 
 import argparse
@@ -33,23 +33,28 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support import fuzz_seeds as seeds
 
-MEMORY = 3 << 30  # bytes of address space for a child, the compiler's included
-SECONDS = 20  # of work for one file, however busy the machine is
+# Address space of a child process in bytes, including the compiler.
+MEMORY = 3 << 30
+# Processor time for one file, in seconds; it does not depend on the load.
+SECONDS = 20
+# Folder of files that once failed.
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
-BATCH = 100  # files between two looks at memory
-WELL = ("result", "sentence")
-GROWTH = 64 << 20  # bytes by which a child may grow from its first batch to its last
+# Number of files between two measurements of memory.
+BATCH = 100
+GOOD_OUTCOMES = ("result", "sentence")
+# Bytes by which a child may grow from its first batch to its last.
+GROWTH = 64 << 20
 
 
 def read_image(path):
-    """Read a picture, as `discrepant restore` does."""
+    """Read an image like `discrepant restore`."""
     from discrepant.image.files.formats import read
 
     read(path)
 
 
 def read_table_both_ways(path):
-    """Read a table, as `discrepant pca` and `discrepant clean` do."""
+    """Read a table like `discrepant pca` and like `discrepant clean`."""
     from discrepant.core.errors import InputError
     from discrepant.table.io.numeric_file import FORMATS, read_table
     from discrepant.table.io.table_file import read_table_file
@@ -66,7 +71,7 @@ def read_table_both_ways(path):
 
 
 def read_video(path):
-    """Tell a video apart, as `separate` does, or write all that the command does."""
+    """Separate a video, or write all files like `discrepant video`."""
     from discrepant import separate
     from discrepant.video.separate_file import separate_file
 
@@ -90,7 +95,7 @@ KINDS = {
 }
 
 
-def damaged(content, rng):
+def damage_bytes(content, rng):
     """Return a file with some of its bytes changed, moved, doubled or cut."""
     data = bytearray(content)
     for _ in range(rng.geometric(0.6)):
@@ -122,8 +127,8 @@ def damaged(content, rng):
     return bytes(data)
 
 
-def rezipped(content, rng):
-    """Return a zip file whose members are damaged, with checksums that are right."""
+def damage_zip_members(content, rng):
+    """Return a zip file with damaged members and valid checksums."""
     out = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(content)) as source,
@@ -132,79 +137,86 @@ def rezipped(content, rng):
         for name in source.namelist():
             member = source.read(name)
             hit = rng.random() < 0.5
-            to.writestr(name, damaged(member, rng) if hit else member)
+            to.writestr(name, damage_bytes(member, rng) if hit else member)
     return out.getvalue()
 
 
-def rechecked(content, rng):
-    """Return a PNG file with damaged chunks, whose checksums are right."""
+def damage_png_chunks(content, rng):
+    """Return a PNG file with damaged chunks and valid checksums."""
     out, place = [content[:8]], 8
     while place < len(content):
         size = int.from_bytes(content[place : place + 4], "big")
         name = content[place + 4 : place + 8]
         body = content[place + 8 : place + 8 + size]
         if rng.random() < 0.4:
-            body = damaged(body, rng)
-        check = zlib.crc32(name + body)
-        sides = [len(body).to_bytes(4, "big"), name, body, check.to_bytes(4, "big")]
-        out.append(b"".join(sides))
+            body = damage_bytes(body, rng)
+        checksum = zlib.crc32(name + body)
+        parts = [len(body).to_bytes(4, "big"), name, body, checksum.to_bytes(4, "big")]
+        out.append(b"".join(parts))
         place += 12 + size
     return b"".join(out)
 
 
-INSIDE = {"png": rechecked, "npz": rezipped, "xlsx": rezipped}
+# Damage that leaves the container of a format valid.
+FORMAT_AWARE_DAMAGE = {
+    "png": damage_png_chunks,
+    "npz": damage_zip_members,
+    "xlsx": damage_zip_members,
+}
 
 
-class Heard(logging.Handler):
-    """Counts what libraries write to their logs."""
+class LogCounter(logging.Handler):
+    """Counts warnings that libraries write to their logs."""
 
     lines = 0
 
     def emit(self, record):
-        """Count a line."""
+        """Count a record."""
         self.lines += record.levelno >= logging.WARNING
 
 
-def tried(kind, path, heard):
-    """Read one file; return what came of it, and why."""
+def read_file(kind, path, log_counter):
+    """Read one file; return the outcome and its message."""
     from discrepant.core.errors import InputError
 
-    before = heard.lines
+    before = log_counter.lines
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             KINDS[kind][2](path)
         except InputError as error:
-            said = str(error)
-            if "\n" in said or len(said) > 600:
-                return "long sentence", said
-            outcome = "sentence", said
+            message = str(error)
+            if "\n" in message or len(message) > 600:
+                return "long sentence", message
+            outcome = "sentence", message
         except Exception:
             return "traceback", traceback.format_exc()
         else:
             outcome = "result", ""
-    return ("log line", path.name) if heard.lines > before else outcome
+    return ("log line", path.name) if log_counter.lines > before else outcome
 
 
 def child(kind, seed, pipe, folder):
-    """Read damaged files for ever, telling of each before and after it is read."""
+    """Read damaged files without end; report each before and after it is read."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    heard = Heard()
-    logging.getLogger().addHandler(heard)
+    log_counter = LogCounter()
+    logging.getLogger().addHandler(log_counter)
     rng = np.random.default_rng(seed)
-    made, ending, _ = KINDS[kind]
-    contents = made(rng)
+    make_seeds, ending, _ = KINDS[kind]
+    contents = make_seeds(rng)
     path = Path(folder) / f"file{ending}"
-    for content in contents:  # imports and compiles, and finds the seeds sound
+    for content in contents:  # imports and compiles before anything is measured
         path.write_bytes(content)
-        tried(kind, path, heard)
+        read_file(kind, path, log_counter)
     for number in range(1 << 62):
         content = contents[int(rng.integers(len(contents)))]
-        spoil = INSIDE.get(kind, damaged) if rng.random() < 0.5 else damaged
-        path.write_bytes(spoil(content, rng))
+        damage = damage_bytes
+        if rng.random() < 0.5:
+            damage = FORMAT_AWARE_DAMAGE.get(kind, damage_bytes)
+        path.write_bytes(damage(content, rng))
         pipe.send(("begin", number))
-        outcome = tried(kind, path, heard)
-        if outcome[0] not in WELL:
+        outcome = read_file(kind, path, log_counter)
+        if outcome[0] not in GOOD_OUTCOMES:
             failed = path.with_name(f"{outcome[0]}-{number}".replace(" ", "-") + ending)
             failed.write_bytes(path.read_bytes())
         pipe.send(outcome)
@@ -217,8 +229,8 @@ def _resident():
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-def run(kind, seconds, seed, keep=True, most=1 << 62):
-    """Throw damaged files of one kind at its reader; return what was counted."""
+def run(kind, seconds, seed, keep=True, max_files=1 << 62):
+    """Read damaged files of one kind in child processes; return the outcome counts."""
     counts = dict.fromkeys(
         ("result", "sentence", "long sentence", "log line", "traceback", "hang"), 0
     )
@@ -226,72 +238,72 @@ def run(kind, seconds, seed, keep=True, most=1 << 62):
     started = time.monotonic()
     context = multiprocessing.get_context("spawn")
     while (left := seconds - (time.monotonic() - started)) > 0 and (
-        sum(counts.values()) < most
+        sum(counts.values()) < max_files
     ):
         with tempfile.TemporaryDirectory() as folder:
             ours, theirs = context.Pipe(duplex=False)
             worker = context.Process(target=child, args=(kind, seed, theirs, folder))
             worker.start()
             theirs.close()
-            why = _followed(
-                *(worker, ours, time.monotonic() + left, counts, kind, most)
+            why = _follow(
+                *(worker, ours, time.monotonic() + left, counts, kind, max_files)
             )
             worker.kill()
             worker.join()
             if keep:
-                _keep(kind, Path(folder), why)
+                _keep_failures(kind, Path(folder), why)
         seed += 1
     return counts
 
 
-def _followed(worker, pipe, end, counts, kind, most):
-    """Count what a child tells until it fails or time is up; return the failure."""
-    first, since = None, None  # sizes; seconds of work when the file was begun
-    while time.monotonic() < end and sum(counts.values()) < most:
+def _follow(worker, pipe, end, counts, kind, max_files):
+    """Count outcomes of a child until it fails or time is up; return the failure."""
+    first, since = None, None  # memory and files; processor time at the start of a file
+    while time.monotonic() < end and sum(counts.values()) < max_files:
         if not pipe.poll(1.0):
-            if since is not None and _worked(worker.pid) > since + SECONDS:
+            if since is not None and _cpu_seconds(worker.pid) > since + SECONDS:
                 counts["hang"] += 1
                 return "hang"
             continue
         try:
-            told, what = pipe.recv()
+            message, content = pipe.recv()
         except EOFError:
             worker.join()
             counts["crash"] += 1
             return f"crash {worker.exitcode}"
-        if told == "begin":
-            since = _worked(worker.pid)
-        elif told == "size":
-            first = first or what
-            if what[0] > first[0] + GROWTH or what[1] > first[1] + 5:
+        if message == "begin":
+            since = _cpu_seconds(worker.pid)
+        elif message == "size":
+            first = first or content
+            if content[0] > first[0] + GROWTH or content[1] > first[1] + 5:
                 counts["leak"] += 1
-                print(f"{kind}: leak: memory, files {first} → {what}", flush=True)
+                print(f"{kind}: leak: memory, files {first} → {content}", flush=True)
                 return "leak"
         else:
-            counts[told] += 1
-            if told not in WELL:
-                print(f"{kind}: {told}: {what.strip()[-600:]}", flush=True)
+            counts[message] += 1
+            if message not in GOOD_OUTCOMES:
+                print(f"{kind}: {message}: {content.strip()[-600:]}", flush=True)
     return ""
 
 
-def _worked(process):
-    """Return the seconds that a process has worked."""
+def _cpu_seconds(process):
+    """Return the processor time of a process in seconds."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it has ended, and the pipe will tell
+    except OSError:  # it has ended, which the pipe will show
         return 0.0
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-def _keep(kind, folder, why):
-    """Keep the files that failed; with a reason, the one that was being read too."""
+def _keep_failures(kind, folder, why):
+    """Save files that failed in the corpus, and the current one after a crash."""
     for path in filter(Path.is_file, folder.iterdir()):
         name = why.split()[0] if why and path.stem == "file" else path.stem
         if name != "file":
             CORPUS.mkdir(exist_ok=True)
             content = path.read_bytes()
-            mark = hashlib.sha256(content).hexdigest()[:8]
-            (CORPUS / f"{kind}-{name}-{mark}{path.suffix}").write_bytes(content)
+            digest = hashlib.sha256(content).hexdigest()[:8]
+            (CORPUS / f"{kind}-{name}-{digest}{path.suffix}").write_bytes(content)
 
 
 def main():
@@ -300,10 +312,10 @@ def main():
     parser.add_argument("--kind", choices=[*KINDS, "all"], default="all")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each kind")
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     failed = 0
-    for kind in KINDS if asked.kind == "all" else [asked.kind]:
-        counts = run(kind, asked.seconds, asked.seed)
+    for kind in KINDS if arguments.kind == "all" else [arguments.kind]:
+        counts = run(kind, arguments.seconds, arguments.seed)
         failed += sum(counts.values()) - counts["result"] - counts["sentence"]
         print(f"{kind}: {json.dumps(counts)}", flush=True)
     sys.exit(failed > 0)

@@ -1,11 +1,11 @@
-"""Mixed work in one process for a long time: memory and files stay level.
+"""Run mixed work in one process for a long time: memory and files must not grow.
 
-    python tests/soak.py --minutes 60
+    python tools/soak.py --minutes 60
 
-Fits, transforms, tables, pictures, videos and requests to the page in turn, from
-several threads at a time. Every result must equal the first one of its kind, byte for
-byte; after a warm-up, what the allocator has handed out may grow by no more than 8 MB,
-what it holds by no more than 64, and the number of open files and threads by none.
+Fits, transforms, tables, images, videos and requests to the server run in turn, in
+several threads. Every result must equal the first one of its kind, byte for byte. After
+a warm-up, allocated memory may grow by 8 MB and resident memory by 64 MB; the numbers
+of open files and threads may not grow.
 """
 
 import argparse
@@ -31,17 +31,18 @@ from discrepant.server.access import AccessGuard
 from discrepant.server.app import build_app
 from discrepant.video.example_data import street
 
-# Rounds before memory is first looked at. What is in use levels off within a dozen;
-# what is held only when every thread's arena has met every pair of jobs at once.
+# Rounds before allocated and resident memory are first measured. Allocated memory is
+# constant within a dozen rounds; resident memory only when the arena of every thread
+# has run every pair of jobs at the same time.
 WARM, SETTLED = 20, 200
-GROWTH, HELD = 8 << 20, 64 << 20  # bytes in use, and held
-
-
+# Bytes by which allocated and resident memory may grow.
+GROWTH, HELD = 8 << 20, 64 << 20
+# Address and access token of the server in this process.
 HERE, TOKEN = "http://127.0.0.1:8000", "a-token"
 
 
-def visited(page, name, content):
-    """Send a file to the page and return the result that it offers."""
+def upload_and_download(page, name, content):
+    """Upload a file to the server and return its first result."""
     job = page.post(f"/jobs?name={name}", content=content).json()["key"]
     while True:
         state = next(k for k in page.get("/jobs").json() if k["key"] == job)
@@ -57,7 +58,7 @@ def visited(page, name, content):
 
 
 def jobs(page):
-    """Return the work of a round: functions that return the bytes of their result."""
+    """Return the jobs of a round: functions that return the bytes of their result."""
     exact = corrupted_matrix((120, 80), 3, 0.1, missing=0.05, random_state=0).observed
     rng = np.random.default_rng(1)
     noisy = exact + 0.1 * rng.standard_normal(exact.shape)
@@ -67,12 +68,13 @@ def jobs(page):
     picture[::7, ::5] = 255
     frames = street(40, (48, 64))[0]
     lines = [",".join(f"{value:.3f}" for value in row) for row in table]
-    sent = io.BytesIO()
-    Image.fromarray(picture).save(sent, "PNG")
+    csv = "\n".join(["a,b,c,d,e", *lines])
+    png = io.BytesIO()
+    Image.fromarray(picture).save(png, "PNG")
 
-    def told_apart():
-        found = separate(frames)
-        return found.foreground.tobytes() + found.background[-1].tobytes()
+    def separated():
+        result = separate(frames)
+        return result.foreground.tobytes() + result.background[-1].tobytes()
 
     def fit(Y):
         model = RobustPCA(random_state=0).fit(Y)
@@ -87,14 +89,14 @@ def jobs(page):
         ).signal.tobytes(),
         "table": lambda: np.asarray(clean(table).table).tobytes(),
         "picture": lambda: restore(picture, quality="fast").image.tobytes(),
-        "video": told_apart,
-        "page, table": lambda: visited(page, "t.csv", "\n".join(["a,b,c,d,e", *lines])),
-        "page, picture": lambda: visited(page, "p.png", sent.getvalue()),
+        "video": separated,
+        "page, table": lambda: upload_and_download(page, "t.csv", csv),
+        "page, picture": lambda: upload_and_download(page, "p.png", png.getvalue()),
     }
 
 
 class Mallinfo(ctypes.Structure):
-    """What glibc says of its memory, in all arenas."""
+    """Memory statistics of glibc over all arenas (struct mallinfo2)."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -106,23 +108,23 @@ class Mallinfo(ctypes.Structure):
 
 
 def in_use():
-    """Return the bytes of memory that are handed out; none where glibc is not."""
-    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
-    if ask is None:
+    """Return the bytes of allocated memory; 0 without glibc."""
+    mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if mallinfo is None:
         return 0
-    ask.restype = Mallinfo
-    found = ask()
-    return found.uordblks + found.hblkhd
+    mallinfo.restype = Mallinfo
+    statistics = mallinfo()
+    return statistics.uordblks + statistics.hblkhd
 
 
 def held():
-    """Return the bytes of memory that this process holds."""
+    """Return the resident memory of this process in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
 def state():
-    """Return memory in use and held, open files and threads."""
+    """Return allocated and resident memory, open files and threads."""
     gc.collect()
     files = len(os.listdir("/proc/self/fd"))
     return in_use(), held(), files, threading.active_count()
@@ -137,20 +139,20 @@ def main():
     site = AccessGuard(build_app(), {HERE.removeprefix("http://")}, TOKEN)
     with TestClient(site, base_url=HERE, headers={"origin": HERE}) as page:
         page.get("/", params={"token": TOKEN})
-        sys.exit(soaked(jobs(page), end))
+        sys.exit(repeat(jobs(page), end))
 
 
-def soaked(work, end):
-    """Repeat the work to the end; return whether anything went wrong."""
+def repeat(work, end):
+    """Repeat the jobs until the end; return whether a result or a limit failed."""
     first = {name: job() for name, job in work.items()}
     start = settled = None
-    rounds = wrong = 0
+    rounds = differing = 0
     while time.monotonic() < end:
         with ThreadPoolExecutor(3) as pool:
             futures = {name: pool.submit(job) for name, job in work.items()}
             for name, future in futures.items():
                 if future.result() != first[name]:
-                    wrong += 1
+                    differing += 1
                     print(f"round {rounds}: {name} differs from its first result")
         rounds += 1
         if rounds == WARM:
@@ -168,13 +170,13 @@ def soaked(work, end):
     start = start or last
     settled = settled or last[1]
     print(
-        f"{rounds} rounds of {len(work)} kinds of work, {wrong} results that differ; "
+        f"{rounds} rounds of {len(work)} jobs, {differing} results that differ; "
         f"memory in use {start[0] / 2**20:.1f} → {last[0] / 2**20:.1f} MB, held "
         f"{settled >> 20} → {last[1] >> 20} MB, open files {start[2]} → {last[2]}, "
         f"threads {start[3]} → {last[3]}"
     )
     grown = last[0] > start[0] + GROWTH or last[1] > settled + HELD
-    return bool(wrong) or grown or last[2] > start[2] or last[3] > start[3]
+    return bool(differing) or grown or last[2] > start[2] or last[3] > start[3]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Labels come out as they went in: pandas, polars and xarray."""
+"""Results have the labels of the data: pandas, polars and xarray."""
 
 import pickle
 
@@ -43,82 +43,86 @@ def test_polars_stays_polars():
     )
 
 
-def test_a_dataset_is_a_table_of_its_variables():
+def test_datasets_are_cleaned_as_tables_of_their_variables():
     xr = pytest.importorskip("xarray")
     rng = np.random.default_rng(0)
-    height, place = rng.normal(size=(12, 10)), rng.normal(size=(2, 12, 10))
+    level, noise = rng.normal(size=(12, 10)), rng.normal(size=(2, 12, 10))
     grid = xr.Dataset(
         {
-            "t": (("time", "station"), height + 0.1 * place[0], {"units": "K"}),
-            "p": (("station", "time"), (2 * height + 0.1 * place[1]).T),
-            "n": (("time", "station"), np.round(9 * height).astype(np.int16)),
+            "t": (("time", "station"), level + 0.1 * noise[0], {"units": "K"}),
+            "p": (("station", "time"), (2 * level + 0.1 * noise[1]).T),
+            "n": (("time", "station"), np.round(9 * level).astype(np.int16)),
             "kind": (("time", "station"), np.full((12, 10), "fine")),
         },
         coords={"time": np.arange(12) * 0.5, "station": list("abcdefghij")},
-        attrs={"source": "made"},
+        attrs={"source": "synthetic"},
     )
     grid["t"][3, 4] += 9
-    found = clean(grid)
-    assert found.flagged[["row", "column"]].values.tolist() == [[(1.5, "e"), "t"]]
-    assert found.table["t"].attrs == {"units": "K"}
-    assert found.table["n"].dtype == np.int16
-    assert abs(found.table["t"][3, 4] - height[3, 4]) < 1
-    fixed = found.table.copy(deep=True)
+    result = clean(grid)
+    assert result.flagged[["row", "column"]].values.tolist() == [[(1.5, "e"), "t"]]
+    assert result.table["t"].attrs == {"units": "K"}
+    assert result.table["n"].dtype == np.int16
+    assert abs(result.table["t"][3, 4] - level[3, 4]) < 1
+    fixed = result.table.copy(deep=True)
     fixed["t"][3, 4] = grid["t"][3, 4]
     xr.testing.assert_identical(fixed, grid)
-    assert "flagged" in found._repr_html_()
+    assert "flagged" in result._repr_html_()
     with pytest.raises(InputError, match="same dimensions"):
         clean(grid.assign(alone=("time", np.arange(12))))
     cleaner = Cleaner().fit(grid)
     assert list(cleaner.feature_names_in_) == list(grid.data_vars)
-    xr.testing.assert_identical(cleaner.transform(grid), found.table)
+    xr.testing.assert_identical(cleaner.transform(grid), result.table)
     with pytest.raises(InputError, match="feature names"):
         cleaner.transform(grid.rename(t="other"))
 
 
-def test_a_data_array_is_a_table():
+def test_data_arrays_are_cleaned_as_tables():
     xr = pytest.importorskip("xarray")
     rng = np.random.default_rng(0)
     values = (rng.normal(size=(80, 1)) + 0.1 * rng.normal(size=(80, 5))).astype("f4")
     values[7, 2] += 9
-    grid = xr.DataArray(values, dims=("when", "what"), coords={"what": list("abcde")})
-    found = clean(grid)
-    assert found.flagged[["row", "column"]].values.tolist() == [[7, "c"]]
-    assert found.table.dtype == np.float32
-    xr.testing.assert_identical(found.table.where(~found.mask.to_numpy(), grid), grid)
+    grid = xr.DataArray(
+        values, dims=("time", "sensor"), coords={"sensor": list("abcde")}
+    )
+    result = clean(grid)
+    assert result.flagged[["row", "column"]].values.tolist() == [[7, "c"]]
+    assert result.table.dtype == np.float32
+    xr.testing.assert_identical(result.table.where(~result.mask.to_numpy(), grid), grid)
     cleaned = Cleaner().fit_transform(grid.assign_attrs(units="K"))
-    xr.testing.assert_identical(cleaned, found.table.assign_attrs(units="K"))
-    for work in (clean, Cleaner().fit):
+    xr.testing.assert_identical(cleaned, result.table.assign_attrs(units="K"))
+    for call in (clean, Cleaner().fit):
         with pytest.raises(InputError, match="to_dataset"):
-            work(grid.expand_dims("run"))
+            call(grid.expand_dims("run"))
 
 
 @pytest.mark.parametrize(
-    ("dims", "asked"),
+    ("dims", "options"),
     [
         (("y", "x"), {}),
         (("band", "y", "x"), {"channel_axis": 0}),
         (("time", "y", "x"), {"axes": "TYX"}),
     ],
 )
-def test_a_data_array_is_an_image(dims, asked):
+def test_data_arrays_are_restored_as_images(dims, options):
     xr = pytest.importorskip("xarray")
     image = np.add.outer(np.arange(40), np.arange(40)).astype(np.uint8)
     image = image if len(dims) == 2 else np.stack([image] * 3)
-    spoiled = image.copy()
-    spoiled[..., ::7, ::5] = 255
+    corrupted = image.copy()
+    corrupted[..., ::7, ::5] = 255
     grid = xr.DataArray(
-        spoiled, dims=dims, coords={"x": np.arange(40) * 0.1}, attrs={"units": "K"}
+        corrupted, dims=dims, coords={"x": np.arange(40) * 0.1}, attrs={"units": "K"}
     )
-    found = restore(grid, quality="fast")
-    plain = restore(spoiled, quality="fast", **asked)
-    np.testing.assert_array_equal(found.image, plain.image)
-    assert found.image.attrs == found.corruption.attrs == {"units": "K"}
-    assert found.mask.attrs == {}
-    for part in (found.image, found.mask, found.probability):
+    result = restore(grid, quality="fast")
+    plain = restore(corrupted, quality="fast", **options)
+    np.testing.assert_array_equal(result.image, plain.image)
+    assert result.image.attrs == result.corruption.attrs == {"units": "K"}
+    assert result.mask.attrs == {}
+    for part in (result.image, result.mask, result.probability):
         xr.testing.assert_equal(part.coords.to_dataset(), grid.coords.to_dataset())
-    assert found._repr_html_().count("<img") == 3
-    marks = xr.DataArray(np.ones((40, 40), bool), dims=("x", "y"))
-    marks[1:] = False
-    again = restore(grid, quality="fast", mask=marks)  # in the image's order of axes
+    assert result._repr_html_().count("<img") == 3
+    known_bad = xr.DataArray(np.ones((40, 40), bool), dims=("x", "y"))
+    known_bad[1:] = False
+    again = restore(
+        grid, quality="fast", mask=known_bad
+    )  # in the image's order of axes
     assert again.mask.values[..., 0].all()

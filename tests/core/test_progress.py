@@ -1,4 +1,4 @@
-"""One progress protocol: False stops, anything else goes on, and silence is free."""
+"""Progress protocol: False stops, any other answer continues."""
 
 import pytest
 
@@ -6,21 +6,25 @@ from discrepant.core.progress import reporting
 
 
 @pytest.mark.parametrize("answer", [None, True, 0, ""])
-def test_anything_but_false_goes_on(answer):
-    with reporting(lambda share, note: answer, "work") as report:
+def test_any_answer_but_false_continues(answer):
+    with reporting(lambda fraction, note: answer, "work") as report:
         assert report(0.5, "half")
         assert not report.stopped
 
 
-def test_false_stops_for_good():
+def test_false_stops_permanently():
     answers = iter([True, False, True])
-    with reporting(lambda share, note: next(answers), "work") as report:
-        assert [report(share, "") for share in (0.1, 0.2, 0.3)] == [True, False, False]
+    with reporting(lambda fraction, note: next(answers), "work") as report:
+        assert [report(fraction, "") for fraction in (0.1, 0.2, 0.3)] == [
+            True,
+            False,
+            False,
+        ]
         assert report.stopped
 
 
 @pytest.mark.parametrize("progress", [None, False])
-def test_silent_unless_asked(progress, capsys):
+def test_silent_by_default(progress, capsys):
     with reporting(progress, "work") as report:
         assert report(1.0, "done")
     assert capsys.readouterr() == ("", "")

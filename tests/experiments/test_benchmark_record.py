@@ -1,4 +1,4 @@
-"""What the benchmarks print is kept as it is printed."""
+"""Benchmarks append what they print to a file of records."""
 
 import importlib.util
 import json
@@ -8,36 +8,38 @@ from pathlib import Path
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def loaded():
+def load_record_module():
     spec = importlib.util.spec_from_file_location("record", BENCHMARKS / "record.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_tables_are_kept_by_column(tmp_path, monkeypatch, capsys):
+def test_tables_are_recorded_by_column(tmp_path, monkeypatch, capsys):
     def main():
         assert sys.argv[1:] == ["--seed", "1"]
         print("Of two:\n\n| size | s |\n| --- | ---: |\n| 5×5 | 0.1 |\n| 6×6 | 0.2 |")
 
-    record, kept = loaded(), tmp_path / "kept.jsonl"
+    record, file = load_record_module(), tmp_path / "records.jsonl"
     monkeypatch.setattr(sys, "argv", ["benchmarks/some.py", "--json", "--seed", "1"])
-    record.recorded(main, kept)
-    record.recorded(main, kept)  # without --json nothing is kept
-    told = [json.loads(line) for line in kept.read_text().splitlines()]
-    assert len(told) == 1
-    assert told[0]["command"] == "python benchmarks/some.py --seed 1"
-    assert told[0]["rows"] == [
+    record.recorded(main, file)
+    record.recorded(main, file)  # without --json nothing is recorded
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(records) == 1
+    assert records[0]["command"] == "python benchmarks/some.py --seed 1"
+    assert records[0]["rows"] == [
         {"": "Of two:"},
         {"size": "5×5", "s": "0.1"},
         {"size": "6×6", "s": "0.2"},
     ]
-    assert set(told[0]) >= {"commit", "machine", "date", "seconds"}
+    assert set(records[0]) >= {"commit", "machine", "date", "seconds"}
     assert capsys.readouterr().out.count("0.2") == 2
 
 
 def test_every_benchmark_can_be_recorded():
     for path in sorted(BENCHMARKS.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        if "ArgumentParser(" in text and path.stem != "train_marks":  # it measures none
+        if (
+            "ArgumentParser(" in text and path.stem != "train_marks"
+        ):  # it measures nothing
             assert "\n    recorded(main)\n" in text, path.name

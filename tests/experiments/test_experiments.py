@@ -1,4 +1,4 @@
-"""The experiments show what the paper shows, and go on after an interruption."""
+"""The experiments reproduce the findings of the paper, and can be resumed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,12 +96,12 @@ def test_regression_ends_in_the_weighted_minimum_norm(seed):
         rows = [row for row in outcome.rows if row["ratio"] == ratio_of_rates]
         assert rows[0]["distance_to_weighted"] == pytest.approx(1)  # from zero
         assert rows[-1]["distance_to_weighted"] < 1e-10
-        away = rows[-1]["end_distance_to_unweighted"]
-        assert away < 1e-10 if ratio_of_rates == 1 else away > 0.1
+        distance = rows[-1]["end_distance_to_unweighted"]
+        assert distance < 1e-10 if ratio_of_rates == 1 else distance > 0.1
     regression.plot(outcome)
 
 
-def test_the_weighted_minimum_norm_is_one():
+def test_weighted_minimum_norm_is_optimal():
     rng = np.random.default_rng(0)
     B, b = rng.standard_normal((3, 7)), rng.standard_normal(3)
     d = rng.uniform(0.1, 10, 7)
@@ -150,17 +150,17 @@ def fails_at_two(number, log):
     return {"square": number**2}
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+def test_interrupted_runs_are_resumed(tmp_path):
     runner = Runner(jobs=1, folder=tmp_path)
     log = tmp_path / "log"
     tasks = [{"number": n, "log": str(log)} for n in range(4)]
 
-    def go():
+    def run():
         return runner.map(fails_at_two, tasks, label="test", config=Settings())
 
     with pytest.raises(KeyboardInterrupt):
-        go()
-    assert [row["square"] for row in go()] == [0, 1, 4, 9]
+        run()
+    assert [row["square"] for row in run()] == [0, 1, 4, 9]
     assert log.read_text().split() == ["0", "1", "2", "2", "3"]
     others = {".other-123.journal", ".other-123.0.checkpoint", ".mine.checkpoint.txt"}
     for name in others:
@@ -175,7 +175,7 @@ def square(number):
     return {"square": number**2}
 
 
-def test_a_journal_of_other_tasks_is_not_used(tmp_path):
+def test_journals_of_other_tasks_are_not_used(tmp_path):
     runner = Runner(jobs=1, folder=tmp_path)
     for numbers in (range(3), range(1, 4)):
         tasks = [{"number": n} for n in numbers]
@@ -183,24 +183,24 @@ def test_a_journal_of_other_tasks_is_not_used(tmp_path):
         assert [row["square"] for row in rows] == [n**2 for n in numbers]
 
 
-def test_a_journal_of_other_code_is_not_used(tmp_path, monkeypatch):
-    """An edit of a solver leaves the version alone, but not the results."""
+def test_journals_of_other_code_are_not_used(tmp_path, monkeypatch):
+    """An edit of a solver may change results without a new version."""
     runner = Runner(jobs=1, folder=tmp_path)
     (tmp_path / "package").mkdir()
     solver = tmp_path / "package" / "solver.py"
-    marks = []
+    hashes = []
     for code in ("x = 1", "x = 2", "x = 1"):
         solver.write_text(code)
         running.source_hash.cache_clear()
-        marks.append(running.source_hash(tmp_path / "package"))
-    assert marks[0] == marks[2] != marks[1]
+        hashes.append(running.source_hash(tmp_path / "package"))
+    assert hashes[0] == hashes[2] != hashes[1]
     monkeypatch.setattr(running, "source_hash", lambda: "one state")
     one = runner.journal("test", square, Settings())
     monkeypatch.setattr(running, "source_hash", lambda: "another")
     assert runner.journal("test", square, Settings()) != one
 
 
-def test_the_mark_of_the_code_does_not_depend_on_how_results_are_shown(tmp_path):
+def test_the_hash_of_the_code_does_not_depend_on_display_code(tmp_path):
     (tmp_path / "cli").mkdir()
     (tmp_path / "solver.py").write_text("x = 1")
     before = running.source_hash(tmp_path)
@@ -212,15 +212,15 @@ def test_the_mark_of_the_code_does_not_depend_on_how_results_are_shown(tmp_path)
     assert running.source_hash(tmp_path) != before
 
 
-def test_whoever_watches_may_stop_the_tasks_and_resume_them(tmp_path):
+def test_a_progress_callback_can_stop_the_tasks(tmp_path):
     fractions = []
 
-    def watching(fraction, note):
+    def stop_at_half(fraction, note):
         fractions.append(fraction)
         return fraction < 0.5
 
     tasks = [{"number": n} for n in range(4)]
-    runner = Runner(jobs=1, folder=tmp_path, progress=watching)
+    runner = Runner(jobs=1, folder=tmp_path, progress=stop_at_half)
     with pytest.raises(StoppedError, match="can be resumed"):
         runner.map(square, tasks, label="test", config=Settings())
     assert fractions == [0, 0.25, 0.5]
@@ -230,7 +230,7 @@ def test_whoever_watches_may_stop_the_tasks_and_resume_them(tmp_path):
     assert [row["square"] for row in rows] == [0, 1, 4, 9]
 
 
-def test_only_errors_of_writing_are_said_to_be_such(tmp_path):
+def test_only_write_errors_are_described_as_such(tmp_path):
     with (
         pytest.raises(FileNotFoundError, match="missing"),
         atomic_output_folder(tmp_path / "out", ["a"]),

@@ -1,4 +1,4 @@
-"""The figures about images: cases, pictures, resuming, and mistakes."""
+"""Image experiments: cases, figures, resumed runs, invalid arguments."""
 
 import json
 import sys
@@ -33,10 +33,10 @@ def test_each_figure_has_its_cases():
     )
 
 
-def test_packing_keeps_an_image():
+def test_encoding_an_image_is_lossless():
     image = data.astronaut()[:20, :30]
-    held = json.loads(json.dumps(photographs.encode_image(image / 255)))
-    assert np.array_equal(photographs.decode_image(held), image)
+    encoded = json.loads(json.dumps(photographs.encode_image(image / 255)))
+    assert np.array_equal(photographs.decode_image(encoded), image)
 
 
 @pytest.mark.parametrize("figure", ["fig1b", "fig3", "fig4", "fig5"])
@@ -85,7 +85,7 @@ def test_images_of_any_channels_are_drawn(tmp_path, channels):
     assert np.allclose(panels[0], data.camera()[2:42, 2:42] / 255)
 
 
-def test_what_cannot_be_run_is_said_before_anything_runs(tmp_path, monkeypatch):
+def test_missing_requirements_are_reported_before_any_run(tmp_path, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_run_is_said_before_anything_runs(tmp_path, monkeypatch):
         images.run(config, Runner(jobs=1))
 
 
-def test_pictures_that_cannot_be_drawn_are_said_first(tmp_path, monkeypatch):
+def test_missing_matplotlib_is_reported_before_any_run(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     arguments = ["reproduce", "fig2c", "-o", str(tmp_path / "out")]
     done = CliRunner().invoke(cli.app, arguments)
@@ -148,7 +148,7 @@ def test_figures_use_the_runs_of_each_other(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("fig2c", "--scale", "cpu"), "fig2c uses no images"),
         (("fig3", "--images", "nowhere"), "nowhere is not a folder"),
@@ -156,18 +156,20 @@ def test_figures_use_the_runs_of_each_other(tmp_path, monkeypatch):
         (("fig3", "--quick", "--scale", "paper"), "contradict each other"),
     ],
 )
-def test_mistakes_get_one_sentence_and_exit_code_two(discrepant, tmp_path, args, said):
+def test_invalid_arguments_give_one_sentence_and_exit_code_two(
+    discrepant, tmp_path, args, message
+):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
     done = discrepant("reproduce", *args, "-o", "out", "--jobs", "1", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-def test_this_method_needs_no_early_stopping():
+def test_double_overparameterisation_needs_no_early_stopping():
     config = replace(images.Config("fig4"), fractions=(0.5, 0.7))
     outcome = images.run(config, Runner())
     scores = outcome.extra["scores"]

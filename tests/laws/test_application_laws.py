@@ -1,4 +1,4 @@
-"""Laws of clean and restore, on tables and pictures that Hypothesis draws."""
+"""Laws of clean and restore, on random tables and images (Hypothesis)."""
 
 import warnings
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.law
 
 @st.composite
 def tables(draw):
-    """Columns that go together, with a few gross errors, gaps and units."""
+    """Correlated columns with a few gross errors and missing cells."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, p = draw(st.integers(40, 80)), draw(st.integers(4, 6))
     table = rng.standard_normal((n, 1)) @ rng.uniform(0.5, 2, (1, p))
@@ -28,38 +28,38 @@ def tables(draw):
 
 
 @st.composite
-def pictures(draw):
-    """A smooth ground with impulses of any value on it."""
+def images(draw):
+    """A smooth background with salt-and-pepper noise."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     rows, columns = draw(st.integers(20, 30)), draw(st.integers(20, 30))
     i, j = np.mgrid[:rows, :columns]
     ground = 100 + 3 * i * rng.uniform(-1, 1) + 3 * j * rng.uniform(-1, 1)
-    picture = np.clip(np.rint(ground), 1, 254).astype(np.uint8)
+    image = np.clip(np.rint(ground), 1, 254).astype(np.uint8)
     if draw(st.booleans()):
-        picture = np.stack([picture, picture // 2 + 20, 255 - picture], -1)
-    wrong = rng.random(picture.shape) < draw(st.sampled_from([0.0, 0.05, 0.2]))
-    picture[wrong] = rng.choice([0, 255], int(wrong.sum()))
-    return picture
+        image = np.stack([image, image // 2 + 20, 255 - image], -1)
+    corrupt = rng.random(image.shape) < draw(st.sampled_from([0.0, 0.05, 0.2]))
+    image[corrupt] = rng.choice([0, 255], int(corrupt.sum()))
+    return image
 
 
-def quietly(function, *args, **options):
+def without_warnings(function, *args, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(*args, **options)
 
 
 def mask_of(table):
-    return np.asarray(quietly(clean, table).mask)
+    return np.asarray(without_warnings(clean, table).mask)
 
 
 @given(tables())
-def test_cells_that_are_not_flagged_stay_bit_for_bit(table):
+def test_unflagged_cells_are_unchanged(table):
     before = table.tobytes()
-    found = quietly(clean, table)
-    kept = ~np.asarray(found.mask)
-    assert np.asarray(found.table)[kept].tobytes() == table[kept].tobytes()
-    again = quietly(clean, table)
-    assert np.asarray(again.table).tobytes() == np.asarray(found.table).tobytes()
+    result = without_warnings(clean, table)
+    kept = ~np.asarray(result.mask)
+    assert np.asarray(result.table)[kept].tobytes() == table[kept].tobytes()
+    again = without_warnings(clean, table)
+    assert np.asarray(again.table).tobytes() == np.asarray(result.table).tobytes()
     assert table.tobytes() == before
 
 
@@ -78,83 +78,91 @@ def test_the_unit_of_a_column_does_not_matter(table, power, column):
 
 
 @given(tables(), st.integers(1, 30))
-def test_rows_are_judged_by_themselves(table, cut):
-    cleaner = quietly(Cleaner().fit, table)
-    whole = np.asarray(quietly(cleaner.clean, table).mask)
-    parts = [quietly(cleaner.clean, part).mask for part in (table[:cut], table[cut:])]
+def test_rows_are_scored_independently(table, cut):
+    cleaner = without_warnings(Cleaner().fit, table)
+    whole = np.asarray(without_warnings(cleaner.clean, table).mask)
+    parts = [
+        without_warnings(cleaner.clean, part).mask
+        for part in (table[:cut], table[cut:])
+    ]
     assert np.array_equal(np.vstack(list(map(np.asarray, parts))), whole)
 
 
 @given(tables())
-def test_a_frame_is_cleaned_as_its_array(table):
+def test_data_frames_are_cleaned_like_arrays(table):
     frame = pd.DataFrame(table, columns=[f"c{j}" for j in range(table.shape[1])])
-    assert np.array_equal(np.asarray(quietly(clean, frame).mask), mask_of(table))
+    assert np.array_equal(
+        np.asarray(without_warnings(clean, frame).mask), mask_of(table)
+    )
 
 
-def restored(picture):
-    return quietly(restore, picture, quality="fast")
+def restore_fast(image):
+    return without_warnings(restore, image, quality="fast")
 
 
-def agree(one, other, share=0.97):
-    """Whether two ways to the same picture flag the same, and say much the same."""
-    assert (one.mask == other.mask).mean() >= share
-    apart = np.abs(one.image.astype(int) - other.image.astype(int))
-    assert np.median(apart) == 0
-    assert apart.mean() <= 2
+def agree(one, other, fraction=0.97):
+    """Assert that two results agree."""
+    assert (one.mask == other.mask).mean() >= fraction
+    difference = np.abs(one.image.astype(int) - other.image.astype(int))
+    assert np.median(difference) == 0
+    assert difference.mean() <= 2
 
 
-@given(pictures())
-def test_values_that_are_not_in_the_mask_stay_bit_for_bit(picture):
-    before = picture.tobytes()
-    found = restored(picture)
-    assert np.array_equal(found.image[~found.mask], picture[~found.mask])
-    assert found.image.dtype == picture.dtype
-    taken = found.corruption
-    assert np.array_equal(found.image + taken, picture)
-    assert restored(picture).image.tobytes() == found.image.tobytes()
-    assert picture.tobytes() == before
+@given(images())
+def test_pixels_outside_the_mask_are_unchanged(image):
+    before = image.tobytes()
+    result = restore_fast(image)
+    assert np.array_equal(result.image[~result.mask], image[~result.mask])
+    assert result.image.dtype == image.dtype
+    corruption = result.corruption
+    assert np.array_equal(result.image + corruption, image)
+    assert restore_fast(image).image.tobytes() == result.image.tobytes()
+    assert image.tobytes() == before
 
 
-class Turned:
-    """What was found in a picture, turned back."""
+class TransformedBack:
+    """A result for a transformed image, transformed back."""
 
-    def __init__(self, found, back):
-        self.image, self.mask = back(found.image), back(found.mask)
+    def __init__(self, result, back):
+        self.image, self.mask = back(result.image), back(result.mask)
 
 
-TURNS = {
+SYMMETRIES = {
     "left to right": (lambda a: a[:, ::-1], lambda a: a[:, ::-1]),
     "top to bottom": (lambda a: a[::-1], lambda a: a[::-1]),
     "transposed": (lambda a: a.swapaxes(0, 1), lambda a: a.swapaxes(0, 1)),
 }
 
 
-@given(pictures(), st.sampled_from(sorted(TURNS)))
-def test_flips_and_turns(picture, way):
-    there, back = TURNS[way]
-    turned = Turned(restored(np.ascontiguousarray(there(picture))), back)
-    agree(turned, restored(picture))
+@given(images(), st.sampled_from(sorted(SYMMETRIES)))
+def test_flips_and_transposes(image, name):
+    there, back = SYMMETRIES[name]
+    transformed = TransformedBack(
+        restore_fast(np.ascontiguousarray(there(image))), back
+    )
+    agree(transformed, restore_fast(image))
 
 
-@given(pictures())
-def test_inverting_brightness(picture):
-    found = restored(255 - picture)
-    found = Turned(found, lambda a: a if a.dtype == bool else 255 - a)
-    agree(found, restored(picture))
+@given(images())
+def test_inverted_intensities(image):
+    result = restore_fast(255 - image)
+    result = TransformedBack(result, lambda a: a if a.dtype == bool else 255 - a)
+    agree(result, restore_fast(image))
 
 
-@given(pictures(), st.permutations(range(3)))
-def test_swapping_channels(picture, order):
-    if picture.ndim == 2:
-        picture = np.stack([picture] * 3, -1)
+@given(images(), st.permutations(range(3)))
+def test_permuted_channels(image, order):
+    if image.ndim == 2:
+        image = np.stack([image] * 3, -1)
     back = np.argsort(order)
     agree(
-        Turned(restored(picture[..., order]), lambda a: a[..., back]), restored(picture)
+        TransformedBack(restore_fast(image[..., order]), lambda a: a[..., back]),
+        restore_fast(image),
     )
 
 
-@given(pictures())
-def test_masking_what_is_found_to_be_bad_keeps_it_found(picture):
-    found = restored(picture)
-    told = quietly(restore, picture, quality="fast", mask=found.mask)
-    assert (told.mask >= found.mask).all()
+@given(images())
+def test_given_bad_pixels_stay_in_the_mask(image):
+    result = restore_fast(image)
+    given = without_warnings(restore, image, quality="fast", mask=result.mask)
+    assert (given.mask >= result.mask).all()

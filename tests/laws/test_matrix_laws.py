@@ -1,4 +1,4 @@
-"""Laws of RobustPCA and recover, on problems that Hypothesis draws.
+"""Laws of RobustPCA and recover, on random problems (Hypothesis).
 
 Each law holds for every problem of its family. `make test` draws eight for each law,
 `make test-slow` 200 (profiles in `conftest.py`).
@@ -20,41 +20,43 @@ from discrepant.paper.synthetic import corrupted_matrix
 
 pytestmark = pytest.mark.law
 
-CLOSE = 1e-6  # relative: far above rounding, far below any other answer
+# Relative tolerance: far above rounding, far below the distance to other solutions.
+CLOSE = 1e-6
 
 
 def incoherent(X, rank):
     """Return whether |UVᵀ| ≤ λ: UVᵀ is then a dual that proves X optimal.
 
-    A row or column that owns a direction ends in the sparse part (docs/limitations.md).
+    A row or column with a direction of its own becomes part of the sparse matrix
+    (docs/limitations.md).
     """
     U, _, Vt = np.linalg.svd(X, full_matrices=False)
     return np.abs(U[:, :rank] @ Vt[:rank]).max() <= 1 / np.sqrt(max(X.shape))
 
 
-class Drawn(SimpleNamespace):
-    """A problem that is told by how it is made."""
+class RandomProblem(SimpleNamespace):
+    """A problem that is printed as the call that returns it."""
 
     def __repr__(self):
-        return f"corrupted_matrix{self.made}"
+        return f"corrupted_matrix{self.arguments}"
 
 
 @st.composite
 def exact_problems(draw, missing=True):
-    """Matrices whose low-rank part is beyond doubt: it is spread, errors are few.
+    """Matrices with a unique low-rank part: it is incoherent, and errors are few.
 
-    Of small matrices with five errors in one line the convex program has another
-    optimum now and then, which no law binds.
+    With five errors in one row of a small matrix the convex program sometimes has
+    another optimum, for which the laws need not hold.
     """
     m, n, rank = (draw(st.integers(*ends)) for ends in ((24, 40), (24, 40), (1, 2)))
-    share = draw(st.sampled_from([0.0, 0.01, 0.03]))
+    fraction = draw(st.sampled_from([0.0, 0.01, 0.03]))
     gaps = draw(st.sampled_from([0.0, 0.03])) if missing else 0.0
     seed = draw(st.integers(0, 2**32 - 1))
-    found = corrupted_matrix((m, n), rank, share, missing=gaps, random_state=seed)
-    bad = (found.sparse != 0) | np.isnan(found.observed)
+    result = corrupted_matrix((m, n), rank, fraction, missing=gaps, random_state=seed)
+    bad = (result.sparse != 0) | np.isnan(result.observed)
     assume(max(bad.sum(axis=axis).max() for axis in (0, 1)) <= 3)
-    assume(incoherent(found.low_rank, rank))
-    return Drawn(**vars(found), made=((m, n), rank, share, gaps, seed))
+    assume(incoherent(result.low_rank, rank))
+    return RandomProblem(**vars(result), arguments=((m, n), rank, fraction, gaps, seed))
 
 
 @st.composite
@@ -66,8 +68,8 @@ def any_matrices(draw):
     Y = Y + draw(st.sampled_from([0.0, 0.1, 2.0])) * rng.standard_normal((m, n))
     if draw(st.booleans()):
         Y = np.round(4 * Y)
-    wrong = rng.random((m, n)) < draw(st.sampled_from([0.0, 0.1, 0.4]))
-    Y[wrong] += draw(st.sampled_from([5.0, 1e6])) * rng.standard_normal(wrong.sum())
+    corrupt = rng.random((m, n)) < draw(st.sampled_from([0.0, 0.1, 0.4]))
+    Y[corrupt] += draw(st.sampled_from([5.0, 1e6])) * rng.standard_normal(corrupt.sum())
     Y[rng.random((m, n)) < draw(st.sampled_from([0.0, 0.1]))] = np.nan
     assume(np.isfinite(Y).any() and np.nanmax(np.abs(Y)) > 0)
     return Y
@@ -79,12 +81,12 @@ def fitted(Y, **settings):
         return RobustPCA(**{"random_state": 0, **settings}).fit(Y)
 
 
-def assert_close(found, expected, tolerance=CLOSE):
-    assert np.linalg.norm(found - expected) <= tolerance * np.linalg.norm(expected)
+def assert_close(result, expected, tolerance=CLOSE):
+    assert np.linalg.norm(result - expected) <= tolerance * np.linalg.norm(expected)
 
 
 @given(exact_problems())
-def test_the_truth_is_found(problem):
+def test_the_truth_is_recovered(problem):
     assert_close(fitted(problem.observed).low_rank_, problem.low_rank)
 
 
@@ -93,14 +95,14 @@ def test_permuting_rows_and_columns(problem, random):
     m, n = problem.observed.shape
     rows, columns = (random.sample(range(k), k) for k in (m, n))
     mixed = np.ix_(rows, columns)
-    found = fitted(problem.observed[mixed]).low_rank_
-    assert_close(found, fitted(problem.observed).low_rank_[mixed])
+    result = fitted(problem.observed[mixed]).low_rank_
+    assert_close(result, fitted(problem.observed).low_rank_[mixed])
 
 
 @given(exact_problems())
 def test_transposing(problem):
-    found = fitted(problem.observed.T).low_rank_.T
-    assert_close(found, fitted(problem.observed).low_rank_)
+    result = fitted(problem.observed.T).low_rank_.T
+    assert_close(result, fitted(problem.observed).low_rank_)
 
 
 @given(any_matrices(), st.integers(-300, 300))
@@ -112,8 +114,8 @@ def test_scaling_by_a_power_of_two_is_exact(Y, power):
 
 @given(exact_problems(), st.integers(-100, 100))
 def test_scaling_by_a_power_of_ten(problem, power):
-    found = fitted(problem.observed * 10.0**power).low_rank_ / 10.0**power
-    assert_close(found, fitted(problem.observed).low_rank_)
+    result = fitted(problem.observed * 10.0**power).low_rank_ / 10.0**power
+    assert_close(result, fitted(problem.observed).low_rank_)
 
 
 @given(any_matrices())
@@ -133,9 +135,9 @@ def test_the_order_in_memory_does_not_matter(problem):
 
 @given(exact_problems())
 def test_single_precision(problem):
-    found = fitted(problem.observed.astype(np.float32)).low_rank_
-    assert found.dtype == np.float32
-    assert_close(found, problem.low_rank, 1e-3)
+    result = fitted(problem.observed.astype(np.float32)).low_rank_
+    assert result.dtype == np.float32
+    assert_close(result, problem.low_rank, 1e-3)
 
 
 @given(any_matrices())
@@ -146,7 +148,7 @@ def test_threads_and_files_change_nothing(Y):
 
 
 @given(any_matrices())
-def test_the_same_seed_the_same_bytes(Y):
+def test_results_are_deterministic(Y):
     before = Y.tobytes()
     model = fitted(Y)
     again = fitted(Y)
@@ -165,13 +167,13 @@ def test_adding_a_clean_row(problem, seed):
     X = problem.low_rank
     row = np.random.default_rng(seed).standard_normal(len(X)) @ X / np.sqrt(len(X))
     assume(incoherent(np.vstack([X, row]), np.linalg.matrix_rank(X)))
-    found = fitted(np.vstack([problem.observed, row])).low_rank_
-    assert_close(found[:-1], X)
-    assert_close(found[-1], row)
+    result = fitted(np.vstack([problem.observed, row])).low_rank_
+    assert_close(result[:-1], X)
+    assert_close(result[-1], row)
 
 
 @given(exact_problems())
-def test_masking_what_is_known_to_be_bad(problem):
+def test_masking_corrupt_entries_changes_nothing(problem):
     masked = np.where(problem.sparse != 0, np.nan, problem.observed)
     assert_close(fitted(masked).low_rank_, fitted(problem.observed).low_rank_)
 
@@ -180,11 +182,11 @@ def test_masking_what_is_known_to_be_bad(problem):
 def test_the_parts_add_up(Y):
     model = fitted(Y)
     whole = model.low_rank_ + model.sparse_ + model.residual_
-    seen = ~np.isnan(Y)
-    size = np.abs(Y[seen]).max() * np.finfo(float).eps
-    assert np.abs(whole[seen] - Y[seen]).max() <= 64 * size
-    assert np.isnan(whole[~seen]).all()
-    assert not model.sparse_[~seen].any()
+    observed = ~np.isnan(Y)
+    size = np.abs(Y[observed]).max() * np.finfo(float).eps
+    assert np.abs(whole[observed] - Y[observed]).max() <= 64 * size
+    assert np.isnan(whole[~observed]).all()
+    assert not model.sparse_[~observed].any()
     assert ((model.sparse_ != 0) <= model.outliers_).all()
     assert ((model.probability_ >= 0) & (model.probability_ <= 1)).all()
     gram = model.components_ @ model.components_.T
@@ -196,41 +198,41 @@ def test_the_certificate_is_a_bound(Y, descent):
     if descent:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = recover(
+            result = recover(
                 Y, solver="descent", random_state=0, stop=Steps(50)
             ).certificate
     else:
-        found = fitted(Y).certificate_
-    assert 0 <= found.gap <= 1
-    assert found.dual <= found.primal * (1 + 1e-12)
+        result = fitted(Y).certificate_
+    assert 0 <= result.gap <= 1
+    assert result.dual <= result.primal * (1 + 1e-12)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.2]), st.integers(4, 7))
-def test_the_certificate_is_never_above_what_cvxpy_says(seed, missing, n):
+def test_the_certificate_bounds_the_optimum_of_cvxpy(seed, missing, n):
     cvxpy = pytest.importorskip("cvxpy")
     problem = corrupted_matrix((n + 1, n), 1, 0.1, missing=missing, random_state=seed)
-    Y, seen = problem.observed, ~np.isnan(problem.observed)
-    assume(np.abs(Y[seen]).max() > 0)
+    Y, observed = problem.observed, ~np.isnan(problem.observed)
+    assume(np.abs(Y[observed]).max() > 0)
     model = fitted(Y, noise=0)
     bound = model._found.program.scale.bound  # gross entries count as they are clipped
     Y = np.clip(Y, -bound, bound)
     X, lam = cvxpy.Variable(Y.shape), 1 / model.alpha_
-    left = cvxpy.multiply(seen.astype(float), np.where(seen, Y, 0) - X)
+    left = cvxpy.multiply(observed.astype(float), np.where(observed, Y, 0) - X)
     objective = cvxpy.normNuc(X) + lam * cvxpy.sum(cvxpy.abs(left))
     best = cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
-    found = model.certificate_
-    assert found.dual <= best * (1 + 1e-6)
-    if found.feasibility < 1e-6:
-        assert found.primal >= best * (1 - 1e-6)
+    result = model.certificate_
+    assert result.dual <= best * (1 + 1e-6)
+    if result.feasibility < 1e-6:
+        assert result.primal >= best * (1 - 1e-6)
 
 
 @given(exact_problems(missing=False), st.integers(-30, 30))
-def test_the_descent_does_not_know_the_unit(problem, power):
+def test_the_descent_is_equivariant_to_the_unit(problem, power):
     def steps(Y):
         return recover(Y, solver="descent", random_state=0, stop=Steps(20)).signal
 
     one = steps(problem.observed)
-    # The root of the unit is that of U: exact for powers of four.
-    found = steps(np.ldexp(problem.observed, 2 * power))
-    assert np.array_equal(found, np.ldexp(one, 2 * power))
+    # U scales with the root of the unit, which is exact for powers of four.
+    result = steps(np.ldexp(problem.observed, 2 * power))
+    assert np.array_equal(result, np.ldexp(one, 2 * power))
     assert np.array_equal(steps(problem.observed), one)

@@ -1,4 +1,4 @@
-"""Operators: the adjoint law, and refusals at the door."""
+"""Operators: adjoints, storage formats, and validation of arguments."""
 
 import numpy as np
 import pylops
@@ -26,7 +26,7 @@ def rng():
 
 
 class Blocks:
-    """Matrices that come three at a time, anew each time."""
+    """Yields matrices three at a time, anew for each call."""
 
     def __init__(self, matrices):
         self.matrices = matrices
@@ -40,7 +40,7 @@ def complex_normal(rng, *shape):
     return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
-# name → how to make it; each test draws its own
+# name → function that returns the operator for a random generator
 OPERATORS = {
     "identity": lambda rng: Identity((5, 4)),
     "mask": lambda rng: Mask(rng.random((5, 4)) < 0.7),
@@ -76,7 +76,7 @@ OPERATORS = {
 }
 
 
-# The same on complex matrices
+# Operators on complex matrices
 COMPLEX = {
     "entries": lambda rng: Entries([0, 4, 4], [1, 3, 3], (5, 4)),
     "sensing": lambda rng: Sensing(complex_normal(rng, 7, 5, 4)),
@@ -94,23 +94,23 @@ COMPLEX = {
 @pytest.mark.parametrize("name", COMPLEX)
 @pytest.mark.parametrize("real", [False, True])
 def test_adjoint_on_complex_matrices(name, real, rng):
-    """Behind complex measurements X may be complex or, by the real part, real."""
+    """With complex measurements X may be complex, or real by the real part."""
     A = COMPLEX[name](rng)
     assert dot_test(A, np.complex128, real) is not real
     if not real and hasattr(A, "forward_factors"):
         U, V = complex_normal(rng, 5, 2), complex_normal(rng, 4, 2)
-        seen = A.forward(U @ V.conj().T)
-        np.testing.assert_allclose(A.forward_factors(U, V), seen)
+        expected = A.forward(U @ V.conj().T)
+        np.testing.assert_allclose(A.forward_factors(U, V), expected)
 
 
-def test_sensing_is_the_same_however_it_is_stored(rng):
+def test_sensing_does_not_depend_on_the_storage_format(rng):
     dense = complex_normal(rng, 7, 5, 4)
     X, z = complex_normal(rng, 5, 4), complex_normal(rng, 7)
     stores = [
         dense,
         list(dense),
         Blocks(dense),
-        [sparse.coo_array(one) for one in dense],
+        [sparse.coo_array(matrix) for matrix in dense],
     ]
     for matrices in stores:
         A = Sensing(matrices)
@@ -129,7 +129,7 @@ def test_sensing_by_a_dask_array(rng):
     np.testing.assert_allclose(A.adjoint(z), Sensing(dense).adjoint(z))
 
 
-def test_single_precision_is_widened_a_few_rows_at_a_time(rng):
+def test_single_precision_matrices_are_applied_in_double_precision(rng):
     matrices = rng.standard_normal((7, 5, 4)).astype(np.float32)
     X = rng.standard_normal((5, 4))
     expected = np.einsum("mij,ij->m", matrices.astype(float), X)
@@ -137,7 +137,7 @@ def test_single_precision_is_widened_a_few_rows_at_a_time(rng):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_adjoint(name, rng):
+def test_adjoint_law(name, rng):
     A = OPERATORS[name](rng)
     check_adjoint(A)
     X = rng.standard_normal(A.signal_shape)
@@ -171,19 +171,19 @@ def test_adjoint(name, rng):
         (lambda: Wrapped(aslinearoperator(np.eye(4)), (3, 2)), "6"),
     ],
 )
-def test_refusals(make, word):
+def test_invalid_arguments_are_refused(make, word):
     with pytest.raises(InputError, match=word):
         make()
 
 
-def test_wrapped_operator_of_a_square_matrix_needs_no_wrapping(rng):
+def test_linear_operators_on_square_matrices_need_no_wrapping(rng):
     entries = rng.standard_normal((60, 25))
     y = entries @ np.ones(25)
-    found = recover(y, aslinearoperator(entries), random_state=0)
-    np.testing.assert_allclose(found.signal, np.ones((5, 5)))
+    result = recover(y, aslinearoperator(entries), random_state=0)
+    np.testing.assert_allclose(result.signal, np.ones((5, 5)))
 
 
-def test_wrapped_operator_of_a_rectangular_matrix_has_to_say_so(rng):
+def test_linear_operators_on_rectangular_matrices_need_their_shape(rng):
     entries = rng.standard_normal((60, 20))
     y = entries @ np.ones(20)
     with pytest.raises(InputError, match=r"Wrapped\(operator, \(rows, columns\)\)"):
@@ -195,18 +195,18 @@ def test_wrapped_operator_of_a_rectangular_matrix_has_to_say_so(rng):
 
 
 class Mean:
-    """One's own operator: the means of the rows, with an adjoint to be judged."""
+    """A user's operator: means of rows, with an adjoint that may be wrong."""
 
     signal_shape, data_shape = (4, 6), (4,)
 
-    def __init__(self, share=1 / 6, give=np.asarray):
-        self.share, self.give = share, give
+    def __init__(self, factor=1 / 6, give=np.asarray):
+        self.factor, self.give = factor, give
 
     def forward(self, X):
         return self.give(X.mean(axis=1))
 
     def adjoint(self, z):
-        return self.give(np.repeat(z[:, None], 6, axis=1) * self.share)
+        return self.give(np.repeat(z[:, None], 6, axis=1) * self.factor)
 
 
 class Forward(LinearOperator):
@@ -220,21 +220,21 @@ class Forward(LinearOperator):
         return self.entries @ x
 
 
-class TestAdjointAtTheDoor:
-    """A wrong adjoint is told at once, not after 20,000 steps."""
+class TestDotTest:
+    """A wrong adjoint is refused at once, not after 20,000 steps."""
 
     @pytest.mark.parametrize("solver", ["implicit", "descent"])
     @pytest.mark.filterwarnings("ignore:4 measurements are too few")
-    def test_right(self, solver):
-        found = recover(np.ones(4), Mean(), solver=solver, random_state=0)
-        assert found.signal.shape == (4, 6)
+    def test_right_adjoint(self, solver):
+        result = recover(np.ones(4), Mean(), solver=solver, random_state=0)
+        assert result.signal.shape == (4, 6)
 
-    @pytest.mark.parametrize("share", [1.0, 0.0, -1 / 6, np.nan, 1 / 6 + 1e-5])
-    def test_wrong(self, share):
+    @pytest.mark.parametrize("factor", [1.0, 0.0, -1 / 6, np.nan, 1 / 6 + 1e-5])
+    def test_wrong_adjoint(self, factor):
         with pytest.raises(InputError, match="adjoint does not belong"):
-            recover(np.ones(4), Mean(share))
+            recover(np.ones(4), Mean(factor))
 
-    def test_wrong_in_scipy(self, rng):
+    def test_wrong_adjoint_of_a_scipy_operator(self, rng):
         entries = rng.standard_normal((40, 25))
         wrong = LinearOperator(
             entries.shape,
@@ -244,7 +244,7 @@ class TestAdjointAtTheDoor:
         with pytest.raises(InputError, match="adjoint does not belong"):
             recover(entries.sum(axis=1), wrong)
 
-    def test_single_precision_rounds_more(self):
+    def test_single_precision_has_a_larger_tolerance(self):
         single = Mean(give=lambda z: z.astype(np.float32))
         settings = {"solver": "descent", "random_state": 0}
         assert recover(np.ones(4), single, **settings).signal.shape == (4, 6)
@@ -253,19 +253,21 @@ class TestAdjointAtTheDoor:
         y = np.ones(4, np.float32)
         assert recover(y, rounded, **settings).signal.dtype == np.float32
 
-    def test_none(self, rng):
+    def test_missing_adjoint(self, rng):
         entries = rng.standard_normal((9, 4))
         with pytest.raises(InputError, match="has no adjoint"):
             recover(entries.sum(axis=1), Forward(entries))
 
-    def test_of_another_shape(self):
+    def test_wrong_shape(self):
         with pytest.raises(InputError, match="its forward map gives"):
             recover(np.ones(4), Mean(give=lambda z: z[:3]))
 
-    def test_of_complex_numbers(self):
+    def test_complex_numbers(self):
         with pytest.raises(InputError, match="no real numbers"):
             recover(np.ones(4), Mean(give=lambda z: z + 0j), solver="descent")
 
     @pytest.mark.filterwarnings("ignore:4 measurements are too few")
-    def test_may_be_left_out(self):
-        recover(np.ones(4), Mean(share=1 / 6 + 1e-5), check=False, random_state=0)
+    def test_check_can_be_turned_off(self):
+        wrong = Mean(factor=1 / 6 + 1e-5)
+        result = recover(np.ones(4), wrong, check=False, random_state=0)
+        assert result.signal.shape == (4, 6)

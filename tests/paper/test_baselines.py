@@ -10,12 +10,12 @@ from discrepant.paper.descent import ErrorToTruth
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
 
-def reference(Y, lam, psd):
-    """Return the optimal value as an independent solver finds it."""
+def optimum_by_cvxpy(Y, lam, psd):
+    """Return the optimal value by an independent solver."""
     X = cp.Variable(Y.shape, PSD=True) if psd else cp.Variable(Y.shape)
     norm = cp.trace(X) if psd else cp.normNuc(X)
-    seen = ~np.isnan(Y)
-    misfit = cp.multiply(seen.astype(float), np.where(seen, Y, 0.0) - X)
+    observed = ~np.isnan(Y)
+    misfit = cp.multiply(observed.astype(float), np.where(observed, Y, 0.0) - X)
     problem = cp.Problem(cp.Minimize(norm + lam * cp.sum(cp.abs(misfit))))
     problem.solve(solver=cp.CLARABEL)
     return problem.value
@@ -23,7 +23,7 @@ def reference(Y, lam, psd):
 
 @pytest.mark.parametrize("psd", [False, True])
 @pytest.mark.parametrize(
-    ("n", "rank", "share", "factor", "missing"),
+    ("n", "rank", "fraction", "factor", "missing"),
     [
         (12, 1, 0.1, 1, 0),
         (15, 5, 0.5, 1, 0),
@@ -31,27 +31,27 @@ def reference(Y, lam, psd):
         (14, 2, 0.1, 0.7, 0.2),
     ],
 )
-def test_convex_agrees_with_cvxpy(n, rank, share, factor, missing, psd):
-    problem = corrupted_matrix(n, rank, share, missing=missing, random_state=n)
+def test_convex_agrees_with_cvxpy(n, rank, fraction, factor, missing, psd):
+    problem = corrupted_matrix(n, rank, fraction, missing=missing, random_state=n)
     alpha = factor * np.sqrt(n)
-    found = convex(problem.observed, alpha=alpha, psd=psd)
-    value = reference(problem.observed, 1 / alpha, psd)
-    certificate = certify(found)
+    result = convex(problem.observed, alpha=alpha, psd=psd)
+    value = optimum_by_cvxpy(problem.observed, 1 / alpha, psd)
+    certificate = certify(result)
     assert certificate.primal == pytest.approx(value, rel=1e-4)
     assert certificate.gap < 5e-3
     if psd:
-        assert np.linalg.eigvalsh(found.signal)[0] > -1e-8
+        assert np.linalg.eigvalsh(result.signal)[0] > -1e-8
 
 
 def test_convex_recovers():
     problem = corrupted_matrix((40, 30), 2, 0.1, random_state=0)
-    found = convex(problem.observed)
-    assert found.status.converged
-    assert relative_error(found.low_rank, problem.low_rank) < 1e-3
-    assert certify(found).gap < 1e-2
+    result = convex(problem.observed)
+    assert result.status.converged
+    assert relative_error(result.low_rank, problem.low_rank) < 1e-3
+    assert certify(result).gap < 1e-2
 
 
-def test_convex_refuses():
+def test_invalid_parameters_are_refused():
     with pytest.raises(InputError, match="alpha"):
         convex(np.eye(3), alpha=0)
     with pytest.raises(InputError, match="square"):
@@ -64,14 +64,14 @@ def test_convex_refuses():
         alternating_projections(np.eye(3), rank=1, fraction=0.1, max_iter=0)
 
 
-def test_default_alpha_is_that_of_the_estimator():
+def test_default_alpha_is_the_one_of_the_estimator():
     problem = corrupted_matrix((np.int64(20)), 2, 0.1, missing=0.3, random_state=0)
-    share = 1 - np.isnan(problem.observed).mean()
-    found = convex(problem.observed, alpha="auto", max_iter=5)
-    assert found.alpha == pytest.approx(np.sqrt(share * 20))
+    fraction = 1 - np.isnan(problem.observed).mean()
+    result = convex(problem.observed, alpha="auto", max_iter=5)
+    assert result.alpha == pytest.approx(np.sqrt(fraction * 20))
 
 
-def test_l1_factorisation_recovers_told_the_rank_and_overfits_otherwise():
+def test_l1_factorisation_recovers_with_the_true_rank_and_overfits_otherwise():
     problem = corrupted_matrix(30, 2, 0.2, random_state=0)
     exact, over = (
         l1_factorisation(
@@ -87,11 +87,11 @@ def test_l1_factorisation_recovers_told_the_rank_and_overfits_otherwise():
     assert over.min() < 0.2 < over[-1]
 
 
-def test_alternating_projections_need_the_truth():
+def test_alternating_projections_need_the_true_rank():
     problem = corrupted_matrix(40, 2, 0.1, random_state=0)
-    told, misled = (
-        alternating_projections(problem.observed, rank=rank, fraction=share)
-        for rank, share in ((2, 0.1), (8, 0.1))
+    right, wrong = (
+        alternating_projections(problem.observed, rank=rank, fraction=0.1)
+        for rank in (2, 8)
     )
-    assert relative_error(told.low_rank, problem.low_rank) < 1e-3
-    assert relative_error(misled.low_rank, problem.low_rank) > 0.01
+    assert relative_error(right.low_rank, problem.low_rank) < 1e-3
+    assert relative_error(wrong.low_rank, problem.low_rank) > 0.01

@@ -1,4 +1,4 @@
-"""The paper's descent: it recovers, does not overfit, and refuses what cannot be."""
+"""The paper's descent: recovery, invariances, defaults and invalid arguments."""
 
 import inspect
 from functools import partial
@@ -30,56 +30,58 @@ recover = partial(recover_by_any, solver="descent")
 PAPER = {"alpha": np.sqrt(50), "step": 1e-4, "init_scale": 1e-4, "psd": True}
 
 
-class TestTheMethod:
+class TestMethod:
     def test_recovers_with_the_settings_of_the_paper_and_does_not_overfit(self):
-        problem = paper_problem(share=0.3)
-        found = recover(
+        problem = paper_problem(fraction=0.3)
+        result = recover(
             problem.observed,
             **PAPER,
             stop=Steps(20_000),
             callback=ErrorToTruth(problem.low_rank),
             random_state=0,
         )
-        errors = found.history["error"]
+        errors = result.history["error"]
         assert errors[-1] < 0.1
         assert errors[-1] < 1.01 * errors.min()
 
     def test_one_step_is_the_step_of_the_paper(self):
         problem = paper_problem()
-        kept = {}
+        states = {}
 
-        def keep(moment, signal, corruption):
-            kept[moment.step] = [
+        def record(iteration, signal, corruption):
+            states[iteration.step] = [
                 a.copy() for a in (signal.U, corruption.g, corruption.h)
             ]
 
         recover(
-            problem.observed, **PAPER, stop=Steps(10), callback=keep, random_state=0
+            problem.observed, **PAPER, stop=Steps(10), callback=record, random_state=0
         )
-        U, g, h = kept[0]
+        U, g, h = states[0]
         tau, alpha = PAPER["step"], PAPER["alpha"]
         for _ in range(10):
             r = U @ U.T + g * g - h * h - problem.observed
             U = U - tau * (r + r.T) / 2 @ U
             g, h = g - alpha * tau * r * g, h + alpha * tau * r * h
-        for mine, theirs in zip(kept[10], (U, g, h), strict=True):
-            np.testing.assert_allclose(mine, theirs, rtol=1e-10)
+        for actual, expected in zip(states[10], (U, g, h), strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=1e-10)
 
     def test_certificate_of_a_descent(self):
         problem = paper_problem()
-        found = recover(problem.observed, psd=True, random_state=0)
-        certificate = certify(found)
-        assert found.status.converged
+        result = recover(problem.observed, psd=True, random_state=0)
+        certificate = certify(result)
+        assert result.status.converged
         assert -1e-9 < certificate.gap < 0.1
         assert certificate.feasibility <= 1.001e-3
         assert "of the global optimum" in str(certificate)
 
     def test_rectangular(self):
         problem = corrupted_matrix((60, 40), 2, 0.05, random_state=0)
-        found = recover(problem.observed, random_state=0)
-        assert relative_error(found.low_rank, problem.low_rank) < 0.05
-        np.testing.assert_allclose(found.factors[0] @ found.factors[1].T, found.signal)
-        assert certify(found).gap < 0.1
+        result = recover(problem.observed, random_state=0)
+        assert relative_error(result.low_rank, problem.low_rank) < 0.05
+        np.testing.assert_allclose(
+            result.factors[0] @ result.factors[1].T, result.signal
+        )
+        assert certify(result).gap < 0.1
 
     @pytest.mark.parametrize("as_mask", [False, True])
     def test_missing_entries(self, as_mask):
@@ -87,11 +89,11 @@ class TestTheMethod:
         observed = ~np.isnan(problem.observed)
         if as_mask:
             y = np.where(observed, problem.observed, 0)
-            found = recover(y, Mask(observed), psd=True, random_state=0)
+            result = recover(y, Mask(observed), psd=True, random_state=0)
         else:
-            found = recover(problem.observed, psd=True, random_state=0)
-        assert relative_error(found.low_rank, problem.low_rank) < 0.1
-        assert not found.sparse[~observed].any()
+            result = recover(problem.observed, psd=True, random_state=0)
+        assert relative_error(result.low_rank, problem.low_rank) < 0.1
+        assert not result.sparse[~observed].any()
 
     def test_sensing(self):
         rng = np.random.default_rng(0)
@@ -100,9 +102,9 @@ class TestTheMethod:
         operator = Sensing(rng.standard_normal((100, 12, 12)))
         y = operator.forward(X)
         y[:10] += 50 * rng.standard_normal(10)
-        found = recover(y, operator, psd=True, random_state=0)
-        assert relative_error(found.signal, X) < 0.05
-        assert certify(found).gap < 0.1
+        result = recover(y, operator, psd=True, random_state=0)
+        assert relative_error(result.signal, X) < 0.05
+        assert certify(result).gap < 0.1
 
     def test_a_larger_alpha_puts_more_into_the_corruption(self):
         y = paper_problem().observed
@@ -113,19 +115,19 @@ class TestTheMethod:
         assert sizes[0] < sizes[1]
 
 
-class TestOneDefault:
-    """What is left out means the same at every door."""
+class TestDefaults:
+    """Defaults are the same in all functions."""
 
     @pytest.mark.parametrize(
-        "door", [recover, convex, l1_factorisation, RobustPCA, RobustPCA.__init__]
+        "function", [recover, convex, l1_factorisation, RobustPCA, RobustPCA.__init__]
     )
-    def test_positive_semidefinite_is_asked_for(self, door):
-        assert inspect.signature(door).parameters["psd"].default is False
+    def test_positive_semidefinite_is_no_default(self, function):
+        assert inspect.signature(function).parameters["psd"].default is False
 
-    def test_forgetting_psd_on_any_matrix_recovers_it(self):
+    def test_square_matrices_are_recovered_without_psd(self):
         problem = corrupted_matrix((50, 50), 2, 0.05, random_state=0)
-        found = recover(problem.observed, random_state=0)
-        assert relative_error(found.low_rank, problem.low_rank) < 0.05
+        result = recover(problem.observed, random_state=0)
+        assert relative_error(result.low_rank, problem.low_rank) < 0.05
 
     @pytest.mark.parametrize("psd", [False, True])
     @pytest.mark.parametrize("missing", [0, 0.2])
@@ -133,22 +135,22 @@ class TestOneDefault:
         self, psd, missing
     ):
         y = corrupted_matrix(40, 2, 0.1, missing=missing, random_state=0).observed
-        share = 1 - np.isnan(y).mean()
+        fraction = 1 - np.isnan(y).mean()
         descents = [
             recover(y, psd=psd, stop=Steps(1), random_state=0).alpha,
             RobustPCA("descent", psd=psd, random_state=0).fit(y).alpha_,
         ]
-        assert descents == pytest.approx([np.sqrt(40 * share)] * 2)
+        assert descents == pytest.approx([np.sqrt(40 * fraction)] * 2)
         optima = [
             convex(y, psd=psd, max_iter=1).alpha,
             RobustPCA(psd=psd, random_state=0).fit(y).alpha_,
         ]
-        assert optima == pytest.approx([alpha_from_data(y, psd, share)] * 2)
+        assert optima == pytest.approx([alpha_from_data(y, psd, fraction)] * 2)
 
-    def test_why_the_descent_does_not_read_alpha_off_the_data(self):
+    def test_alpha_from_the_data_is_worse_for_the_descent(self):
         problem = corrupted_matrix(50, 5, 0.3, random_state=[5, 1])
         y = problem.observed.astype(np.float32)
-        auto, read = (
+        auto, from_data = (
             relative_error(
                 recover(y, psd=True, alpha=alpha, random_state=0).low_rank,
                 problem.low_rank,
@@ -156,9 +158,9 @@ class TestOneDefault:
             for alpha in ("auto", alpha_from_data(y, psd=True))
         )
         assert auto < 0.05
-        assert read > 0.2
+        assert from_data > 0.2
 
-    def test_alpha_auto_of_an_operator_asks_the_operator(self):
+    def test_alpha_auto_of_an_operator_does_not_depend_on_psd(self):
         entries = np.random.default_rng(0).standard_normal((400, 5, 5))
         y = Sensing(entries).forward(np.eye(5))
         alphas = [
@@ -168,8 +170,8 @@ class TestOneDefault:
         assert alphas[0] == alphas[1]
 
 
-class TestTheResult:
-    """Every solver's result offers the same, its history the same first columns."""
+class TestResult:
+    """Results of all solvers have the same attributes and first history columns."""
 
     @pytest.mark.parametrize(
         "solve",
@@ -183,29 +185,29 @@ class TestTheResult:
     )
     def test_protocol(self, solve):
         problem = corrupted_matrix((30, 20), 2, 0.05, random_state=0)
-        found: Result = solve(problem.observed)
-        assert found.rank == 2
-        assert found.singular_values.shape == (2,)
-        assert found.components.shape == (2, 20)
+        result: Result = solve(problem.observed)
+        assert result.rank == 2
+        assert result.singular_values.shape == (2,)
+        assert result.components.shape == (2, 20)
         np.testing.assert_allclose(
-            found.components @ found.components.T, np.eye(2), atol=1e-6
+            result.components @ result.components.T, np.eye(2), atol=1e-6
         )
-        assert found.low_rank.shape == found.sparse.shape == (30, 20)
-        assert found.certificate is found.certificate
-        assert found.certificate == certify(found)
-        assert list(found.history)[:3] == ["step", "residual", "seconds"]
-        assert len({len(column) for column in found.history.values()}) == 1
-        assert np.all(np.diff(found.history["seconds"]) >= 0)
-        assert found.history["step"][-1] == found.n_steps
-        assert found.lam > 0
-        assert str(found.status)
+        assert result.low_rank.shape == result.sparse.shape == (30, 20)
+        assert result.certificate is result.certificate
+        assert result.certificate == certify(result)
+        assert list(result.history)[:3] == ["step", "residual", "seconds"]
+        assert len({len(column) for column in result.history.values()}) == 1
+        assert np.all(np.diff(result.history["seconds"]) >= 0)
+        assert result.history["step"][-1] == result.n_steps
+        assert result.lam > 0
+        assert str(result.status)
 
     def test_rank_of_half_precision(self):
-        found = recover(np.ones((6, 6), np.float16), random_state=0)
-        assert found.rank == 1
-        assert found.components.dtype == np.float16
+        result = recover(np.ones((6, 6), np.float16), random_state=0)
+        assert result.rank == 1
+        assert result.components.dtype == np.float16
 
-    def test_rank_is_where_the_spectrum_falls(self):
+    def test_rank_is_at_the_largest_gap_of_the_spectrum(self):
         assert rank_at_gap(np.array([5.0, 4.0, 1e-3, 9e-4])) == 2
         assert rank_at_gap(np.array([1.0, 1e-9])) == 1
         assert rank_at_gap(np.zeros(3)) == 0
@@ -238,9 +240,9 @@ class TestInvariance:
     def test_extreme_scales(self, scale, dtype):
         problem = corrupted_matrix(30, 2, 0.05, random_state=0)
         y = (scale * problem.observed).astype(dtype)
-        found = recover(y, psd=True, random_state=0)
-        assert relative_error(found.signal / scale, problem.low_rank) < 0.02
-        assert certify(found).feasibility <= 1.01e-3
+        result = recover(y, psd=True, random_state=0)
+        assert relative_error(result.signal / scale, problem.low_rank) < 0.02
+        assert certify(result).feasibility <= 1.01e-3
 
     @pytest.mark.parametrize("amplitude", [1e2, 1e4, -1e6, 1e12])
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -248,19 +250,19 @@ class TestInvariance:
         problem = corrupted_matrix(30, 2, 0.05, missing=0.05, random_state=0)
         y = problem.observed.astype(dtype)
         y[3, 4] = amplitude
-        found = recover(y, psd=True, random_state=0)
-        assert relative_error(found.signal, problem.low_rank) < 0.02
-        assert found.sparse[3, 4] == pytest.approx(amplitude, rel=0.1)
-        assert certify(found).gap < 0.1
-        assert certify(found).feasibility <= 1.01e-3
+        result = recover(y, psd=True, random_state=0)
+        assert relative_error(result.signal, problem.low_rank) < 0.02
+        assert result.sparse[3, 4] == pytest.approx(amplitude, rel=0.1)
+        assert certify(result).gap < 0.1
+        assert certify(result).feasibility <= 1.01e-3
 
     def test_rows_that_are_large_as_a_whole_are_kept(self):
         X = np.ones((20, 20))
         X[:8] *= 300
         y = X.copy()
         y[15, 15] = 1e9
-        found = recover(y, random_state=0)
-        assert relative_error(found.signal, X) < 0.05
+        result = recover(y, random_state=0)
+        assert relative_error(result.signal, X) < 0.05
 
     def test_scale_of_the_operator(self):
         rng = np.random.default_rng(0)
@@ -276,16 +278,16 @@ class TestInvariance:
         problem = paper_problem()
         y = problem.observed.astype(dtype)
         before = y.copy()
-        found = recover(y, psd=True, random_state=0)
-        assert found.signal.dtype == found.sparse.dtype == dtype
+        result = recover(y, psd=True, random_state=0)
+        assert result.signal.dtype == result.sparse.dtype == dtype
         assert np.array_equal(y, before)
-        assert relative_error(found.signal.astype(float), problem.low_rank) < 0.05
+        assert relative_error(result.signal.astype(float), problem.low_rank) < 0.05
 
     @pytest.mark.parametrize("dtype", [bool, int, np.uint8])
     def test_whole_numbers_become_floats(self, dtype):
-        found = recover(np.ones((6, 6), dtype), random_state=0)
-        assert found.signal.dtype == np.float64
-        np.testing.assert_allclose(found.signal + found.sparse, 1, atol=0.02)
+        result = recover(np.ones((6, 6), dtype), random_state=0)
+        assert result.signal.dtype == np.float64
+        np.testing.assert_allclose(result.signal + result.sparse, 1, atol=0.02)
 
     def test_seed(self):
         y = paper_problem().observed
@@ -293,28 +295,28 @@ class TestInvariance:
         assert np.array_equal(first.signal, second.signal)
 
 
-class TestOddShapes:
+class TestUnusualMatrices:
     @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1)])
     def test_thin(self, shape):
-        found = recover(np.full(shape, 2.0), random_state=0)
-        np.testing.assert_allclose(found.signal + found.sparse, 2, rtol=0.01)
+        result = recover(np.full(shape, 2.0), random_state=0)
+        np.testing.assert_allclose(result.signal + result.sparse, 2, rtol=0.01)
 
     def test_zeros(self):
-        found = recover(np.zeros((4, 4)), random_state=0)
-        assert not found.signal.any()
-        assert not found.sparse.any()
-        assert certify(found).gap == 0
+        result = recover(np.zeros((4, 4)), random_state=0)
+        assert not result.signal.any()
+        assert not result.sparse.any()
+        assert certify(result).gap == 0
 
     def test_asymmetric_with_psd(self):
-        found = recover(np.triu(np.ones((5, 5))), psd=True, random_state=0)
-        np.testing.assert_allclose(found.signal, found.signal.T)
+        result = recover(np.triu(np.ones((5, 5))), psd=True, random_state=0)
+        np.testing.assert_allclose(result.signal, result.signal.T)
 
 
 SQUARE = np.ones((4, 4))
-LADDER = np.arange(9.0).reshape(3, 3)
+ASCENDING = np.arange(9.0).reshape(3, 3)
 
 
-class TestRefusals:
+class TestInvalidArguments:
     @pytest.mark.parametrize(
         ("y", "settings", "word"),
         [
@@ -337,11 +339,11 @@ class TestRefusals:
             (SQUARE, {"width": 5}, "width"),
             (SQUARE, {"operator": Identity((3, 3))}, "shape"),
             (np.full(2, np.nan), {"operator": Sensing(np.ones((2, 3, 3)))}, "NaN"),
-            (LADDER, {"step": 1.0}, "step='auto'"),
+            (ASCENDING, {"step": 1.0}, "step='auto'"),
             (SQUARE, {"solver": "magic"}, 'solver must be "implicit" or "descent"'),
             (SQUARE, {"stop": ()}, "stop"),
         ],
     )
-    def test_one_sentence(self, y, settings, word):
+    def test_is_refused_with_one_sentence(self, y, settings, word):
         with pytest.raises(InputError, match=word):
             recover(y, random_state=0, **settings)

@@ -1,4 +1,4 @@
-"""When a descent stops, and what it tells on the way."""
+"""Stopping rules, history and progress reports of the descent."""
 
 from functools import partial
 
@@ -36,43 +36,43 @@ class TestStopping:
 
     def test_history_records_what_the_callback_returns(self):
         y = paper_problem().observed
-        found = recover(
+        result = recover(
             y, stop=Steps(30), callback=lambda *_: {"one": 1.0}, random_state=0
         )
-        assert list(found.history["one"]) == [1.0] * 4
-        assert set(found.history) == {"step", "residual", "seconds", "one"}
+        assert list(result.history["one"]) == [1.0] * 4
+        assert set(result.history) == {"step", "residual", "seconds", "one"}
 
-    def test_whoever_watches_may_stop_it(self):
-        told = []
+    def test_progress_callback_can_stop_the_run(self):
+        reports = []
 
-        def watching(share, note):
-            told.append((share, note))
-            return share < 0.5
+        def stop_at_half(fraction, note):
+            reports.append((fraction, note))
+            return fraction < 0.5
 
-        found = recover(
+        result = recover(
             paper_problem().observed,
             stop=Steps(100),
             random_state=0,
-            progress=watching,
+            progress=stop_at_half,
         )
-        assert found.n_steps == 50
-        assert not found.status.converged
-        assert "stopped on request" in str(found.status)
-        assert [share for share, _ in told] == [0, 0.1, 0.2, 0.3, 0.4, 0.5]
-        assert all("residual" in note for _, note in told)
+        assert result.n_steps == 50
+        assert not result.status.converged
+        assert "stopped on request" in str(result.status)
+        assert [fraction for fraction, _ in reports] == [0, 0.1, 0.2, 0.3, 0.4, 0.5]
+        assert all("residual" in note for _, note in reports)
 
-    def test_stopped_is_not_begun_again(self):
-        # A large row that is clipped at first asks for a second descent.
+    def test_a_stopped_run_is_not_repeated(self):
+        # A large row that is clipped at first requires a second descent.
         y = np.ones((20, 20))
         y[:8] *= 300
         y[15, 15] = 1e9
         answers = iter([True, False])
-        found = recover(
-            y, random_state=0, progress=lambda share, note: next(answers, True)
+        result = recover(
+            y, random_state=0, progress=lambda fraction, note: next(answers, True)
         )
-        assert found.n_steps == 10
+        assert result.n_steps == 10
 
-    def test_progress_is_silent_unless_asked(self, capsys):
+    def test_progress_is_silent_by_default(self, capsys):
         recover(SQUARE, stop=Steps(10), random_state=0)
         assert capsys.readouterr() == ("", "")
         recover(SQUARE, stop=Steps(10), random_state=0, progress=True)

@@ -1,4 +1,4 @@
-"""Made problems that several files of tests share."""
+"""Synthetic matrices that several test files use."""
 
 import numpy as np
 
@@ -6,15 +6,17 @@ from discrepant.paper.synthetic import corrupted_matrix
 
 
 def draw(*shape, seed=0):
+    """Return standard normal numbers."""
     return np.random.default_rng(seed).standard_normal(shape)
 
 
 def noisy(shape=(60, 50), rank=3, psd=False, seed=0):
-    """Return a problem with noise on every entry: no exact solution exists."""
-    made = corrupted_matrix(shape[0] if psd else shape, rank, 0.1, random_state=seed)
-    noise = np.random.default_rng(seed + 1).standard_normal(made.observed.shape)
-    return made.observed + 0.1 * noise
+    """Return a corrupted matrix with noise on every entry: no exact solution exists."""
+    problem = corrupted_matrix(shape[0] if psd else shape, rank, 0.1, random_state=seed)
+    noise = np.random.default_rng(seed + 1).standard_normal(problem.observed.shape)
+    return problem.observed + 0.1 * noise
 
 
-def paper_problem(rank=5, share=0.1, seed=0):
-    return corrupted_matrix(50, rank, share, random_state=seed)
+def paper_problem(rank=5, fraction=0.1, seed=0):
+    """Return the problem of the paper's Section 4.1 at n = 50."""
+    return corrupted_matrix(50, rank, fraction, random_state=seed)

@@ -1,4 +1,4 @@
-"""Parameterisations: descending is a gradient step, and ξ can be read back."""
+"""Parameterisations: gradient steps, values, starts, and the dual variable."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def rng():
     return np.random.default_rng(1)
 
 
-# name → (how to make it, its parameters, the weight c of the loss c‖value − y‖²)
+# name → (constructor, names of parameters, the factor c of the loss c‖value − y‖²)
 CASES = {
     "psd": (lambda rng: PSDFactor(rng.standard_normal((4, 3))), ("U",), 0.25),
     "factor": (
@@ -28,21 +28,21 @@ CASES = {
 }
 
 
-def remade(parameters, arrays):
+def rebuild(parameters, arrays):
     return type(parameters)(*arrays)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_descend_is_the_gradient(name, rng):
+def test_descend_is_a_gradient_step(name, rng):
     make, names, weight = CASES[name]
     start = make(rng)
     arrays = [getattr(start, part).copy() for part in names]
     y = rng.standard_normal(start.value().shape)
 
     def loss(arrays):
-        return weight * np.sum((remade(start, arrays).value() - y) ** 2)
+        return weight * np.sum((rebuild(start, arrays).value() - y) ** 2)
 
-    moved = remade(start, [a.copy() for a in arrays])
+    moved = rebuild(start, [a.copy() for a in arrays])
     moved.descend(moved.value() - y, 1e-7)
     for i, part in enumerate(names):
         numeric = np.zeros_like(arrays[i])
@@ -60,8 +60,8 @@ def test_value_follows_the_parameters(name, rng):
     make, names, _ = CASES[name]
     parameters = make(rng)
     parameters.descend(rng.standard_normal(parameters.value().shape), 0.1)
-    fresh = remade(parameters, [getattr(parameters, part) for part in names])
-    np.testing.assert_allclose(parameters.value(), fresh.value(), rtol=1e-12)
+    rebuilt = rebuild(parameters, [getattr(parameters, part) for part in names])
+    np.testing.assert_allclose(parameters.value(), rebuilt.value(), rtol=1e-12)
 
 
 def test_dual_is_minus_the_integral_of_the_residual(rng):
@@ -74,7 +74,7 @@ def test_dual_is_minus_the_integral_of_the_residual(rng):
     np.testing.assert_allclose(corruption.dual(alpha), total, atol=1e-5)
 
 
-def test_starts(rng):
+def test_starting_points(rng):
     assert np.array_equal(PSDFactor.identity(3, 0.1).value(), 0.1 * 0.1 * np.eye(3))
     assert np.all(Hadamard.constant((4,), 0.1).value() == 0)
     assert PSDFactor.gaussian(5, None, 1.0, rng).U.shape == (5, 5)
