@@ -1,30 +1,31 @@
 """Compiled inner loops of the implicit integrator.
 
-Importing this module is slow (it loads the compiler), so it is imported by the objects
-that need it at the moment they are made, never by ``import discrepant``.
+Importing this module is slow, since it loads the compiler: ``import discrepant`` does
+not import it.
 
 The kernels are the element-wise half of a pass, fused so that each entry is read and
-written once. A pass walks the data in *tiles* that stay in cache: BLAS puts L = U Cᵀ
-into the tile, a kernel turns it in place into what the step needs (T, or the clean
-residual), and BLAS multiplies the tile by the narrow factors; `rows` does the walking.
-Z is always C-contiguous and (row, column) is the corner of the tile in it. Every kernel
-releases the GIL, so that one thread per core can run its own tiles.
+written once. `in_memory` runs them over *tiles* that stay in cache: BLAS computes
+L = U Cᵀ in the tile, a kernel replaces it in place by what the pass multiplies (T, or
+the clean residual), and BLAS multiplies the tile by narrow factors. Z, the data, is
+always C-contiguous, and (row, column) is the corner of the tile in it. Every kernel
+releases the GIL, so that one thread per core can run its own tiles. `passes` says what
+each kernel computes.
 
-Missing entries are NaN in Z. The bound on the dual is zero there instead of λ, and that
-is all there is to it: S then absorbs the residual and M = 0.
+Missing entries are NaN in Z. The bound on the dual is zero there instead of λ; S then
+takes the residual, and M = 0. Nothing else depends on them.
 """
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
 
 from discrepant.core.jit import njit
 
-# NaN must keep its meaning, so only these liberties are granted to the compiler.
+# Floating-point rules that the compiler may relax: all that keep the meaning of NaN.
 kernel = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 
 
 @kernel
 def clipped(z, unit, one):
-    """Return an entry in its unit, and a gross one as ±1; NaN stays NaN."""
+    """Return an entry times the unit, clipped to ±1; NaN stays NaN."""
     y = z * unit
     y = one if y > one else y
     return -one if y < -one else y
@@ -32,24 +33,24 @@ def clipped(z, unit, one):
 
 @kernel
 def scan(Z, row, column, tile, zero):
-    """Largest |entry| and number of observed entries under the tile."""
+    """Return the largest |entry| and the number of observed entries of the tile."""
     largest, observed = 0.0, 0
     height, width = tile.shape
     for i in range(height):
         z = Z[row + i, column : column + width]
-        top, seen = zero, 0
+        row_largest, row_observed = zero, 0
         for j in range(width):
             a = abs(z[j])
-            seen += a == a
-            top = a if a > top else top  # False for NaN
-        largest = max(largest, float(top))
-        observed += seen
+            row_observed += a == a
+            row_largest = a if a > row_largest else row_largest  # False for NaN
+        largest = max(largest, float(row_largest))
+        observed += row_observed
     return largest, observed
 
 
 @kernel
 def data(Z, row, column, tile, unit):
-    """Copy the data, in its unit, into the tile; missing entries become zero.
+    """Copy the data, times the unit, into the tile; missing entries become zero.
 
     Returns ‖Z‖² over the observed entries.
     """
@@ -68,65 +69,77 @@ def data(Z, row, column, tile, unit):
 
 
 @kernel
-def step(Z, T, row, column, tile, unit, first, keep, bound, soften):
-    """One implicit step: from L in the tile to T ← L + clip(w·(Z − L + D), λ/μ).
+def step(
+    Z,
+    T,
+    row,
+    column,
+    tile,
+    unit,
+    initial_dual_scale,
+    dual_scale,
+    bound,
+    noise_shrinkage,
+):
+    """Replace L in the tile by T ← L + clip(w·(Z − L + D), λ/μ); see `passes`.
 
-    D is M/μ: `first`·Z at the very first step and `keep`·(T − L) with keep = μ_old/μ
-    after it; `bound` is λ/μ and `soften` the factor w = κ/(κ + μ), one without noise.
-    The scalars have the data's own type.  Returns ‖Z − L − S − N‖² with the noise
+    The scalars have the type of the data. Returns ‖Z − L − S − N‖² with the noise
     N = M/κ, ⟨T − L, Z⟩ = ⟨M, Z⟩/μ, and the number of entries where S ≠ 0.
     """
-    residual, alignment, active = 0.0, 0.0, 0
+    residual, alignment, n_corrupt = 0.0, 0.0, 0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
     for i in range(height):
         z = Z[row + i, column : column + width]
         t = T[row + i, column : column + width]
         L = tile[i]
-        r2, zc, at = zero, zero, 0
+        r2, zc, corrupt = zero, zero, 0
         for j in range(width):
-            seen = z[j] == z[j]
-            y = clipped(z[j], unit, one) if seen else zero
-            limit = bound if seen else zero
-            d = first * y if first != zero else (t[j] - L[j]) * keep
-            a = (y - L[j] + d) * soften
+            observed = z[j] == z[j]
+            y = clipped(z[j], unit, one) if observed else zero
+            limit = bound if observed else zero
+            if initial_dual_scale != zero:
+                d = initial_dual_scale * y
+            else:
+                d = (t[j] - L[j]) * dual_scale
+            a = (y - L[j] + d) * noise_shrinkage
             c = min(max(a, -limit), limit)  # = T − L, the dual over μ
             r2 += (c - d) * (c - d)
             zc += c * y
-            at += seen and abs(a) > limit
+            corrupt += observed and abs(a) > limit
             L[j] += c
             t[j] = L[j]
         residual += r2
         alignment += zc
-        active += at
-    return residual, alignment, active
+        n_corrupt += corrupt
+    return residual, alignment, n_corrupt
 
 
 @kernel
 def clean_residual(Z, row, column, tile, unit, zeta):
-    """From L in the tile to R = Z − L where |Z − L| ≤ ζ and 0 elsewhere.
+    """Replace L in the tile by R = Z − L where |Z − L| ≤ ζ, and 0 elsewhere.
 
-    Returns ‖R‖², the number of entries within ζ, and Σ|Z − L| beyond it.
+    Returns ‖R‖², the number of entries within ζ, and Σ|Z − L| over the others.
     """
-    residual, clean, beyond = 0.0, 0, 0.0
+    residual, n_clean, outlier_l1 = 0.0, 0, 0.0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
     for i in range(height):
         z = Z[row + i, column : column + width]
         L = tile[i]
-        r2, kept, out = zero, 0, zero
+        r2, clean, l1 = zero, 0, zero
         for j in range(width):
             e = clipped(z[j], unit, one) - L[j]
             inside = abs(e) <= zeta  # False for NaN
-            kept += inside
+            clean += inside
             r = e if inside else zero
             r2 += r * r
-            out += abs(e) if abs(e) > zeta else zero
+            l1 += abs(e) if abs(e) > zeta else zero
             L[j] = r
         residual += r2
-        clean += kept
-        beyond += out
-    return residual, clean, beyond
+        n_clean += clean
+        outlier_l1 += l1
+    return residual, n_clean, outlier_l1
 
 
 @kernel
@@ -141,7 +154,7 @@ def read(Z, T, row, column, tile):
 
 @kernel
 def dual_of_step(Z, M, T, row, column, tile, mu, lam):
-    """From L of the last step in the tile to its dual M = μ(T − L), at most λ."""
+    """Write the dual M = μ(T − L) of the last step, clipped to ±λ; L is in the tile."""
     height, width = tile.shape
     zero = lam * 0
     for i in range(height):
@@ -156,7 +169,7 @@ def dual_of_step(Z, M, T, row, column, tile, mu, lam):
 
 @kernel
 def start_from_dual(Z, T, M, row, column, tile, mu):
-    """From L in the tile and a dual M to T = L + M/μ: where a warm start begins."""
+    """Write T = L + M/μ, where a warm start begins; L is in the tile."""
     height, width = tile.shape
     for i in range(height):
         t = T[row + i, column : column + width]
@@ -168,10 +181,9 @@ def start_from_dual(Z, T, M, row, column, tile, mu):
 
 @kernel
 def pin_dual_to_support(Z, M, row, column, tile, unit, lam, inner, zeta):
-    """Set M = λ sign(S) where S = Z − L is beyond ζ; elsewhere |M| ≤ `inner` < λ.
+    """Set M = λ sign(S) where |S| = |Z − L| > ζ; elsewhere clip M to `inner` < λ.
 
-    So the support of S can from then on be told from M alone.  L is in the tile, and
-    leaves it as M.
+    The support of S is from then on where |M| = λ. L in the tile is replaced by M.
     """
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -180,9 +192,9 @@ def pin_dual_to_support(Z, M, row, column, tile, unit, lam, inner, zeta):
         m = M[row + i, column : column + width]
         L = tile[i]
         for j in range(width):
-            seen = z[j] == z[j]
-            e = clipped(z[j], unit, one) - L[j] if seen else zero
-            limit = inner if seen else zero
+            observed = z[j] == z[j]
+            e = clipped(z[j], unit, one) - L[j] if observed else zero
+            limit = inner if observed else zero
             free = min(max(m[j], -limit), limit)
             m[j] = (lam if e > zero else -lam) if abs(e) > zeta else free
             L[j] = m[j]
@@ -190,7 +202,7 @@ def pin_dual_to_support(Z, M, row, column, tile, unit, lam, inner, zeta):
 
 @kernel
 def project_dual(Z, M, row, column, tile, lam, inner):
-    """M ← clip(M − N) off the pinned support, with N in the tile; leaves M there."""
+    """Set M ← clip(M − N) off the pinned support; N in the tile is replaced by M."""
     height, width = tile.shape
     zero = lam * 0
     for i in range(height):
@@ -206,10 +218,11 @@ def project_dual(Z, M, row, column, tile, lam, inner):
 
 @kernel
 def certificate_sums(Z, M, row, column, tile, unit, lam, knee):
-    """From L in the tile to what a certificate needs, with e = Z − L where observed.
+    """Return the sums of a certificate; L is in the tile.
 
-    Returns Σ|e|, ⟨M, Z⟩, ⟨M, e⟩, the penalty Σρ(e), and ‖M‖². ρ is Huber's: λ|e| beyond
-    the knee λ/κ, up to a constant, and quadratic within; the knee is zero if κ = ∞.
+    With e = Z − L where observed these are Σ|e|, ⟨M, Z⟩, ⟨M, e⟩, the penalty Σρ(e), and
+    ‖M‖². ρ is Huber's: λ|e| beyond the knee λ/κ, up to a constant, and quadratic
+    within; the knee is zero if κ = ∞.
     """
     absolute, product, aligned, penalty, square = 0.0, 0.0, 0.0, 0.0, 0.0
     height, width = tile.shape
@@ -220,9 +233,9 @@ def certificate_sums(Z, M, row, column, tile, unit, lam, knee):
         m = M[row + i, column : column + width]
         L = tile[i]
         for j in range(width):
-            seen = z[j] == z[j]
-            y = clipped(z[j], unit, one) if seen else zero
-            e = y - L[j] if seen else zero
+            observed = z[j] == z[j]
+            y = clipped(z[j], unit, one) if observed else zero
+            e = y - L[j] if observed else zero
             size = abs(e)
             absolute += size
             product += float(m[j]) * y
@@ -237,7 +250,7 @@ def certificate_sums(Z, M, row, column, tile, unit, lam, knee):
 
 @kernel
 def low_rank_part(Z, X, row, column, tile, unit):
-    """From L in the tile to X in the scale of the data."""
+    """Write X = L in data units; L is in the tile."""
     height, width = tile.shape
     for i in range(height):
         x = X[row + i, column : column + width]
@@ -246,10 +259,10 @@ def low_rank_part(Z, X, row, column, tile, unit):
 
 
 @kernel
-def sparse_part(Z, S, M, row, column, tile, unit, reach, zeta):
-    """From L in the tile to S = Z − L where |Z − L| > ζ and |M| ≥ `reach`, else 0.
+def sparse_part(Z, S, M, row, column, tile, unit, dual_cutoff, zeta):
+    """Write S = Z − L where |Z − L| > ζ and |M| ≥ `dual_cutoff`, else 0.
 
-    Here an entry beyond ±1 counts in full, and always.
+    L is in the tile. An entry beyond ±1 always counts, in full.
     """
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -260,19 +273,19 @@ def sparse_part(Z, S, M, row, column, tile, unit, reach, zeta):
         L = tile[i]
         for j in range(width):
             e = clipped(z[j], unit, one) - L[j]
-            inside = abs(e) > zeta and abs(m[j]) >= reach  # False for NaN
+            inside = abs(e) > zeta and abs(m[j]) >= dual_cutoff  # False for NaN
             inside = inside or abs(z[j] * unit) > one
             s[j] = z[j] - L[j] / unit if inside else zero
 
 
 @kernel
-def find_wrongly_clipped(Z, row, column, tile, unit, share):
-    """From L in the tile to what was clipped to ±1 though it is not corrupt.
+def find_wrongly_clipped(Z, row, column, tile, unit, corrupt_fraction):
+    """Find entries that were clipped to ±1 although they are not corrupt.
 
-    That is an entry of which S = Z − L takes less than a share, so that its size
-    matters.  Returns the largest of them, their number, and that of all clipped ones.
+    Of these S = Z − L takes less than a fraction, so that their size matters; L is in
+    the tile. Returns the largest of them, their number, and that of all clipped ones.
     """
-    largest, wrong, beyond = 0.0, 0, 0
+    largest, n_wrong, n_clipped = 0.0, 0, 0
     height, width = tile.shape
     one = unit / unit
     for i in range(height):
@@ -281,16 +294,16 @@ def find_wrongly_clipped(Z, row, column, tile, unit, share):
         for j in range(width):
             y = z[j] * unit
             if abs(y) > one:
-                beyond += 1
-                if one - (L[j] if y > 0 else -L[j]) < share:
+                n_clipped += 1
+                if one - (L[j] if y > 0 else -L[j]) < corrupt_fraction:
                     largest = max(largest, float(abs(z[j])))
-                    wrong += 1
-    return largest, wrong, beyond
+                    n_wrong += 1
+    return largest, n_wrong, n_clipped
 
 
 @kernel
 def residual_part(Z, R, S, row, column, tile, unit):
-    """From L in the tile to R = Z − L − S, in data units; NaN where Z is missing."""
+    """Write R = Z − L − S in data units, NaN where Z is missing; L is in the tile."""
     height, width = tile.shape
     for i in range(height):
         z = Z[row + i, column : column + width]
@@ -299,12 +312,12 @@ def residual_part(Z, R, S, row, column, tile, unit):
 
 
 @kernel
-def flagged_part(Z, S, wrong, row, column, tile, unit):
-    """From L in the tile to S = Z − L where wrong and 0 elsewhere, in data units."""
+def flagged_part(Z, S, flagged, row, column, tile, unit):
+    """Write S = Z − L in data units where flagged, else 0; L is in the tile."""
     height, width = tile.shape
     zero = unit * 0
     for i in range(height):
         z = Z[row + i, column : column + width]
         for j in range(width):
-            inside = wrong[row + i, column + j]
+            inside = flagged[row + i, column + j]
             S[row + i, column + j] = z[j] - tile[i, j] / unit if inside else zero

@@ -1,14 +1,14 @@
-"""Compiled robust regression: rows of the data on a row space that is known.
+"""Compiled robust regression of rows of the data on a given row space.
 
-For a row y and a basis X (r×q, one row a direction) of its entries at q columns, find c
-with y = cX but for errors on less than half of them. Nothing is shared between rows and
-nothing is kept of them but c, so that this is one read of the data at the most.
+For the entries y of a row at q columns and a basis X (r×q) of the row space at these
+columns, find c with y = cX except for errors on less than half of the entries. Each row
+is treated by itself and only c is kept, in one read of the data.
 
 Huber steps in the metric of all q columns come first, c ← c + (XXᵀ)⁻¹ X ψ(y − cX) with
-ψ the clip at ±δ, which forgive any start. Then come least squares on the entries within
-2δ. δ is the size of the residual, read off by δ = 2·mean min(|e|, δ): entries beyond
-count as if they were at δ, and it follows the clean ones down as long as they are the
-half. Where the noise is known, δ goes down to 1.7 times that and stays.
+ψ the clip at ±δ; they tolerate any start. Least squares on the entries within 2δ
+follow. δ is the scale of the residual, from δ = 2·mean min(|e|, δ): entries beyond δ
+count as if they were at δ, so that δ decreases with the clean entries as long as these
+are at least half. Where the noise is given, δ decreases to 1.7 times the noise.
 """
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
@@ -17,21 +17,31 @@ import numpy as np
 
 from discrepant.robust_pca.rows.kernels import clipped, kernel
 
-HUBER_STEPS = 20  # at the most; each takes δ to a third, with 10% of the entries wrong
-SHOWING = 0.03  # of the size of the row, at which δ shows which entries are clean
-LEAST_SQUARES = 10  # at the most; as a rule two, the second to see that it stands
-WITHIN = 2.0  # δ within which an entry is clean: 3.4 σ of normal noise
-NOISE = 1.7  # δ of normal noise, of which a tenth is wrong, over its σ
-PRESSED = 0.7  # what δ is pressed to in a step that leaves it above the noise
-SETTLING = 4  # Huber steps at the noise
-ROUNDED = 100.0  # times that, below which there is nothing left but rounding
-ROUNDING = 1e-14  # of the size of a row, below which δ does not fall
-BLOCK = 64  # rows gathered at a time, so that wide data are read along their lines
+# Huber steps, at most: each divides δ by three if 10% of the entries are corrupt.
+MAX_HUBER_STEPS = 20
+# δ over its start below which it separates clean from corrupt entries.
+SEPARATING_SCALE = 0.03
+# Least-squares steps, at most: two as a rule, the second confirms the clean entries.
+MAX_LEAST_SQUARES = 10
+# |e|/δ within which an entry is clean: 3.4 σ of normal noise.
+CLEAN_WITHIN = 2.0
+# δ over σ of normal noise, if a tenth of the entries is corrupt.
+SCALE_PER_NOISE = 1.7
+# Largest ratio of δ to that of the step before, while it is above the given noise.
+MAX_SCALE_RATIO = 0.7
+# Huber steps with δ at the given noise.
+STEPS_AT_NOISE = 4
+# Residual over ROUNDING·(largest entry) below which only rounding is left.
+ROUNDING_MARGIN = 100.0
+# δ over the largest entry of the row, at least.
+ROUNDING = 1e-14
+# Rows copied at a time, so that transposed data are read along their rows in memory.
+BLOCK_ROWS = 64
 
 
 @kernel
-def residual_of(y, seen, c, X, e):
-    """Let e = y − cX where an entry is seen, and zero elsewhere."""
+def write_residual(y, is_observed, c, X, e):
+    """Write e = y − cX at observed entries, and zero elsewhere."""
     r, q = X.shape
     for j in range(q):
         e[j] = y[j]
@@ -40,12 +50,12 @@ def residual_of(y, seen, c, X, e):
         for j in range(q):
             e[j] -= a * x[j]
     for j in range(q):
-        e[j] *= seen[j]
+        e[j] *= is_observed[j]
 
 
 @kernel
-def size_of(e, number, size, floor):
-    """Follow δ = 2·mean min(|e|, δ) down from `size`."""
+def residual_scale(e, number, size, floor):
+    """Return the solution δ of δ = 2·mean min(|e|, δ), iterating down from `size`."""
     while size > floor:
         total = 0.0
         for j in range(len(e)):
@@ -59,7 +69,7 @@ def size_of(e, number, size, floor):
 
 @kernel
 def solve_in_place(G, g):
-    """Solve G c = g by Cholesky, c in place of g; whether G is positive definite."""
+    """Solve G c = g in place by Cholesky; return whether G is positive definite."""
     r = len(g)
     least = 0.0
     for k in range(r):
@@ -90,10 +100,10 @@ def solve_in_place(G, g):
 
 
 @kernel
-def fit_row(y, seen, number, X, columns, gram, inverse, noise, c, e, G, g):
-    """Fit one row; returns the size of what is left and the number of clean entries.
+def fit_row(y, is_observed, number, X, columns, gram, inverse, noise, c, e, G, g):
+    """Fit one row; return the scale of its residual and the number of clean entries.
 
-    The number is zero if it failed. A noise of zero is not known.
+    The number is zero if the fit failed. A noise of zero means unknown.
     """
     r, q = X.shape
     top = 0.0
@@ -102,18 +112,18 @@ def fit_row(y, seen, number, X, columns, gram, inverse, noise, c, e, G, g):
     floor = ROUNDING * top
     if top == 0:
         return 0.0, number
-    least = max(floor, NOISE * noise)
-    usual = size = last = size_of(y, number, top, least)
-    held = 0
-    for step in range(HUBER_STEPS):
-        residual_of(y, seen, c, X, e)
-        last, size = size, size_of(e, number, size, least)
+    least = max(floor, SCALE_PER_NOISE * noise)
+    usual = size = last = residual_scale(y, number, top, least)
+    steps_at_noise = 0
+    for step in range(MAX_HUBER_STEPS):
+        write_residual(y, is_observed, c, X, e)
+        last, size = size, residual_scale(e, number, size, least)
         if noise > 0:
-            size = max(least, min(size, PRESSED * last))
-            held += size == least
-            if held > SETTLING:
+            size = max(least, min(size, MAX_SCALE_RATIO * last))
+            steps_at_noise += size == least
+            if steps_at_noise > STEPS_AT_NOISE:
                 break
-        elif size < SHOWING * usual or (step > 3 and size > 0.97 * last):
+        elif size < SEPARATING_SCALE * usual or (step > 3 and size > 0.97 * last):
             break
         for k in range(r):
             x, total = X[k], 0.0
@@ -126,14 +136,14 @@ def fit_row(y, seen, number, X, columns, gram, inverse, noise, c, e, G, g):
                 total += inverse[k, a] * g[a]
             c[k] += total
     clean, before, left = 0, -1, size
-    for _ in range(LEAST_SQUARES):
-        limit = WITHIN * size
+    for _ in range(MAX_LEAST_SQUARES):
+        limit = CLEAN_WITHIN * size
         clean, squares = 0, 0.0
         for k in range(r):
             for a in range(k + 1):
                 G[k, a] = gram[k, a]
         for j in range(q):
-            if seen[j] > 0 and abs(e[j]) <= limit:
+            if is_observed[j] > 0 and abs(e[j]) <= limit:
                 clean += 1
                 squares += e[j] * e[j]
                 continue
@@ -146,7 +156,7 @@ def fit_row(y, seen, number, X, columns, gram, inverse, noise, c, e, G, g):
         if clean <= r:
             return size, 0
         left = np.sqrt(squares / (clean - r))
-        if left < ROUNDED * floor or (clean == before and size > 0.5 * last):
+        if left < ROUNDING_MARGIN * floor or (clean == before and size > 0.5 * last):
             break
         before = clean
         for k in range(r):
@@ -158,25 +168,38 @@ def fit_row(y, seen, number, X, columns, gram, inverse, noise, c, e, G, g):
             return size, 0
         for k in range(r):
             c[k] += g[k]
-        residual_of(y, seen, c, X, e)
+        write_residual(y, is_observed, c, X, e)
         last = size
-        # Where the clean ones fit to rounding there is nothing to follow down.
+        # If the clean entries fit to rounding, δ need not decrease further.
         exact = True
         for j in range(q):
             a = abs(e[j])
-            exact &= a > limit or a < ROUNDED * floor
+            exact &= a > limit or a < ROUNDING_MARGIN * floor
         if not exact:
-            size = size_of(e, number, size, least)
+            size = residual_scale(e, number, size, least)
     return left, clean
 
 
 @kernel
-def fit_rows(Z, wide, which, at, X, scale, noise, unit, C, sizes, clean, observed):
-    """Fit the rows `which` of the long axis by their entries `at` the short one.
+def fit_rows(
+    Z,
+    long_axis_is_second,
+    indices,
+    at,
+    X,
+    scale,
+    noise,
+    unit,
+    C,
+    sizes,
+    clean,
+    observed,
+):
+    """Fit rows, given by their indices, by their entries at some columns.
 
-    `scale` (q,) is what the entries are multiplied by beside `unit`, as X was, and
-    `noise` what they then have, or zero. Fills, for each row, C, the size of what is
-    left, and the number of entries that are clean and that are observed.
+    `scale` (q,) multiplies the entries in addition to `unit`, as it did X, and `noise`
+    is their noise after that, or zero. Writes, for each row, its coordinates C, the
+    scale of its residual, and the numbers of clean and of observed entries.
     """
     r, q = X.shape
     columns = np.ascontiguousarray(X.T)
@@ -188,32 +211,43 @@ def fit_rows(Z, wide, which, at, X, scale, noise, unit, C, sizes, clean, observe
                 total += X[k, j] * X[a, j]
             gram[k, a] = total
     inverse = np.linalg.inv(gram)
-    block, seen = np.empty((BLOCK, q)), np.empty(q)
+    block, is_observed = np.empty((BLOCK_ROWS, q)), np.empty(q)
     e, G, g = np.empty(q), np.empty((r, r)), np.empty(r)
     one = unit / unit
-    for start in range(0, len(which), BLOCK):
-        stop = min(start + BLOCK, len(which))
-        if wide:
+    for start in range(0, len(indices), BLOCK_ROWS):
+        stop = min(start + BLOCK_ROWS, len(indices))
+        if long_axis_is_second:
             for j in range(q):
                 z = Z[at[j]]
                 for i in range(start, stop):
-                    block[i - start, j] = clipped(z[which[i]], unit, one)
+                    block[i - start, j] = clipped(z[indices[i]], unit, one)
         else:
             for i in range(start, stop):
-                z = Z[which[i]]
+                z = Z[indices[i]]
                 for j in range(q):
                     block[i - start, j] = clipped(z[at[j]], unit, one)
         for i in range(start, stop):
             y, number = block[i - start], 0
             for j in range(q):
-                known = y[j] == y[j]
-                number += known
-                seen[j] = 1.0 if known else 0.0
-                y[j] = y[j] * scale[j] if known else 0.0
+                there = y[j] == y[j]
+                number += there
+                is_observed[j] = 1.0 if there else 0.0
+                y[j] = y[j] * scale[j] if there else 0.0
             C[i] = 0.0
             observed[i] = number
             sizes[i], clean[i] = 0.0, 0
             if number > r:
                 sizes[i], clean[i] = fit_row(
-                    y, seen, number, X, columns, gram, inverse, noise, C[i], e, G, g
+                    y,
+                    is_observed,
+                    number,
+                    X,
+                    columns,
+                    gram,
+                    inverse,
+                    noise,
+                    C[i],
+                    e,
+                    G,
+                    g,
                 )

@@ -1,10 +1,10 @@
-"""Compiled inner loops of the three-part model Y = L + S + N.
+"""Compiled inner loops of the fit with noise, Y = L + S + N.
 
-All is in units of the noise. `first` and `second` hold, for the two axes of Z, what a
-cell of that line is multiplied by: [0] the inverse of its noise, [1] the inverse of the
-share of it that the fit leaves, √(1 − h) with the leverage h, and [2] how far off L may
-still be there. A cell's deviation z is looked up in tables of 256 bins of z/(8 + z):
-1/32 wide near zero, and the last reaches to infinity.
+All numbers are in units of the noise. `first` and `second` hold, for each line along
+the two axes of Z, factors of its cells: [0] the inverse of the noise, [1] 1/√(1 − h)
+with the leverage h, and [2] how far off L may still be, which z is divided by. The size
+z of a residual is looked up in tables of 256 bins of z/(8 + z): 1/32 wide near zero,
+and the last one reaches to infinity. `passes` says what each kernel computes.
 """
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
@@ -13,14 +13,18 @@ import numpy as np
 
 from discrepant.robust_pca.rows.kernels import clipped, kernel
 
+# Bins of z/(Z_AT_HALF + z), from z = 0 to infinity.
 BINS = 256
+# z at which half of the bins end: bins are 1/32 wide near zero, fine against the noise.
 Z_AT_HALF = 8.0
-# Bins of the common histogram in one bin of a row's or column's own histogram, which
-# has fewer cells to count.
+# Bins of the common histogram in one bin of a row's or column's histogram,
+# which has fewer cells to count.
 LINE_BIN_WIDTH = 4
 BINS_PER_LINE = BINS // LINE_BIN_WIDTH
-OUTLIER_Z = 3.0  # z beyond which a cell counts against its row and column
-LAST_BIN_START = Z_AT_HALF * (BINS - 1)  # where the last bin begins
+# z beyond which a cell counts as an outlier of its row and column.
+OUTLIER_Z = 3.0
+# z at which the last bin begins.
+LAST_BIN_START = Z_AT_HALF * (BINS - 1)
 
 
 @kernel
@@ -39,13 +43,13 @@ def robust_step(
     omega,
     stride_first,
     stride_second,
-    own,
+    histogram_axis,
 ):
-    """From L in the tile to T = L + ω·w(z)·e, with T = L where Z is missing.
+    """Replace L in the tile by T = L + ω·w(z)·e, and by L where Z is missing.
 
-    Adds up, for each line of both axes, [0] Σ(w e)² and [1] the cells outside, and, of
-    every stride-th line, the histogram of z; from [2] on that of each line of the axis
-    `own` (0, 1, or neither), coarser.
+    Sums, for each line of both axes, [0] Σ(w e)² and [1] the number of outliers, and
+    counts z of every stride-th line in the histogram; from [2] on, z of each line along
+    `histogram_axis` (0, 1, or −1 for none) in wider bins.
     """
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -65,7 +69,7 @@ def robust_step(
             e = e if y == y else zero
             t = abs(e) * s * std[j]
             g = max(f * off[j], one)
-            # Nothing pulls by more than a cell in the last bin.
+            # No residual counts for more than one at the start of the last bin.
             residual[j] = e * (last * g / max(t, last * g))
             place[j] = min(top, fine * (t / (reach * g + t)))  # top for NaN, too
             o = one if t > limit * g else zero
@@ -76,9 +80,9 @@ def robust_step(
                 if z[j] == z[j]:
                     b = np.int32(place[j])
                     histogram[b] += 1
-                    if own == 1:
+                    if histogram_axis == 1:
                         by_second[2 + b // LINE_BIN_WIDTH, j] += one
-                    elif own == 0:
+                    elif histogram_axis == 0:
                         by_first[2 + b // LINE_BIN_WIDTH, i] += one
         for j in range(width):
             b = np.int32(place[j])
@@ -106,12 +110,12 @@ def leave_one_out(
     by_second,
     histogram,
     unit,
-    own,
+    histogram_axis,
 ):
-    """From L in the tile to z of each cell as if it had been left out of the fit.
+    """Compute z of each cell as if it had been left out of the fit; L is in the tile.
 
     With leverage h and weight w the residual left out is e·(1 − h + h w)/(1 − h), of
-    variance σ²/(1 − h). Fills the histograms, and leaves z/(8 + z) in the tile.
+    variance σ²/(1 − h). Counts z in the histograms, and leaves z/(8 + z) in the tile.
     """
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -134,9 +138,9 @@ def leave_one_out(
             L[j] = t / (reach + t)
             b = np.int32(min(top, fine * L[j]))
             histogram[b] += 1
-            if own == 1:
+            if histogram_axis == 1:
                 by_second[b // LINE_BIN_WIDTH, j] += one
-            elif own == 0:
+            elif histogram_axis == 0:
                 by_first[b // LINE_BIN_WIDTH, i] += one
 
 
@@ -171,7 +175,7 @@ def corrupt_probability(
         by_second,
         histogram,
         unit,
-        -unit / unit,  # of the unit's type: nobody's own
+        -unit / unit,  # −1 in the type of the unit: no histogram of lines
     )
     corrupt = tables[BINS + 1 :]
     height, width = tile.shape
@@ -191,7 +195,7 @@ def corrupt_probability(
 def count_observed(
     Z, row, column, tile, first, second, table, by_first, by_second, histogram, unit
 ):
-    """Count the observed cells of each line."""
+    """Count the observed cells of each line of both axes."""
     height, width = tile.shape
     for i in range(height):
         for j in range(width):
@@ -215,9 +219,9 @@ def count_clean(
     unit,
     zeta,
 ):
-    """Count, by line, the cells with |Z − L| ≤ ζ and the observed ones, with L given.
+    """Count, for each line, the cells with |Z − L| ≤ ζ and the observed ones.
 
-    Then Σ(Z − L)² over the former, and ΣZ² over the latter.
+    Also sums (Z − L)² over the former and Z² over the latter. L is in the tile.
     """
     height, width = tile.shape
     zero, one = unit * 0, unit / unit

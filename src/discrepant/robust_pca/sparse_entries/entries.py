@@ -1,4 +1,4 @@
-"""The stored entries of a table, seen from its rows and from its columns."""
+"""The stored entries of a sparse matrix, sorted by row and by column."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,38 +11,41 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.validation import count_threads
 
-PARTS = 4  # of the lines to a thread: some take longer than others
+# Tasks per thread: some lines take longer than others.
+TASKS_PER_THREAD = 4
+# Lines checked at a time for entries that are stored twice, which limits memory.
+CHECK_LINES = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """Entries sorted by line; see `kernels`."""
+class SortedEntries:
+    """Entries sorted by line, that is by row or by column; see `kernels`."""
 
-    pointer: Array
-    other: Array
-    place: Array
-    bounds: Array  # lines at which the parts begin, and the last ends
+    pointer: Array  # first entry of each line, and the end of the last
+    cross_index: Array  # index of each entry along the other axis
+    position: Array  # where the value of each entry is stored
+    bounds: Array  # first line of each task, and the end of the last
 
     @property
     def lines(self) -> int:
-        """How many lines there are."""
+        """Number of lines."""
         return len(self.pointer) - 1
 
     @property
     def counts(self) -> Array:
-        """How many entries each line has."""
+        """Number of entries of each line."""
         return np.diff(self.pointer)
 
 
 class StoredEntries:
-    """Values at places of a table; all else is missing.
+    """The observed entries of a sparse matrix; all others are missing.
 
     Parameters
     ----------
     table : scipy.sparse matrix or array
-        Of which the stored entries are observed; those stored as NaN are not.
+        Its stored entries are observed, except those stored as NaN.
     n_jobs : int, optional
-        Threads; by default one a core.
+        Number of threads; by default one per core.
     """
 
     def __init__(self, table: Any, n_jobs: int | None = None) -> None:
@@ -51,12 +54,13 @@ class StoredEntries:
             raise InputError(f"The data are of type {table.dtype}; numbers are needed.")
         coo = table.tocoo()
         row, column = coo.coords
-        seen = ~np.isnan(coo.data) if coo.data.dtype.kind == "f" else np.s_[:]
-        self.row = np.ascontiguousarray(row[seen], np.int32)
-        self.column = np.ascontiguousarray(column[seen], np.int32)
-        kept = np.float32 if coo.data.dtype == np.float32 else np.float64
-        self.dtype = np.dtype(kept)
-        self.y = np.ascontiguousarray(coo.data[seen], np.float64)
+        is_float = coo.data.dtype.kind == "f"
+        observed = ~np.isnan(coo.data) if is_float else np.s_[:]
+        self.row = np.ascontiguousarray(row[observed], np.int32)
+        self.column = np.ascontiguousarray(column[observed], np.int32)
+        is_single = coo.data.dtype == np.float32
+        self.dtype = np.dtype(np.float32 if is_single else np.float64)
+        self.y = np.ascontiguousarray(coo.data[observed], np.float64)
         if not np.isfinite(self.y).all():
             raise InputError(
                 "The data contain infinite values; replace them by NaN to mark them "
@@ -64,55 +68,60 @@ class StoredEntries:
             )
         if not len(self.y):
             raise InputError("No entry is stored; at least one must be observed.")
-        self.workers = count_threads(n_jobs)
-        self.rows = self._side(self.row, self.column, self.shape[0])
-        self.columns = self._side(self.column, self.row, self.shape[1])
-        _refuse_twice(self.rows)
+        self.n_threads = count_threads(n_jobs)
+        self.rows = self._sorted(self.row, self.column, self.shape[0])
+        self.columns = self._sorted(self.column, self.row, self.shape[1])
+        _check_no_duplicates(self.rows)
 
     @property
-    def sides(self) -> tuple[Side, Side]:
-        """Both, rows first."""
+    def by_axis(self) -> tuple[SortedEntries, SortedEntries]:
+        """The entries sorted by row, and sorted by column."""
         return self.rows, self.columns
 
-    def each(self, side: Side, kernel: Callable[..., Any], *arguments: Any) -> None:
-        """Run a compiled loop over all lines of a side, in threads."""
-        parts = list(zip(side.bounds[:-1], side.bounds[1:], strict=True))
-        before = (side.pointer, side.other, side.place, *arguments)
-        if self.workers == 1 or len(parts) == 1:
-            for part in parts:
-                kernel(*before, *part)
+    def run(
+        self, entries: SortedEntries, kernel: Callable[..., Any], *arguments: Any
+    ) -> None:
+        """Run a compiled loop over all rows or all columns, in threads."""
+        tasks = list(zip(entries.bounds[:-1], entries.bounds[1:], strict=True))
+        common = (entries.pointer, entries.cross_index, entries.position, *arguments)
+        if self.n_threads == 1 or len(tasks) == 1:
+            for bounds in tasks:
+                kernel(*common, *bounds)
             return
-        with ThreadPoolExecutor(self.workers) as pool:
-            for done in [pool.submit(kernel, *before, *part) for part in parts]:
-                done.result()
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            for future in [pool.submit(kernel, *common, *bounds) for bounds in tasks]:
+                future.result()
 
-    def like(self, values: Array, kind: Any) -> Any:
-        """Return values at the entries as a sparse array of the caller's kind."""
+    def to_sparse(self, values: Array, sparse_class: Any) -> Any:
+        """Return values at the entries as a sparse array of the caller's class."""
         from scipy import sparse
 
-        made = sparse.coo_array((values, (self.row, self.column)), self.shape)
-        return kind(made)
+        coo = sparse.coo_array((values, (self.row, self.column)), self.shape)
+        return sparse_class(coo)
 
-    def _side(self, line: Array, other: Array, lines: int) -> Side:
+    def _sorted(self, line: Array, cross_index: Array, lines: int) -> SortedEntries:
+        """Return the entries sorted by line, and lines divided evenly into tasks."""
         order = np.argsort(line, kind="stable")
-        small = np.int32 if len(order) < 2**31 else np.int64
+        index_dtype = np.int32 if len(order) < 2**31 else np.int64
         pointer = np.zeros(lines + 1, np.int64)
         np.cumsum(np.bincount(line, minlength=lines), out=pointer[1:])
-        share = np.linspace(0, len(line), PARTS * self.workers + 1)
-        bounds = np.unique(np.searchsorted(pointer, share[1:-1]))
+        cuts = np.linspace(0, len(line), TASKS_PER_THREAD * self.n_threads + 1)
+        bounds = np.unique(np.searchsorted(pointer, cuts[1:-1]))
         bounds = np.unique([0, *bounds, lines])
-        return Side(pointer, other[order], order.astype(small), bounds)
+        position = order.astype(index_dtype)
+        return SortedEntries(pointer, cross_index[order], position, bounds)
 
 
-def _refuse_twice(side: Side) -> None:
-    """Refuse entries that are stored twice, which is right before it is wrong."""
-    for i in range(0, side.lines, 4096):
-        ends = side.pointer[i], side.pointer[min(i + 4096, side.lines)]
-        counts = np.diff(side.pointer[i : i + 4097])
+def _check_no_duplicates(entries: SortedEntries) -> None:
+    """Raise an error if an entry is stored twice: formats disagree on its value."""
+    for first in range(0, entries.lines, CHECK_LINES):
+        last = min(first + CHECK_LINES, entries.lines)
+        part = slice(entries.pointer[first], entries.pointer[last])
+        counts = np.diff(entries.pointer[first : last + 1])
         line = np.repeat(np.arange(len(counts)), counts)
-        order = np.lexsort((side.other[ends[0] : ends[1]], line))
-        other = side.other[ends[0] : ends[1]][order]
-        if np.any((np.diff(other) == 0) & (np.diff(line) == 0)):
+        order = np.lexsort((entries.cross_index[part], line))
+        cross_index = entries.cross_index[part][order]
+        if np.any((np.diff(cross_index) == 0) & (np.diff(line) == 0)):
             raise InputError(
                 "Some entries are stored twice; add them up (sum_duplicates) or drop "
                 "all but one."

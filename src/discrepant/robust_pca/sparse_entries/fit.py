@@ -1,13 +1,11 @@
-"""From stored entries to factors, noise, and which entries are wrong.
+"""Fit factors and noise to stored entries by alternating robust least squares.
 
 Rows and columns are fitted in turn by weighted least squares. The weights are those of
-`robust_pca.noisy`: first they clip, which forgives a bad start, then they are
-the probability of being clean. Directions are added while any stands out of chance.
-Where the noise keeps falling, the fit is finished on the entries that it has found
-clean, without weights, to rounding.
+`robust_pca.noisy`: first Huber's, which tolerate a bad start, then the probability of
+being clean. Components are added while the residual has any that exceed chance. If the
+noise keeps falling, the fit is finished by unweighted least squares on the clean
+entries, to rounding.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,219 +16,296 @@ from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.rows.robust_kernels import BINS
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
-from discrepant.robust_pca.sparse_entries.new_components import directions
 
+# Chosen on synthetic problems with 4 to 16 entries for each parameter.
+# z (residual over σ) beyond which Huber's weights fall.
+HUBER_Z = 1.5
+# Rounds with Huber's weights, after components were added.
+HUBER_ROUNDS = 3
+# Ratio of σ to that of the round before, above which σ has settled.
+SETTLED_RATIO = 0.97
+# Rounds in a row in which σ must have settled.
+SETTLED_ROUNDS = 3
+# A row or column lags if its scale exceeds the common one by this factor, plus
+LAGGING_RATIO = 1.5
+# this many standard errors 1/√entries of its median.
+LAGGING_ERRORS = 4.0
+# σ over the size of the data below which there may be no noise at all.
+VANISHING_NOISE = 1e-3
+# z within which an entry counts as clean in the finish without weights.
+CLEAN_Z = 6.0
+# σ over the size of the data at which only rounding is left.
+ROUNDING = 1e-12
+# Rounds of the finish, at most.
+FINISH_ROUNDS = 60
+# Rounds of the finish after which the clean entries are selected again.
+RESELECT_ROUNDS = 10
 
-@dataclass(frozen=True)
-class Tuning:
-    """When what happens. Chosen on made problems of 4 to 16 entries a parameter."""
+# Search for new components: largest singular value, over that by chance, from which a
+# component is new. It covers the scatter of chance and a power iteration cut short.
+MIN_OVER_CHANCE = 1.1
+# Steps of the power iteration.
+POWER_STEPS = 8
+# Components searched for at a time.
+MAX_NEW_COMPONENTS = 8
 
-    clip: float = 1.5  # deviations beyond which the first weights clip
-    clipped: int = 3  # rounds with them
-    calm: float = 0.97  # ratio of noises from one round to the next: it stands
-    still: int = 3  # rounds that it must stand
-    wide: float = 1.5  # of the usual: a line beyond, and beyond chance, lags
-    chance: float = 4.0  # √entries of a line: scatter of its median, four times
-    vanishing: float = 1e-3  # of the data's size: so little noise may be none
-    sure: float = 6.0  # deviations within which an entry is taken for clean then
-    rounding: float = 1e-12  # of the data's size: nothing is left
-    finishing: int = 60  # rounds for that
-
-
-TUNING = Tuning()
-CLIP = at_edges(np.minimum(1, TUNING.clip / MIDDLE))
+HUBER_WEIGHTS = at_edges(np.minimum(1, HUBER_Z / MIDDLE))
 
 
 class EntriesFit:
-    """A low-rank part U Vᵀ of stored entries, and the scale σ of what it leaves."""
+    """A low-rank matrix U Vᵀ fitted to stored entries, and the noise σ.
+
+    Parameters
+    ----------
+    entries : StoredEntries
+        The data.
+    sigma : float or None
+        Standard deviation of the noise; None to estimate it.
+    rng : Generator
+        Draws the start of power iterations and random signs.
+    recorder : Recorder
+        Records every round.
+    """
 
     def __init__(
         self,
         entries: StoredEntries,
         sigma: float | None,
         rng: np.random.Generator,
-        log: Recorder,
+        recorder: Recorder,
     ) -> None:
-        self.entries, self.rng, self.log = entries, rng, log
+        self.entries, self.rng, self.recorder = entries, rng, recorder
         m, n = entries.shape
         self.U, self.V = np.zeros((m, 0)), np.zeros((n, 0))
-        self.e = entries.y.copy()
-        self.w = np.empty(len(entries.y))
-        usual = float(np.median(np.abs(entries.y)))
-        self.size = usual / MAD or float(np.abs(entries.y).mean()) or 1.0
-        self.told = sigma is not None
-        self.sigma = self.size if sigma is None else sigma
-        self.lag = np.ones(m), np.ones(n)  # σ of a line over the usual one
-        self.table = CLIP
-        self.mixture = self._mixture()
+        self.residual = entries.y.copy()
+        self.weights = np.empty(len(entries.y))
+        median = float(np.median(np.abs(entries.y)))
+        self.data_size = median / MAD or float(np.abs(entries.y).mean()) or 1.0
+        self.noise_is_given = sigma is not None
+        self.sigma = self.data_size if sigma is None else sigma
+        # σ of each row and column over the common σ; one unless it lags.
+        self.line_scale = np.ones(m), np.ones(n)
+        self.weight_table = HUBER_WEIGHTS
+        self.mixture = self._fit_mixture()
 
     @property
     def rank(self) -> int:
-        """Number of directions."""
+        """Number of components."""
         return int(self.U.shape[1])
-
-    def run(self) -> bool:
-        """Fit; returns whether it came to an end of its own."""
-        while not self.log.ended:
-            self._weigh()
-            U, V = directions(self.entries, self.w * self.e, self.rng)
-            if not U.shape[1] or self.rank + U.shape[1] >= min(self.entries.shape):
-                return True
-            self.U, self.V = np.hstack([self.U, U]), np.hstack([self.V, V])
-            self.table = CLIP
-            self._catch_up()
-            if self._settle():
-                return True
-        return False
 
     @property
     def exact(self) -> bool:
-        """Whether nothing but rounding is left on the clean entries."""
-        return self.sigma < TUNING.rounding * self.size * 10
+        """Whether only rounding is left on the clean entries."""
+        return self.sigma < ROUNDING * self.data_size * 10
 
-    def ridges(self) -> tuple[Array, Array]:
-        """Return what a line's coordinates are held back by: noise over their spread.
-
-        Lines of few entries would follow their noise, and lines of none anything.
-        """
-        spread = np.maximum(np.mean(self.U**2, axis=0), np.finfo(float).tiny)
-        return self.sigma**2 / spread, np.full(self.rank, self.sigma**2)
-
-    def _settle(self) -> bool:
-        """Fit at the present rank until the noise stands; whether it has vanished."""
-        since = calm = 0
-        tried, patient = self.told, True
-        while not self.log.ended and calm < TUNING.still:
-            self._weigh()
-            self._balance()
-            self._solve(self.ridges())
-            if patient:
-                self._follow_lines()
-            before = self.sigma
-            self._read_noise(clipping=since < TUNING.clipped)
-            since += 1
-            self._note("clipped" if since <= TUNING.clipped else "weighed")
-            standing = since > TUNING.clipped + 1 and self.sigma > TUNING.calm * before
-            calm = calm + 1 if standing else 0
-            small = self.sigma < TUNING.vanishing * self.size
-            if small and not tried and since > TUNING.clipped + 2:
-                tried = True
-                if self._finish():
-                    return True
-            if calm == TUNING.still and any((lag > 1).any() for lag in self.lag):
-                self._catch_up()  # they have had their time: errors, not lag
-                calm, patient = 1, False
+    def run(self) -> bool:
+        """Fit; return whether the fit finished before the limit of rounds."""
+        while not self.recorder.ended:
+            self._update_weights()
+            U, V = self._new_components()
+            if not U.shape[1] or self.rank + U.shape[1] >= min(self.entries.shape):
+                return True
+            self.U, self.V = np.hstack([self.U, U]), np.hstack([self.V, V])
+            self.weight_table = HUBER_WEIGHTS
+            self._reset_line_scales()
+            if self._fit_at_rank():
+                return True
         return False
 
-    def _weigh(self) -> None:
-        entries, inverse = self.entries, 1 / self.sigma
-        entries.each(
-            *(entries.rows, kernels.weights, self.e, inverse, *self.lag),
-            *(self.table, self.w),
+    def ridges(self) -> tuple[Array, Array]:
+        """Return the ridge penalties of rows and columns: noise over signal variance.
+
+        They keep lines with few entries from following their noise, and lines without
+        entries at zero.
+        """
+        variance = np.maximum(np.mean(self.U**2, axis=0), np.finfo(float).tiny)
+        return self.sigma**2 / variance, np.full(self.rank, self.sigma**2)
+
+    def _new_components(self) -> tuple[Array, Array]:
+        """Return factors of the components of the residual that exceed chance.
+
+        The level of chance is measured: the weighted residual with random signs has the
+        same sizes at the same entries, but no low-rank component.
+        """
+        entries, x = self.entries, self.weights * self.residual
+        U, s, V = self._leading_triplets(x, MAX_NEW_COMPONENTS)
+        signs = self.rng.integers(0, 2, len(x)) * 2.0 - 1
+        by_chance = self._leading_triplets(x * signs, 2)[1][0]
+        new = int(np.sum(s > MIN_OVER_CHANCE * by_chance))
+        observed_fraction = len(x) / np.prod(entries.shape, dtype=np.float64)
+        size = np.sqrt(s[:new] / observed_fraction)
+        return U[:, :new] * size, V[:, :new] * size
+
+    def _leading_triplets(self, x: Array, k: int) -> tuple[Array, Array, Array]:
+        """Return leading singular triplets of the matrix that is x at the entries."""
+        entries = self.entries
+        m, n = entries.shape
+        k = min(k, m, n)
+        V = np.linalg.qr(self.rng.standard_normal((n, k)))[0]
+        P, Q = np.empty((m, k)), np.empty((n, k))
+        for _ in range(POWER_STEPS):
+            entries.run(entries.rows, kernels.multiply, x, V, P)
+            U = np.linalg.qr(P)[0]
+            entries.run(entries.columns, kernels.multiply, x, U, Q)
+            V, s, rotation = np.linalg.svd(Q, full_matrices=False)
+        return U @ rotation.T, s, V
+
+    def _fit_at_rank(self) -> bool:
+        """Fit at the present rank until σ has settled; return whether it vanished."""
+        rounds = settled_rounds = 0
+        finish_tried, follow_lagging = self.noise_is_given, True
+        while not self.recorder.ended and settled_rounds < SETTLED_ROUNDS:
+            self._update_weights()
+            self._normalise_factors()
+            self._least_squares(self.ridges())
+            if follow_lagging:
+                self._update_line_scales()
+            before = self.sigma
+            self._update_noise(huber=rounds < HUBER_ROUNDS)
+            rounds += 1
+            self._record("clipped" if rounds <= HUBER_ROUNDS else "weighed")
+            settled = rounds > HUBER_ROUNDS + 1 and self.sigma > SETTLED_RATIO * before
+            settled_rounds = settled_rounds + 1 if settled else 0
+            vanishing = self.sigma < VANISHING_NOISE * self.data_size
+            if vanishing and not finish_tried and rounds > HUBER_ROUNDS + 2:
+                finish_tried = True
+                if self._finish():
+                    return True
+            lagging = any((scale > 1).any() for scale in self.line_scale)
+            if settled_rounds == SETTLED_ROUNDS and lagging:
+                self._reset_line_scales()  # by now these lines have errors, not lag
+                settled_rounds, follow_lagging = 1, False
+        return False
+
+    def _update_weights(self) -> None:
+        """Set the weight of each entry from its residual."""
+        entries = self.entries
+        entries.run(
+            entries.rows,
+            kernels.weights,
+            self.residual,
+            1 / self.sigma,
+            *self.line_scale,
+            self.weight_table,
+            self.weights,
         )
 
-    def _balance(self) -> None:
-        """Turn the factors: V gets columns of length √n, and U orthogonal ones."""
+    def _normalise_factors(self) -> None:
+        """Transform the factors: columns of V of length √n, those of U orthogonal."""
         Q, R = np.linalg.qr(self.V)
         A = self.U @ R.T
-        turn = np.linalg.svd(A.T @ A)[0]
-        long = np.sqrt(len(self.V))
-        self.U, self.V = A @ turn / long, Q @ turn * long
+        rotation = np.linalg.svd(A.T @ A)[0]
+        length = np.sqrt(len(self.V))
+        self.U, self.V = A @ rotation / length, Q @ rotation * length
 
-    def _solve(self, ridges: tuple[Array, Array]) -> None:
-        """Fit the rows to the columns, then the columns to the rows."""
-        entries, y, w = self.entries, self.entries.y, self.w
+    def _least_squares(self, ridges: tuple[Array, Array]) -> None:
+        """Fit U for the present V, then V for the new U, and update the residual."""
+        entries, y, w = self.entries, self.entries.y, self.weights
+        row_scale, column_scale = self.line_scale
         solve = kernels.least_squares
-        entries.each(entries.rows, solve, y, w, self.V, ridges[0], self.lag[0], self.U)
-        entries.each(
-            entries.columns, solve, y, w, self.U, ridges[1], self.lag[1], self.V
+        entries.run(entries.rows, solve, y, w, self.V, ridges[0], row_scale, self.U)
+        entries.run(
+            entries.columns, solve, y, w, self.U, ridges[1], column_scale, self.V
         )
-        entries.each(entries.rows, kernels.residuals, y, self.U, self.V, self.e)
+        self._update_residual()
 
-    def _follow_lines(self) -> None:
-        """Find the lines that lag: most of their entries are off by more than σ.
+    def _update_residual(self) -> None:
+        entries = self.entries
+        entries.run(
+            entries.rows, kernels.residuals, entries.y, self.U, self.V, self.residual
+        )
 
-        Judged by the common σ, all their entries would be wrong, and stay so.
+    def _update_line_scales(self) -> None:
+        """Set the scale of rows and columns that lag, that is fit worse than the rest.
+
+        With the common σ all their entries would count as corrupt, and remain so.
         """
-        for side, lag in zip(self.entries.sides, self.lag, strict=True):
-            self.entries.each(side, kernels.medians, self.e, lag)
-            lag /= MAD * self.sigma
-            chance = TUNING.wide + TUNING.chance / np.sqrt(np.maximum(side.counts, 1))
-            lag[lag < chance] = 1
+        for lines, scale in zip(self.entries.by_axis, self.line_scale, strict=True):
+            self.entries.run(lines, kernels.medians, self.residual, scale)
+            scale /= MAD * self.sigma
+            error = LAGGING_ERRORS / np.sqrt(np.maximum(lines.counts, 1))
+            scale[scale < LAGGING_RATIO + error] = 1
 
-    def _catch_up(self) -> None:
-        """Let no line lag."""
-        for lag in self.lag:
-            lag[:] = 1
+    def _reset_line_scales(self) -> None:
+        """Give all rows and columns the common σ."""
+        for scale in self.line_scale:
+            scale[:] = 1
 
-    def _read_noise(self, clipping: bool) -> None:
-        """Read σ, and the weights of the next round, off the deviations."""
-        self.mixture = mixture = self._mixture()
-        lagging = sum(float(np.mean(lag > 1)) for lag in self.lag)
+    def _update_noise(self, huber: bool) -> None:
+        """Estimate σ from the residuals; set the weights of the next round from them.
+
+        With `huber` the weights remain Huber's.
+        """
+        self.mixture = mixture = self._fit_mixture()
+        lagging = sum(float(np.mean(scale > 1)) for scale in self.line_scale)
         tau = mixture.tau
-        if lagging > 0.02:  # their deviations were made to look usual
+        if lagging > 0.02:  # the scales of lagging lines hide large residuals
             half = max(mixture.clean, 0.4) / 2
-            ones = np.ones_like(self.lag[0]), np.ones_like(self.lag[1])
+            row_scale, column_scale = self.line_scale
+            ones = np.ones_like(row_scale), np.ones_like(column_scale)
             tau = float(quantile(self._histogram(ones), half)[0]) / MAD
         m, n = self.entries.shape
-        clean = max(mixture.clean, 0.3) * len(self.e)
-        left = max(1 - self.rank * (m + n - self.rank) / clean, 0.2)
-        ratio = 1.0 if self.told else max(tau / np.sqrt(left), 0.05)
+        n_clean = max(mixture.clean, 0.3) * len(self.residual)
+        unused = max(1 - self.rank * (m + n - self.rank) / n_clean, 0.2)
+        ratio = 1.0 if self.noise_is_given else max(tau / np.sqrt(unused), 0.05)
         self.sigma *= ratio
-        if not clipping:
+        if not huber:
             corrupt = np.interp(MIDDLE * ratio, MIDDLE, mixture.corrupt)
-            heavy = (mixture.nu + 1) / (mixture.nu + MIDDLE**2)
-            self.table = at_edges(
-                (1 - corrupt) * (1.0 if mixture.nu == NORMAL else heavy)
+            student = (mixture.nu + 1) / (mixture.nu + MIDDLE**2)
+            self.weight_table = at_edges(
+                (1 - corrupt) * (1.0 if mixture.nu == NORMAL else student)
             )
 
-    def _mixture(self) -> Mixture:
-        return fit_mixture(self._histogram(self.lag), 1.0, told=self.told)
+    def _fit_mixture(self) -> Mixture:
+        counts = self._histogram(self.line_scale)
+        return fit_mixture(counts, 1.0, told=self.noise_is_given)
 
-    def _histogram(self, lag: tuple[Array, Array]) -> Array:
-        """Count the deviations."""
+    def _histogram(self, line_scale: tuple[Array, Array]) -> Array:
+        """Count z = |residual|/σ in bins, with σ of each row and column."""
         counts = np.zeros(BINS, np.int64)
-        side = self.entries.rows
-        arguments = (self.e, 1 / self.sigma, *lag, counts)
-        before = (side.pointer, side.other, side.place)
-        # One thread: they would count in one place.
-        kernels.histogram(*before, *arguments, 0, side.lines)
+        rows = self.entries.rows
+        # In one thread: threads would increment the same counts.
+        kernels.histogram(
+            rows.pointer,
+            rows.cross_index,
+            rows.position,
+            self.residual,
+            1 / self.sigma,
+            *line_scale,
+            counts,
+            0,
+            rows.lines,
+        )
         return counts
 
     def _finish(self) -> bool:
-        """Fit the clean entries alone, without weights, to rounding; if it works."""
-        kept = self.U.copy(), self.V.copy(), self.sigma
-        tiny = np.full(self.rank, 1e-14 * len(self.V))
-        for turn in range(TUNING.finishing):
-            if turn % 10 == 0:
-                limit = (
-                    TUNING.sure
-                    * self.sigma
-                    * np.maximum(
-                        self.lag[0][self.entries.row], self.lag[1][self.entries.column]
-                    )
+        """Fit the clean entries without weights, to rounding; undo it if that fails."""
+        before = self.U.copy(), self.V.copy(), self.sigma
+        no_ridge = np.full(self.rank, 1e-14 * len(self.V))
+        for round_ in range(FINISH_ROUNDS):
+            if round_ % RESELECT_ROUNDS == 0:
+                row_scale, column_scale = self.line_scale
+                scale = np.maximum(
+                    row_scale[self.entries.row], column_scale[self.entries.column]
                 )
-                self.w[:] = np.abs(self.e) < limit
-            self._catch_up()
-            self._solve((tiny, tiny))
-            clean = self.w > 0
-            self.sigma = float(np.sqrt(np.mean(self.e[clean] ** 2)))
-            self._note("polish")
-            if self.exact or self.log.ended:
+                self.weights[:] = np.abs(self.residual) < CLEAN_Z * self.sigma * scale
+            self._reset_line_scales()
+            self._least_squares((no_ridge, no_ridge))
+            clean = self.weights > 0
+            self.sigma = float(np.sqrt(np.mean(self.residual[clean] ** 2)))
+            self._record("polish")
+            if self.exact or self.recorder.ended:
                 break
-            if turn % 10 == 9:
-                self._follow_lines()
+            if round_ % RESELECT_ROUNDS == RESELECT_ROUNDS - 1:
+                self._update_line_scales()
         if self.exact:
             return True
-        self.U, self.V, self.sigma = kept
-        side = self.entries.rows
-        self.entries.each(
-            side, kernels.residuals, self.entries.y, self.U, self.V, self.e
-        )
-        self._follow_lines()
+        self.U, self.V, self.sigma = before
+        self._update_residual()
+        self._update_line_scales()
         return False
 
-    def _note(self, phase: str) -> None:
-        relative = self.sigma / self.size
-        wrong = 1 - self.mixture.clean
-        self.log.note(Step(phase, relative, np.nan, self.rank, np.nan, wrong))
+    def _record(self, phase: str) -> None:
+        relative = self.sigma / self.data_size
+        corrupt = 1 - self.mixture.clean
+        self.recorder.note(Step(phase, relative, np.nan, self.rank, np.nan, corrupt))

@@ -1,9 +1,10 @@
 """Compiled loops over stored entries; importing this module loads the compiler.
 
-Entries are seen from their rows or from their columns: the entries of line i are those
-from ``pointer[i]`` to ``pointer[i + 1]``, ``other`` names the line of the other side on
-which each lies, and ``place`` where its value stands. A loop works on the lines from
-``start`` to ``end``, so that several threads share them.
+Entries are sorted by row or by column, as in compressed sparse matrices; a line is a
+row in the first case and a column in the second. The entries of line i are those from
+``pointer[i]`` to ``pointer[i + 1]``; ``cross_index`` is the index of each along the
+other axis, and ``position`` where its value is stored. A loop runs over the lines from
+``start`` to ``end``, so that several threads can divide them.
 """
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
@@ -15,114 +16,149 @@ from discrepant.robust_pca.rows.robust_kernels import BINS, Z_AT_HALF
 
 
 @njit(cache=True, nogil=True)
-def residuals(pointer, other, place, y, U, V, e, start, end):
-    """Write e = y − u·v."""
+def residuals(pointer, cross_index, position, y, U, V, e, start, end):
+    """Write the residual e = y − u·v of each entry."""
     rank = U.shape[1]
     for i in range(start, end):
         for k in range(pointer[i], pointer[i + 1]):
-            rest = y[place[k]]
+            rest = y[position[k]]
             for a in range(rank):
-                rest -= U[i, a] * V[other[k], a]
-            e[place[k]] = rest
+                rest -= U[i, a] * V[cross_index[k], a]
+            e[position[k]] = rest
 
 
 @njit(cache=True, nogil=True)
-def product(pointer, other, place, x, V, out, start, end):
-    """Write out = X V, where X holds x at the entries and zero elsewhere."""
+def multiply(pointer, cross_index, position, x, V, out, start, end):
+    """Write out = X V, where X is x at the entries and zero elsewhere."""
     for i in range(start, end):
         out[i] = 0
         for k in range(pointer[i], pointer[i + 1]):
             for a in range(V.shape[1]):
-                out[i, a] += x[place[k]] * V[other[k], a]
+                out[i, a] += x[position[k]] * V[cross_index[k], a]
 
 
 @njit(cache=True, nogil=True)
-def medians(pointer, other, place, e, out, start, end):
-    """Write the median of |e| of each line; zero where it has no entries."""
+def medians(pointer, cross_index, position, e, out, start, end):
+    """Write the median of |e| of each line; zero for a line without entries."""
     for i in range(start, end):
         size = np.empty(pointer[i + 1] - pointer[i])
         for k in range(len(size)):
-            size[k] = abs(e[place[pointer[i] + k]])
+            size[k] = abs(e[position[pointer[i] + k]])
         out[i] = np.partition(size, len(size) // 2)[len(size) // 2] if len(size) else 0
 
 
 @njit(cache=True, nogil=True)
-def histogram(pointer, other, place, e, inverse, wide, other_wide, out, start, end):
-    """Count |e|/σ, less where a line is wide, in the bins of `noise.bins`."""
+def histogram(
+    pointer,
+    cross_index,
+    position,
+    e,
+    inverse_sigma,
+    line_scale,
+    cross_scale,
+    out,
+    start,
+    end,
+):
+    """Count z = |e|/σ in bins, with σ times the larger scale of row and column."""
     for i in range(start, end):
         for k in range(pointer[i], pointer[i + 1]):
-            z = abs(e[place[k]]) * inverse / max(wide[i], other_wide[other[k]])
+            z = (
+                abs(e[position[k]])
+                * inverse_sigma
+                / max(line_scale[i], cross_scale[cross_index[k]])
+            )
             out[min(int(z / (Z_AT_HALF + z) * BINS), BINS - 1)] += 1
 
 
 @njit(cache=True, nogil=True)
-def weights(pointer, other, place, e, inverse, wide, other_wide, table, w, start, end):
-    """Write the weight of each entry: its deviation looked up in a table of edges."""
+def weights(
+    pointer,
+    cross_index,
+    position,
+    e,
+    inverse_sigma,
+    line_scale,
+    cross_scale,
+    table,
+    w,
+    start,
+    end,
+):
+    """Write the weight of each entry: its z interpolated in a table at bin edges."""
     for i in range(start, end):
         for k in range(pointer[i], pointer[i + 1]):
-            z = abs(e[place[k]]) * inverse / max(wide[i], other_wide[other[k]])
+            z = (
+                abs(e[position[k]])
+                * inverse_sigma
+                / max(line_scale[i], cross_scale[cross_index[k]])
+            )
             u = z / (Z_AT_HALF + z) * BINS
             b = min(int(u), BINS - 1)
             part = u - b
-            w[place[k]] = table[b] * (1 - part) + table[b + 1] * part
+            w[position[k]] = table[b] * (1 - part) + table[b + 1] * part
 
 
 @njit(cache=True, nogil=True)
-def least_squares(pointer, other, place, y, w, V, ridge, wide, U, start, end):
-    """Write the weighted least squares of each line on V, ``ridge·wide²`` added."""
+def least_squares(
+    pointer, cross_index, position, y, w, V, ridge, line_scale, U, start, end
+):
+    """Write the weighted ridge regression of each line on V; ridge·line_scale²."""
     rank = V.shape[1]
     A, b = np.empty((rank, rank)), np.empty(rank)
     for i in range(start, end):
         A[:], b[:] = 0, 0
         for k in range(pointer[i], pointer[i + 1]):
-            gather(A, b, w[place[k]], y[place[k]], V[other[k]])
+            add_equation(A, b, w[position[k]], y[position[k]], V[cross_index[k]])
         for a in range(rank):
-            A[a, a] += ridge[a] * wide[i] ** 2
+            A[a, a] += ridge[a] * line_scale[i] ** 2
         solve(A, b)
         U[i] = b
 
 
 @njit(cache=True, nogil=True)
-def leverages(pointer, other, place, w, V, ridge, wide, out, start, end):
-    """Add the share of each entry that the fit of its line on V takes."""
+def leverages(pointer, cross_index, position, w, V, ridge, line_scale, out, start, end):
+    """Add the leverage of each entry in the regression of its line on V."""
     rank = V.shape[1]
     A, b = np.empty((rank, rank)), np.empty(rank)
     for i in range(start, end):
         A[:], b[:] = 0, 0
         for k in range(pointer[i], pointer[i + 1]):
-            gather(A, b, w[place[k]], 0.0, V[other[k]])
+            add_equation(A, b, w[position[k]], 0.0, V[cross_index[k]])
         for a in range(rank):
-            A[a, a] += ridge[a] * wide[i] ** 2
+            A[a, a] += ridge[a] * line_scale[i] ** 2
         factor(A)
         for k in range(pointer[i], pointer[i + 1]):
             square = 0.0
             for a in range(rank):  # L x = v
-                t = V[other[k], a]
+                t = V[cross_index[k], a]
                 for c in range(a):
                     t -= A[a, c] * b[c]
                 b[a] = t / A[a, a]
                 square += b[a] ** 2
-            out[place[k]] += w[place[k]] * square
+            out[position[k]] += w[position[k]] * square
 
 
 @njit(cache=True, nogil=True)
-def regressions(pointer, other, place, y, V, ridge, scale, rounds, U, start, end):
-    """Write a regression of each line on V that gross errors in it do not bend.
+def robust_regressions(
+    pointer, cross_index, position, y, V, ridge, scale, rounds, U, start, end
+):
+    """Write a robust regression of each line on V: least absolute deviations.
 
-    Absolute errors, by weighted least squares over and over, from nothing.
+    It is computed by iteratively reweighted least squares from zero coordinates.
     """
     rank = V.shape[1]
     A, b = np.empty((rank, rank)), np.empty(rank)
     for i in range(start, end):
         U[i] = 0
-        for turn in range(rounds):
+        for round_ in range(rounds):
             A[:], b[:] = 0, 0
             for k in range(pointer[i], pointer[i + 1]):
-                rest = y[place[k]]
+                rest = y[position[k]]
                 for a in range(rank):
-                    rest -= U[i, a] * V[other[k], a]
-                w = scale / (abs(rest) + scale) if turn else 1.0
-                gather(A, b, w, y[place[k]], V[other[k]])
+                    rest -= U[i, a] * V[cross_index[k], a]
+                w = scale / (abs(rest) + scale) if round_ else 1.0
+                add_equation(A, b, w, y[position[k]], V[cross_index[k]])
             for a in range(rank):
                 A[a, a] += ridge[a]
             solve(A, b)
@@ -130,8 +166,8 @@ def regressions(pointer, other, place, y, V, ridge, scale, rounds, U, start, end
 
 
 @njit(cache=True, nogil=True, inline="always")
-def gather(A, b, w, y, v):
-    """Add an equation to the normal ones; of A the lower half."""
+def add_equation(A, b, w, y, v):
+    """Add an equation to the normal equations; only the lower half of A is used."""
     for a in range(len(v)):
         b[a] += w * y * v[a]
         for c in range(a + 1):
@@ -140,7 +176,7 @@ def gather(A, b, w, y, v):
 
 @njit(cache=True, nogil=True)
 def factor(A):
-    """Turn the lower half of A into its Cholesky factor."""
+    """Replace the lower half of A by its Cholesky factor."""
     for a in range(len(A)):
         for c in range(a + 1):
             t = A[a, c]
@@ -154,7 +190,7 @@ def factor(A):
 
 @njit(cache=True, nogil=True)
 def solve(A, b):
-    """Solve A x = b in place, by the lower half of A."""
+    """Solve A x = b in position, from the lower half of A."""
     factor(A)
     for a in range(len(b)):
         for d in range(a):

@@ -1,4 +1,4 @@
-"""What a fit of stored entries hands back: sparse for sparse."""
+"""Result of a fit of stored entries: its parts are as sparse as the data."""
 
 import threading
 from dataclasses import dataclass, field
@@ -15,19 +15,21 @@ from discrepant.robust_pca.cached_property import locked_cached_property
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 
-ROUNDS = 30  # of a robust regression of new rows
+# Rounds of reweighted least squares in the robust regression of new rows: after these
+# coordinates change by less than the noise.
+REGRESSION_ROUNDS = 30
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What was stored, and how: the places of the results."""
+class StoredData:
+    """The data, with the class of the sparse matrix they came in, and a lock."""
 
     entries: StoredEntries = field(repr=False)
-    kind: Any  # the sparse class of the input
+    sparse_class: Any  # of the input, and of the parts
     lock: Any = field(default_factory=threading.RLock, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"entries": self.entries, "kind": self.kind}
+        return {"entries": self.entries, "sparse_class": self.sparse_class}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in {**state, "lock": threading.RLock()}.items():
@@ -45,13 +47,13 @@ class SparseEntriesResult(ResultDisplayMixin):
     lam: float
     status: Status
     history: History
-    stored: Stored = field(repr=False)
-    chance: Array = field(repr=False)  # P(corrupt) of each entry
-    flagged_from: float = field(repr=False)
+    stored: StoredData = field(repr=False)
+    corrupt_probability: Array = field(repr=False)  # of each stored entry
+    flag_threshold: float = field(repr=False)  # probability from which one is flagged
 
     @property
     def program(self) -> Any:
-        """Where `locked_cached_property` finds the lock."""
+        """The object in which `locked_cached_property` finds the lock."""
         return SimpleNamespace(rows=self.stored)
 
     @property
@@ -61,95 +63,103 @@ class SparseEntriesResult(ResultDisplayMixin):
 
     @property
     def n_steps(self) -> int:
-        """Rounds that were made."""
+        """Number of rounds."""
         return len(self.history["step"])
 
     @property
     def undetermined(self) -> tuple[int, int]:
-        """How many rows and columns store fewer entries than the rank."""
-        entries, least = self.stored.entries, max(self.rank, 1)
-        few = [int((side.counts < least).sum()) for side in entries.sides]
-        return few[0], few[1]
+        """Number of rows and of columns with fewer stored entries than the rank."""
+        needed = max(self.rank, 1)
+        rows, columns = self.stored.entries.by_axis
+        return int((rows.counts < needed).sum()), int((columns.counts < needed).sum())
 
     @property
     def certificate(self) -> Certificate:
-        """There is none: it would need a dual of the table's size."""
+        """Not available: it would need a dual of the size of the full matrix."""
         raise InputError(
-            "There is no certificate for data of which only stored entries are seen."
+            'There is no certificate with missing="unstored": it would need an array '
+            "of the size of the full matrix."
         )
 
     def block(self, rows: Any, columns: Any) -> Array:
-        """Return a part of the low-rank part, as a dense array."""
-        part: Array = (self.U[rows] * self.singular_values) @ self.components[
-            :, columns
-        ]
-        return part
+        """Return some rows and columns of the low-rank part, as a dense array."""
+        scaled = self.U[rows] * self.singular_values
+        return np.asarray(scaled @ self.components[:, columns])
 
     @locked_cached_property
     def low_rank(self) -> Any:
-        """X at the stored entries; `block` gives it anywhere."""
-        return self._at(self.fitted)
+        """X at the stored entries; `block` returns it anywhere."""
+        return self._to_sparse(self.fitted)
 
     @locked_cached_property
     def sparse(self) -> Any:
         """Y − X on the outliers, and zero at the other stored entries."""
         y = self.stored.entries.y
-        return self._at(np.where(self._wrong, y - self.fitted, 0.0))
+        return self._to_sparse(np.where(self._is_outlier, y - self.fitted, 0.0))
 
     @locked_cached_property
     def residual(self) -> Any:
         """Y − X − S at the stored entries."""
         y = self.stored.entries.y
-        return self._at(np.where(self._wrong, 0.0, y - self.fitted))
+        return self._to_sparse(np.where(self._is_outlier, 0.0, y - self.fitted))
 
     @locked_cached_property
     def outliers(self) -> Any:
         """Which stored entries are flagged as corrupt."""
-        return self.stored.entries.like(self._wrong, self.stored.kind)
+        stored = self.stored
+        return stored.entries.to_sparse(self._is_outlier, stored.sparse_class)
 
     @locked_cached_property
     def probability(self) -> Any:
         """P(corrupt) of each stored entry."""
-        return self._at(self.chance)
+        return self._to_sparse(self.corrupt_probability)
 
     @locked_cached_property
     def fitted(self) -> Array:
-        """X at the stored entries, as a plain array."""
+        """X at the stored entries, as a one-dimensional array."""
         entries = self.stored.entries
-        rest = np.empty(len(entries.y))
+        residual = np.empty(len(entries.y))
         U = np.asarray(self.U * self.singular_values, np.float64)
         V = np.ascontiguousarray(self.components.T, np.float64)
-        entries.each(entries.rows, kernels.residuals, entries.y, U, V, rest)
-        return np.asarray(entries.y - rest)
+        entries.run(entries.rows, kernels.residuals, entries.y, U, V, residual)
+        return np.asarray(entries.y - residual)
 
     def coordinates(self, rows: Any) -> Array:
-        """Return where new rows lie; sparse ones by what they store, others by NaN."""
+        """Return the coordinates of new rows in the row space of X.
+
+        Missing are the entries that a sparse matrix does not store, and NaN elsewhere.
+        """
         from scipy import sparse
 
         if not sparse.issparse(rows):
             rows = np.asarray(rows)
-            seen = np.nonzero(~np.isnan(rows))
-            rows = sparse.coo_array((rows[seen], seen), rows.shape)
-        found = np.zeros((rows.shape[0], self.rank))
+            observed = np.nonzero(~np.isnan(rows))
+            rows = sparse.coo_array((rows[observed], observed), rows.shape)
+        coordinates = np.zeros((rows.shape[0], self.rank))
         if not rows.nnz or not self.rank:
-            return found
+            return coordinates
         entries = StoredEntries(rows)
         V = np.ascontiguousarray(self.components.T, np.float64)
         floor = 1e-9 * float(np.median(np.abs(entries.y)) or 1.0)
         scale = max(float(self.noise[0]), floor)
-        spread = np.maximum(
-            self.singular_values.astype(float) ** 2 / len(self.U), 1e-300
+        squares = self.singular_values.astype(float) ** 2
+        ridge = scale**2 / np.maximum(squares / len(self.U), 1e-300)
+        entries.run(
+            entries.rows,
+            kernels.robust_regressions,
+            entries.y,
+            V,
+            ridge,
+            scale,
+            REGRESSION_ROUNDS,
+            coordinates,
         )
-        ridge = scale**2 / spread
-        entries.each(
-            entries.rows, kernels.regressions, entries.y, V, ridge, scale, ROUNDS, found
-        )
-        return found
+        return coordinates
 
     @property
-    def _wrong(self) -> Array:
-        return self.chance >= self.flagged_from
+    def _is_outlier(self) -> Array:
+        return self.corrupt_probability >= self.flag_threshold
 
-    def _at(self, values: Array) -> Any:
-        stored = self.stored
-        return stored.entries.like(values.astype(stored.entries.dtype), stored.kind)
+    def _to_sparse(self, values: Array) -> Any:
+        entries, sparse_class = self.stored.entries, self.stored.sparse_class
+        return entries.to_sparse(values.astype(entries.dtype), sparse_class)

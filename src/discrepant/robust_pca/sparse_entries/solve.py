@@ -1,4 +1,4 @@
-"""Split a table of which only the stored entries are known."""
+"""Decompose a sparse matrix of which only the stored entries are observed."""
 
 from numbers import Real
 from typing import Any
@@ -16,12 +16,12 @@ from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 from discrepant.robust_pca.sparse_entries.fit import EntriesFit
-from discrepant.robust_pca.sparse_entries.result import SparseEntriesResult, Stored
+from discrepant.robust_pca.sparse_entries.result import SparseEntriesResult, StoredData
 
-EXACT = (
-    1e-9  # of the data's size: an entry of an exact fit that is off by more is wrong
-)
-MOST_LEVERAGE = 0.8  # beyond, an entry tells nothing of its own noise
+# Residual over the size of the data above which an entry of an exact fit is corrupt.
+EXACT_RESIDUAL = 1e-9
+# Largest leverage used: an entry with more says little about its own noise.
+MAX_LEVERAGE = 0.8
 
 
 def solve_stored(
@@ -35,7 +35,7 @@ def solve_stored(
     n_jobs: int | None = None,
     report: Report = lambda share, note: True,
 ) -> SparseEntriesResult:
-    """Split a sparse table into a low-rank part, errors and noise.
+    """Decompose a sparse matrix into a low-rank part, sparse corruption and noise.
 
     Parameters
     ----------
@@ -44,43 +44,43 @@ def solve_stored(
     noise, fdr, tol, max_iter, random_state, n_jobs
         As for `discrepant.RobustPCA`.
     report : callable
-        Told of the progress; False ends the fit.
+        Called with progress; the fit ends early if it returns False.
     """
-    sigma = _told(noise)
+    sigma = _parse_noise(noise)
     entries = StoredEntries(table, n_jobs)
-    log = Recorder(report, tol, max_iter)
+    recorder = Recorder(report, tol, max_iter)
     rng = np.random.default_rng(random_state)
-    fit = EntriesFit(entries, sigma, rng, log)
-    done = fit.run()
-    chance, cut = _judged(fit, fdr)
+    fit = EntriesFit(entries, sigma, rng, recorder)
+    finished = fit.run()
+    probability, threshold = _leave_one_out_posterior(fit, fdr)
     U, V, s = fit.U, fit.V, np.zeros(0)
     if fit.rank:
         U, V, s = svd_of_product(fit.U, fit.V)
     if fit.exact:
         outcome = Outcome.EXACT
         sentence = "converged: exact to rounding on the entries that are clean"
-    elif done:
+    elif finished:
         outcome = Outcome.NOISE_LEVEL
         sentence = "converged: fitted at the level of the noise"
     else:
-        outcome, sentence = log.outcome, log.end
-    size = 0.0 if fit.exact else fit.sigma
-    kind = type(table)
+        outcome, sentence = recorder.outcome, recorder.end
+    sigma = 0.0 if fit.exact else fit.sigma
     return SparseEntriesResult(
         U=U.astype(entries.dtype),
         singular_values=s.astype(entries.dtype),
         components=np.ascontiguousarray(V.T, entries.dtype),
-        noise=np.full(entries.shape[1], size, entries.dtype),
+        noise=np.full(entries.shape[1], sigma, entries.dtype),
         lam=1 / np.sqrt(len(entries.y) / min(entries.shape)),
         status=Status(outcome, sentence),
-        history=log.history(),
-        stored=Stored(entries, kind),
-        chance=chance,
-        flagged_from=cut,
+        history=recorder.history(),
+        stored=StoredData(entries, type(table)),
+        corrupt_probability=probability,
+        flag_threshold=threshold,
     )
 
 
-def _told(noise: Any) -> float | None:
+def _parse_noise(noise: Any) -> float | None:
+    """Return the standard deviation of the noise; None if it is to be estimated."""
     if isinstance(noise, str) and noise == "auto":
         return None
     if (
@@ -95,23 +95,29 @@ def _told(noise: Any) -> float | None:
     )
 
 
-def _judged(fit: EntriesFit, fdr: float) -> tuple[Array, float]:
-    """Judge each entry as if it had been left out of the fit."""
+def _leave_one_out_posterior(fit: EntriesFit, fdr: float) -> tuple[Array, float]:
+    """Return the probability that each entry is corrupt, and from which to flag it.
+
+    The residual of an entry is that of a fit without the entry.
+    """
     if fit.exact:
-        wrong = np.abs(fit.e) > EXACT * fit.size
-        return wrong.astype(np.float32), 0.5
+        is_outlier = np.abs(fit.residual) > EXACT_RESIDUAL * fit.data_size
+        return is_outlier.astype(np.float32), 0.5
     entries = fit.entries
-    taken = np.zeros(len(fit.e))
+    leverage = np.zeros(len(fit.residual))
     if fit.rank:
-        ridges = fit.ridges()
-        sides = (entries.rows, fit.V), (entries.columns, fit.U)
-        for (side, basis), ridge, lag in zip(sides, ridges, fit.lag, strict=True):
-            entries.each(side, kernels.leverages, fit.w, basis, ridge, lag, taken)
-    left = 1 - np.minimum(taken, MOST_LEVERAGE)
-    # Left out, e becomes e/(1 − h), and its spread σ/√(1 − h).
-    z = np.abs(fit.e) / (fit.sigma * np.sqrt(left))
+        bases, ridges = (fit.V, fit.U), fit.ridges()
+        for lines, basis, ridge, scale in zip(
+            entries.by_axis, bases, ridges, fit.line_scale, strict=True
+        ):
+            entries.run(
+                lines, kernels.leverages, fit.weights, basis, ridge, scale, leverage
+            )
+    unused = 1 - np.minimum(leverage, MAX_LEVERAGE)  # 1 − h
+    # Without the entry, e becomes e/(1 − h), with standard deviation σ/√(1 − h).
+    z = np.abs(fit.residual) / (fit.sigma * np.sqrt(unused))
     counts = np.histogram(z, EDGES)[0]
-    mixture = fit_mixture(counts, 1.0, told=fit.told)
+    mixture = fit_mixture(counts, 1.0, told=fit.noise_is_given)
     corrupt = at_edges(mixture.corrupt)
-    chance = np.interp(z, EDGES[:-1], corrupt[:-1])
-    return chance.astype(np.float32), flagged_from(counts, mixture, fdr)
+    probability = np.interp(z, EDGES[:-1], corrupt[:-1])
+    return probability.astype(np.float32), flagged_from(counts, mixture, fdr)
