@@ -289,12 +289,12 @@ def test_best_is_better_than_fast(kind, fraction, least):
 def test_large_image_takes_bounded_memory():
     code = (
         "import resource, numpy as np; from discrepant import restore\n"
-        "from discrepant.image.restore.tiling import windows\n"
+        "from discrepant.image.restore.tiling import tiles\n"
         "from skimage import data\n"
         "image = np.tile(data.astronaut(), (8, 6, 1))[:4000, :3000]\n"
         "image[::3, ::5] = 255\n"
         "result = restore(image, quality='fast')\n"
-        "assert result.history['tile'].max() == len([*windows(*image.shape)]) - 1\n"
+        "assert result.history['tile'].max() == len([*tiles(*image.shape)]) - 1\n"
         "assert result.mask[::3, ::5].mean() > 0.9\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
