@@ -14,6 +14,7 @@ from discrepant.experiments import (
 )
 from discrepant.experiments import (
     catalogue,
+    structures,
     theorem1,
 )
 from discrepant.experiments import (
@@ -86,6 +87,20 @@ def test_theorem1_approaches_the_convex_optimum():
     for key in ("distance", "gap", "overlap"):
         assert small[key] < large[key] / 2
     theorem1.plot(outcome)
+
+
+def test_only_the_mirror_flow_of_mixtures_approaches_the_convex_optimum():
+    config = structures.Config.quick()
+    outcome = structures.run(config, SERIAL)
+    for second in config.second:
+        factor, mirror = (
+            structures.distances(outcome.rows, second, flow, config)
+            for flow in structures.FLOWS
+        )
+        assert mirror[-1] < 0.6 * mirror[0]
+        assert factor[-1] > 1.5 * mirror[-1]
+    assert "| whole + columns | mirror |" in outcome.table
+    structures.plot(outcome)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

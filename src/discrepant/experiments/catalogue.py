@@ -24,6 +24,7 @@ CATALOGUE: dict[str, tuple[str, dict[str, str]]] = {
     "theorem1": ("theorem1", {}),
     "regression": ("appendix_a_regression", {}),
     "table1": ("table1_comparison", {}),
+    "structures": ("structures", {}),
 }
 
 
