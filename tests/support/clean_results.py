@@ -44,8 +44,8 @@ def synthetic_result(rows=600, *, names=None, bad_rows=(), caveats=()):
         table.iloc[row, place] = centre
         label, name = frame.index[row], frame.columns[place]
         value = frame.iloc[row, place]
-        flags.append((label, name, value, centre, *interval, 9.0, 0.999))
-    heads = "row column value expected low high score probability".split()
+        flags.append((label, name, value, centre, *interval, 9.0, 0.999, "level"))
+    heads = "row column value expected low high score probability kind".split()
     mask = pd.DataFrame(wrong & frame.notna(), frame.index, frame.columns)
     columns = tuple(
         ColumnSummary(

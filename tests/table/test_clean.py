@@ -79,6 +79,7 @@ def test_flagged_lists_the_cells_of_the_mask(table, result):
     listed = result.flagged
     assert list(listed.columns) == [
         *("row", "column", "value", "expected", "low", "high", "score", "probability"),
+        "kind",
     ]
     assert len(listed) == result.mask.to_numpy().sum()
     assert listed["probability"].is_monotonic_decreasing

@@ -34,6 +34,16 @@ def clean(
     fill: Annotated[
         bool, typer.Option("--fill/--no-fill", help="Also impute missing cells.")
     ] = False,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="Column to sort the rows by, such as a time; cells are then also "
+            "compared with the cells before and after them. By default detected."
+        ),
+    ] = None,
+    ignore_order: Annotated[
+        bool, typer.Option("--ignore-order", help="Do not use the order of the rows.")
+    ] = False,
     header: Header = None,
     index: Index = None,
     key: Annotated[
@@ -68,6 +78,7 @@ def clean(
             drop=column_names(drop),
             fdr=fdr,
             fill=fill,
+            order=None if ignore_order else order or "auto",
             header=header,
             index=index,
             key=key,

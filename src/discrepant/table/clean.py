@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, reporting
 from discrepant.core.validation import check_fdr, check_flag, check_seed
@@ -15,8 +16,10 @@ from discrepant.table.columns.table_input import (
 from discrepant.table.columns.table_output import replace_cells
 from discrepant.table.model.calibration import exceeds, fdr_threshold, min_log_odds
 from discrepant.table.model.fit import TableModel, fit_table_model
-from discrepant.table.model.score import FlagCandidates, score_rows
-from discrepant.table.result import CleanResult, build_result
+from discrepant.table.model.order_flags import Step, add_order_flags, flag_in_order
+from discrepant.table.model.row_order import RowOrder, find_row_order
+from discrepant.table.model.score import FlagCandidates, rule_violations, score_rows
+from discrepant.table.result import CleanResult, build_result, with_order
 
 
 def clean(
@@ -26,14 +29,17 @@ def clean(
     fill: bool = False,
     columns: Any = None,
     drop: Any = None,
+    order: Any = "auto",
     random_state: Any = 0,
     progress: bool | Progress | None = None,
 ) -> CleanResult:
     """Flag the cells that contradict the rest of their row, and replace them.
 
-    The relation between the columns, their units, noise, skewness and the fraction of
-    errors are all estimated from the table. Where no column predicts another, only
-    outliers of single columns are flagged, and the result says so.
+    Where the rows have an order, such as a time, cells that contradict the cells before
+    and after them are flagged too. The relation between the columns, their units,
+    noise, skewness and the fraction of errors are all estimated from the table. Where
+    no column predicts another, only outliers of single columns are flagged, and the
+    result says so.
 
     Parameters
     ----------
@@ -53,6 +59,14 @@ def clean(
         Also impute missing cells, and codes for them such as −999.
     columns, drop : label or list of labels, optional
         The only columns to analyse, and columns to leave out; positions for an array.
+    order : "auto", label or None
+        The order of the rows, such as a time. In a column whose neighbouring cells are
+        alike in this order, cells are also compared with the cells before and after
+        them: spikes, stuck values and short shifts of the level are flagged. "auto"
+        tests the rows as given, and every index or column of dates or of unique whole
+        numbers, each also within the values of any other column; a label names the
+        column to sort by; None turns this off. Columns that are not ordered are not
+        affected. Dask tables are not compared in order.
     random_state : int, Generator or None
         Draws the rows that the model is fitted to, where there are more than 3000.
     progress : bool or callable, optional
@@ -81,6 +95,8 @@ def clean(
     if type(table).__module__.split(".")[0] == "dask":
         from discrepant.table.clean_dask import clean_dask
 
+        if order is not None and not (isinstance(order, str) and order == "auto"):
+            raise InputError("order= cannot be used with a Dask table.")
         options = {"columns": columns, "drop": drop, "random_state": random_state}
         lazy: Any = clean_dask(table, fdr, fill, options, progress)
         return lazy  # type: ignore[no-any-return]
@@ -93,7 +109,36 @@ def clean(
             parsed.values, model, min_log_odds(fdr), fill=fill, report=report
         )
     threshold = fdr_threshold(candidates.log_odds, fdr)
-    return flag_and_replace(parsed, model, candidates, threshold, float(fdr), fill)
+    row_order: RowOrder | None = None
+    steps: list[Step] = []
+    if order is not None and candidates.scored_rows == len(parsed.values):
+        row_order, steps, candidates = _compare_in_order(
+            parsed, model, candidates, threshold, fdr, order
+        )
+    result = flag_and_replace(parsed, model, candidates, threshold, float(fdr), fill)
+    return with_order(result, parsed, row_order, steps)
+
+
+def _compare_in_order(
+    parsed: ParsedTable,
+    model: TableModel,
+    candidates: FlagCandidates,
+    threshold: float,
+    fdr: float,
+    order: Any,
+) -> tuple[RowOrder | None, list[Step], FlagCandidates]:
+    """Find the order of the rows, and add cells that contradict their neighbours."""
+    tested = [k for k, t in enumerate(model.transforms) if t.kind == "numbers"]
+    valid = np.where(rule_violations(parsed.values, model), np.nan, parsed.values)
+    row_order = find_row_order(parsed, valid, tested, order)
+    if row_order is None:
+        return None, [], candidates
+    flagged = np.zeros(valid.shape, bool)
+    is_flagged = exceeds(candidates.log_odds, threshold)
+    flagged[tuple(candidates.cells[is_flagged].T)] = True
+    flags = flag_in_order(valid, flagged, row_order, model, fdr)
+    candidates = add_order_flags(candidates, flags, parsed.values, model, threshold)
+    return row_order, flags.steps, candidates
 
 
 def flag_and_replace(

@@ -42,6 +42,7 @@ class CleanReport:
     flagged: int
     bad_rows: tuple[str, ...]
     rank: int
+    order: str
     columns: tuple[dict[str, Any], ...]
     caveats: tuple[str, ...]
     fdr: float
@@ -83,6 +84,7 @@ def clean_file(
     drop: Sequence[str] | None = None,
     fdr: float = 0.01,
     fill: bool = False,
+    order: str | None = "auto",
     header: bool | None = None,
     index: bool | None = None,
     key: str | None = None,
@@ -103,7 +105,7 @@ def clean_file(
         Folder for the results; created if needed.
     columns, drop : sequence of str, optional
         Names of the columns to analyse, and of those to leave out.
-    fdr, fill
+    fdr, fill, order
         As in `discrepant.clean`.
     seed : int
         The same seed gives the same result.
@@ -136,6 +138,7 @@ def clean_file(
             fill=fill,
             columns=_columns("columns", columns, source.table, file),
             drop=_columns("drop", drop, source.table, file),
+            order=_order(order, source.table, file),
             seed=seed,
             progress=subrange(watch, READING, CLEANING),
         )
@@ -150,6 +153,7 @@ def clean_file(
             flagged=int(np.asarray(result.mask).sum()),
             bad_rows=tuple(map(str, result.bad_rows)),
             rank=int(result.rank),
+            order=result.order,
             columns=tuple(map(_as_json, result.columns, result.noise)),
             caveats=caveats,
             fdr=fdr,
@@ -172,6 +176,7 @@ def clean_source(
     fill: bool = False,
     columns: Any = None,
     drop: Any = None,
+    order: Any = "auto",
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[CleanResult, tuple[str, ...]]:
@@ -187,6 +192,7 @@ def clean_source(
             fill=fill,
             columns=columns,
             drop=drop,
+            order=order,
             random_state=seed,
             progress=progress,
         )
@@ -235,6 +241,14 @@ def _columns(
                 f"{some}."
             )
     return [known[name] for name in requested]
+
+
+def _order(order: str | None, table: Any, file: Path) -> Any:
+    """Return the label of the column that the rows are sorted by."""
+    if order is None or order == "auto":
+        return order
+    (label,) = _columns("order", [order], table, file) or [order]
+    return label
 
 
 def _write_flagged(path: Path, flagged: Any) -> None:

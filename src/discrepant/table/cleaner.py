@@ -32,8 +32,9 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Fit a model to a table, and clean new rows of the same columns with it.
 
     Each new row is scored by itself: its flags do not depend on the rows that come with
-    it. A data frame may hold columns of any type, as for `clean`; an array must hold
-    numbers. xarray objects are returned as xarray objects.
+    it, nor on their order (as for `clean` with ``order=None``). A data frame may hold
+    columns of any type, as for `clean`; an array must hold numbers. xarray objects are
+    returned as xarray objects.
 
     Parameters
     ----------

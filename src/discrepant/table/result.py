@@ -1,6 +1,6 @@
 """CleanResult: the cleaned table, its flags, and what to know about them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,14 @@ from discrepant.core.linalg import Array
 from discrepant.table.columns.table_input import ParsedTable
 from discrepant.table.model.calibration import calibrated_probability
 from discrepant.table.model.fit import TableModel
+from discrepant.table.model.order_flags import Step
+from discrepant.table.model.row_order import RowOrder
 from discrepant.table.model.score import FlagCandidates, FullScores, score_all_cells
 from discrepant.table.report.sentences import (
     ColumnSummary,
     caveats,
     column_note,
+    step_caveat,
     summary,
 )
 
@@ -31,14 +34,19 @@ class OnDemandScores:
     parsed: ParsedTable
     model: TableModel
     full: FullScores | None
-    scored_rows: int  # from the first: fewer than all after an early stop
+    candidates: FlagCandidates
 
     def frame(self, name: str) -> Any:
         """Return "log_odds" or "expected" with the labels of the table."""
         if self.full is None:
-            self.full = score_all_cells(
-                self.parsed.values, self.model, self.scored_rows
+            candidates = self.candidates
+            full = score_all_cells(
+                self.parsed.values, self.model, candidates.scored_rows
             )
+            index = tuple(candidates.cells.T)
+            full.log_odds[index] = candidates.log_odds
+            full.expected[index] = candidates.expected
+            self.full = full
         return with_labels(self.parsed, getattr(self.full, name), np.nan)
 
 
@@ -55,7 +63,9 @@ class CleanResult:
     flagged : DataFrame
         One row per flagged cell, most certain first: ``row`` and ``column`` (labels),
         ``value``, ``expected``, ``low`` and ``high`` (its 95% interval), ``score``
-        (log-odds by the model) and ``probability`` (calibrated).
+        (log-odds by the model), ``probability`` (calibrated) and ``kind``: "level"
+        where a cell contradicts its row; "spike", "stuck" or "shift" where it
+        contradicts the cells before and after it.
     mask : DataFrame of bool
         The flagged cells, with the shape and labels of the table.
     bad_rows : Index
@@ -78,6 +88,12 @@ class CleanResult:
     cells : OnDemandScores
         Stores or computes ``expected``, ``scores`` and ``probability``. Beyond two
         million cells they are computed from the original when they are first used.
+    order : str
+        The order in which rows were compared, such as "by time"; "" if in none.
+    ordered_columns : tuple
+        Labels of the columns whose neighbouring cells are alike in this order.
+    row_sequence : int array or None
+        The rows in this order.
     """
 
     table: Any = field(repr=False)
@@ -92,6 +108,9 @@ class CleanResult:
     fdr: float
     original: Any = field(repr=False)
     cells: Any = field(repr=False)
+    order: str = ""
+    ordered_columns: tuple[Any, ...] = ()
+    row_sequence: Any = field(default=None, repr=False)
 
     @property
     def expected(self) -> Any:
@@ -197,7 +216,30 @@ def build_result(
         caveats=caveats(parsed, model, mask, candidates.scored_rows, bad_rows, columns),
         fdr=fdr,
         original=parsed.original,
-        cells=OnDemandScores(parsed, model, candidates.full, candidates.scored_rows),
+        cells=OnDemandScores(parsed, model, candidates.full, candidates),
+    )
+
+
+def with_order(
+    result: CleanResult,
+    parsed: ParsedTable,
+    order: RowOrder | None,
+    steps: list[Step],
+) -> CleanResult:
+    """Return a result with the order of its rows, and a caveat about single steps."""
+    if order is None:
+        return result
+    positions, labels = parsed.numeric_positions, list(parsed.frame.columns)
+    described = [
+        (labels[positions[step.column]], parsed.frame.index[step.row], step.size)
+        for step in steps
+    ]
+    return replace(
+        result,
+        order=order.description,
+        ordered_columns=tuple(labels[positions[k]] for k in order.columns),
+        row_sequence=order.rows,
+        caveats=(*result.caveats, *step_caveat(described)),
     )
 
 
@@ -241,6 +283,7 @@ def _flag_list(parsed: ParsedTable, candidates: FlagCandidates, flagged: Array) 
             "high": interval[:, 1],
             "score": score,
             "probability": calibrated_probability(score),
+            "kind": _objects(candidates.kinds[flagged][order].tolist()),
         }
     )
 

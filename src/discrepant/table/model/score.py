@@ -74,6 +74,8 @@ class FlagCandidates:
         Its 95% interval.
     scored_rows : int
         Number of scored rows, from the first: fewer than all after an early stop.
+    kinds : array of str (k,)
+        "level" where a cell contradicts its row; see `OrderFlags` for other kinds.
     full : FullScores or None
         Scores of all cells, where they are not too many.
     """
@@ -83,6 +85,7 @@ class FlagCandidates:
     expected: Array
     interval: Array
     scored_rows: int
+    kinds: Array
     full: FullScores | None = None
 
 
@@ -146,6 +149,7 @@ def score_rows(
         expected=np.concatenate([part.expected for part in parts]),
         interval=np.concatenate([part.interval for part in parts]),
         scored_rows=scored_rows,
+        kinds=np.concatenate([part.kinds for part in parts]),
         full=full,
     )
 
@@ -157,6 +161,16 @@ def score_all_cells(values: Array, table: TableModel, scored_rows: int) -> FullS
     score_rows(values[rows], table, 0.0, full=full.rows(rows))
     full.mark_unscored(values, scored_rows)
     return full
+
+
+def score_listed(values: Array, table: TableModel, cells: Array) -> tuple[Array, Array]:
+    """Return expected values and intervals of cells (k, 2) that are not missing."""
+    rows, inverse = np.unique(cells[:, 0], return_inverse=True)
+    scored = score_rows(values[rows], table, -np.inf)
+    width = values.shape[1]
+    places = scored.cells @ [width, 1]
+    at = np.searchsorted(places, inverse * width + cells[:, 1])
+    return scored.expected[at], scored.interval[at]
 
 
 def _score_block(
@@ -198,7 +212,10 @@ def _score_block(
     at = np.argwhere(listed)
     index = tuple(at.T)
     interval = np.column_stack([low[index], high[index]])
-    return FlagCandidates(at, log_odds[index], expected[index], interval, len(values))
+    kinds = np.full(len(at), "level")
+    return FlagCandidates(
+        at, log_odds[index], expected[index], interval, len(values), kinds
+    )
 
 
 def rule_violations(values: Array, table: TableModel) -> Array:

@@ -109,11 +109,9 @@ def before_after(result: Any, column: Any) -> "Figure":
     expected = view.expected(place)[shown]
     flagged = view.mask[shown, place]
     half = view.halfwidth(place)
-    timed = view.times()
-    if timed is None:
-        x: Any = np.arange(shown.start, shown.stop)
-    else:
-        x = timed[1].to_numpy()[shown]
+    timed = view.times(shown)
+    x: Any = np.arange(len(shown)) + int(shown.min()) if timed is None else timed[1]
+    x = np.asarray(x)
     figure, ax = new_figure(size=(8.4, 3.4))
     ax.vlines(x, expected - half, expected + half, color=LOW, alpha=0.18, lw=1.6)
     ax.plot(x, expected, linestyle="", marker="_", color=LOW, ms=3, label="expected")

@@ -127,6 +127,7 @@ def _figures(view: View) -> str:
         "rows wrong as a whole": f"{len(result.bad_rows):,}",
         "cells missing": f"{missing:,}",
         "shared patterns (rank)": f"{result.rank}",
+        "order of the rows": escape(result.order or "not used"),
     }
     inside = "".join(
         f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in boxes.items()
@@ -240,8 +241,8 @@ def _before_after(view: View) -> str:
         count = int(view.mask[:, place].sum())
         shown = view.window(place)
         excerpt = ""
-        if shown.stop - shown.start < len(view.frame):
-            excerpt = f"; {shown.stop - shown.start} rows around the worst cell"
+        if len(shown) < len(view.frame):
+            excerpt = f"; {len(shown)} rows around the worst cell"
         figures.append(
             f"<figure><h3>{escape(view.names[place])}</h3><div class='wide' "
             f"role='region' tabindex='0' aria-label='Before and after'>"
@@ -266,12 +267,12 @@ def _flag_table(result: Any, count: int) -> str:
         return "<p>None.</p>"
     first = flagged.head(count)
     lines = []
-    for row, column, value, expected, low, high, probability in zip(
+    for row, column, value, expected, low, high, probability, kind in zip(
         *(
             first[name]
             for name in (
                 *("row", "column", "value", "expected"),
-                *("low", "high", "probability"),
+                *("low", "high", "probability", "kind"),
             )
         ),
         strict=True,
@@ -284,11 +285,16 @@ def _flag_table(result: Any, count: int) -> str:
                 _as_html(expected),
                 f"{_as_html(low)} to {_as_html(high)}",
                 _probability(probability),
+                _as_html(kind),
             )
         )
     left = len(flagged) - len(first)
-    caption = "Most certain first. Probability: that the cell is wrong."
-    heads = ("row", "column", "value", "expected", "interval", "probability")
+    caption = (
+        "Most certain first. Probability: that the cell is wrong. Kind: level, it "
+        "contradicts its row; spike, stuck or shift, it contradicts the cells before "
+        "and after it."
+    )
+    heads = ("row", "column", "value", "expected", "interval", "probability", "kind")
     table = _table(caption, heads, lines, frozenset({2, 3, 4, 5}))
     return table + (f"<p>… and {left:,} more.</p>" if left else "")
 

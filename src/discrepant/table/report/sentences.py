@@ -164,6 +164,19 @@ def caveats(
     return tuple(sentences)
 
 
+def step_caveat(steps: list[tuple[Any, Any, float]]) -> tuple[str, ...]:
+    """Return a sentence about steps of the level, each column, row label and size."""
+    if not steps:
+        return ()
+    named = [f"{column!r} by {size:.3g} at row {row}" for column, row, size in steps]
+    more = len(steps) - QUOTED_TEXTS
+    return (
+        f"The level changes at once in {', '.join(named[:QUOTED_TEXTS])}"
+        f"{f' and {more} more' if more > 0 else ''}: either side may be wrong, and "
+        "neither was flagged.",
+    )
+
+
 def _has_caveat(column: ColumnSummary) -> bool:
     return (
         bool(column.sentinels)

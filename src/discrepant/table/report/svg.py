@@ -129,7 +129,7 @@ def before_after(view: View, place: int) -> str:
         f"M{a:.1f} {b:.1f}h0" for a, b in zip(x[plain], up(values[plain]), strict=True)
     )
     marks = "".join(
-        _flag(view, shown.start + int(i), values[i], expected[i], x[i], low, high, up)
+        _flag(view, int(shown[i]), values[i], expected[i], x[i], low, high, up)
         for i in np.flatnonzero(flagged & np.isfinite(values))
     )
     ticks = "".join(
@@ -140,7 +140,7 @@ def before_after(view: View, place: int) -> str:
     )
     description = (
         f"Column {view.names[place]}: {int(flagged.sum())} flagged cells among "
-        f"{shown.stop - shown.start} rows."
+        f"{len(shown)} rows."
     )
     return (
         f'<svg viewBox="0 0 {left + wide + 16:.0f} {tall + 44:.0f}" role="img" '
@@ -181,23 +181,22 @@ def _flag(
     return f'<g class="flag">{line}{shape}<title>{escape(description)}</title></g>'
 
 
-def _horizontal(view: View, shown: slice) -> tuple[Array, tuple[str, str]]:
+def _horizontal(view: View, shown: Array) -> tuple[Array, tuple[str, str]]:
     """Return horizontal positions from 0 to 1, and the labels of both ends."""
     import pandas as pd
 
-    timed = view.times()
+    timed = view.times(shown)
     if timed is not None:
-        moments = pd.DatetimeIndex(timed[1].iloc[shown])
+        moments = pd.DatetimeIndex(timed[1])
         since = np.asarray((moments - moments[0]).total_seconds(), float)
         if since[-1] > 0:
             first, last = (str(moments[k])[:16] for k in (0, -1))
             return since / since[-1], (f"{timed[0]}: {first}", last)
     index = view.frame.index
     ends = [
-        shortened(" ".join(str(index[k]).split()), 30)
-        for k in (shown.start, shown.stop - 1)
+        shortened(" ".join(str(index[k]).split()), 30) for k in (shown[0], shown[-1])
     ]
-    count = shown.stop - shown.start
+    count = len(shown)
     return np.arange(count) / max(count - 1, 1), (f"row {ends[0]}", f"row {ends[1]}")
 
 

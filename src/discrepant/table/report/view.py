@@ -121,29 +121,41 @@ class View:
         order = np.argsort(-counts, kind="stable")
         return [int(c) for c in order if counts[c]][:count]
 
-    def times(self) -> tuple[str, Any] | None:
-        """Return the name and values of the first increasing column of dates."""
+    def times(self, rows: Array) -> tuple[str, Any] | None:
+        """Return the name and values of the first column of dates that increases."""
         import pandas as pd
 
         for name, column in self.frame.items():
             if pd.api.types.is_datetime64_any_dtype(column):
-                if column.notna().all() and column.is_monotonic_increasing:
-                    return str(name), column
+                shown = column.iloc[rows]
+                if shown.notna().all() and shown.is_monotonic_increasing:
+                    return str(name), shown
         index = self.frame.index
-        if isinstance(index, pd.DatetimeIndex) and index.is_monotonic_increasing:
-            return str(index.name or "time"), index.to_series()
+        if isinstance(index, pd.DatetimeIndex):
+            shown = index[rows]
+            if shown.is_monotonic_increasing:
+                return str(index.name or "time"), shown.to_series()
         return None
 
-    def window(self, column: int) -> slice:
-        """Return the rows to draw of a column: all, or those around its worst flag."""
+    def window(self, column: int) -> Array:
+        """Return the rows to draw of a column, in the order that they were compared in.
+
+        All rows, or those around its most certain flag.
+        """
         rows = len(self.frame)
+        sequence = self.result.row_sequence
+        if sequence is None or self.frame.columns[column] not in set(
+            self.result.ordered_columns
+        ):
+            sequence = np.arange(rows)
         if rows <= 2 * WINDOW:
-            return slice(0, rows)
+            return np.asarray(sequence)
         probability = self.probabilities(column)
         flagged = np.flatnonzero(self.mask[:, column])
         middle = flagged[np.argmax(probability[flagged])] if len(flagged) else rows // 2
-        start = int(np.clip(middle - WINDOW // 2, 0, rows - WINDOW))
-        return slice(start, start + WINDOW)
+        place = int(np.flatnonzero(sequence == middle)[0])
+        start = int(np.clip(place - WINDOW // 2, 0, rows - WINDOW))
+        return np.asarray(sequence[start : start + WINDOW])
 
     def cell_grid(self) -> "CellGrid":
         """Return the cells binned into at most `MAP_LINES` lines."""

@@ -1,0 +1,451 @@
+"""Flag cells that contradict the cells before and after them in an ordered column.
+
+Three kinds of errors are detected: *spikes* (a cell outside of its neighbours on both
+sides), *stuck* values (one value for longer than the column's own runs), and *shifts*
+(a level that jumps away and back). Single steps, drifts and long shifts are not
+flagged, as either side may be right; single steps are reported.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.ndimage import maximum_filter1d
+from scipy.stats import rankdata
+
+from discrepant.core.linalg import Array
+from discrepant.core.validation import count_threads
+from discrepant.table.columns.transforms import ColumnTransform
+from discrepant.table.model.fit import MAX_EXCLUDED_FRACTION, TableModel
+from discrepant.table.model.row_order import (
+    MIN_AUTOCORRELATION,
+    RowOrder,
+    autocorrelation,
+)
+from discrepant.table.model.score import FlagCandidates, score_listed
+
+# Constants without a derivation were chosen on the development series of
+# ``python benchmarks/table_order.py``.
+
+# Cells on either side of a cell that it is compared with: the largest number over which
+# cells are alike.
+SPANS = (9, 5, 3)
+# Cells whose median deviation is the local scale of spikes.
+SCALE_CELLS = 49
+# Fractions of the cells between which the tail of the deviations is fitted.
+TAIL_FRACTIONS = (0.1, 0.01)
+# Limit of the fraction of false spikes by that tail, relative to ``fdr``.
+SPIKE_RATE = 3.0
+# Expected number of natural runs, or pairs of steps, as extreme, per column.
+MAX_EXPECTED = 0.01
+# The same for single steps that are reported, and not flagged.
+MAX_EXPECTED_STEP = 0.2
+# Cells on either side of a step.
+STEP_CELLS = 9
+# Cells whose median step is the local scale of steps.
+STEP_SCALE_CELLS = 97
+# Longest shift, as a fraction of the rows.
+MAX_SHIFT_FRACTION = 0.02
+# Limit of the log ratio of the sizes of the two steps of a shift.
+MAX_STEP_LOG_RATIO = 0.7
+# Steps between cells from which the choice of the logarithm is made.
+MAX_SAMPLED_STEPS = 5000
+
+
+class Step(NamedTuple):
+    """A level that changes from one cell to the next, and remains."""
+
+    column: int  # among the numeric columns
+    row: int
+    size: float  # in the column's unit
+
+
+@dataclass(frozen=True, eq=False)
+class OrderFlags:
+    """Cells that contradict their neighbours in the order of the rows.
+
+    Attributes
+    ----------
+    cells : int array (k, 2)
+        Row and numeric column.
+    log_odds : array (k,)
+    kinds : array of str (k,)
+        "spike", "stuck" or "shift".
+    neighbours : array (k,)
+        Mean of the medians before and after a spike; NaN for other kinds.
+    neighbour_error : dict of int to float
+        By column, median absolute deviation of unflagged cells from that mean.
+    steps : list of Step
+        Single steps, most improbable first.
+    """
+
+    cells: Array
+    log_odds: Array
+    kinds: Array
+    neighbours: Array
+    neighbour_error: dict[int, float]
+    steps: list[Step]
+
+
+def add_order_flags(
+    candidates: FlagCandidates,
+    flags: OrderFlags,
+    values: Array,
+    table: TableModel,
+    threshold: float,
+) -> FlagCandidates:
+    """Return candidates with the flags by order, and the expected values of both.
+
+    A spike is expected to equal its neighbours in the order, or the prediction from its
+    row, whichever has the smaller error in its column; cells of other kinds have no
+    correct neighbours, and the prediction from their row is used.
+
+    Parameters
+    ----------
+    candidates : FlagCandidates
+    flags : OrderFlags
+    values : array (n, k)
+        The numeric columns.
+    table : TableModel
+    threshold : float
+        Log-odds from which cells are flagged.
+    """
+    if not len(flags.cells):
+        return candidates
+    expected, interval = score_listed(values, table, flags.cells)
+    error = np.array([flags.neighbour_error[k] for k in flags.cells[:, 1].tolist()])
+    # The median absolute deviation of a normal distribution is 0.6745 of its noise.
+    better = np.isfinite(flags.neighbours) & (
+        error < 0.6745 * table.noise[flags.cells[:, 1]]
+    )
+    expected = np.where(better, flags.neighbours, expected)
+    halfwidth = 1.96 * error / 0.6745
+    sides = np.column_stack([expected - halfwidth, expected + halfwidth])
+    interval = np.where(better[:, None], sides, interval)
+    log_odds = np.maximum(flags.log_odds, threshold).astype(np.float32)
+    if candidates.full is not None:
+        index = tuple(flags.cells.T)
+        candidates.full.log_odds[index] = log_odds
+        candidates.full.expected[index] = expected
+    width = values.shape[1]
+    places = candidates.cells @ [width, 1]
+    kept = ~np.isin(places, flags.cells @ [width, 1])
+    return replace(
+        candidates,
+        cells=np.concatenate([candidates.cells[kept], flags.cells]),
+        log_odds=np.concatenate([candidates.log_odds[kept], log_odds]),
+        expected=np.concatenate([candidates.expected[kept], expected]),
+        interval=np.concatenate([candidates.interval[kept], interval]),
+        kinds=np.concatenate([candidates.kinds[kept], flags.kinds]),
+    )
+
+
+def flag_in_order(
+    values: Array, flagged: Array, order: RowOrder, table: TableModel, fdr: float
+) -> OrderFlags:
+    """Flag spikes, stuck values and shifts in the ordered columns.
+
+    Parameters
+    ----------
+    values : array (n, k)
+        The numeric columns, NaN where a cell is missing or violates a rule.
+    flagged : bool array (n, k)
+        Cells that are flagged already.
+    order : RowOrder
+    table : TableModel
+    fdr : float
+        False discovery rate.
+    """
+    with ThreadPoolExecutor(count_threads(None)) as pool:
+        parts = list(
+            pool.map(
+                lambda k: _flag_column(
+                    values[:, k], flagged[:, k], k, order, table.transforms[k], fdr
+                ),
+                order.columns,
+            )
+        )
+    return OrderFlags(
+        cells=np.concatenate([part.cells for part in parts]),
+        log_odds=np.concatenate([part.log_odds for part in parts]),
+        kinds=np.concatenate([part.kinds for part in parts]),
+        neighbours=np.concatenate([part.neighbours for part in parts]),
+        neighbour_error={k: v for p in parts for k, v in p.neighbour_error.items()},
+        steps=[step for part in parts for step in part.steps],
+    )
+
+
+def _flag_column(
+    values: Array,
+    flagged: Array,
+    column: int,
+    order: RowOrder,
+    transform: ColumnTransform,
+    fdr: float,
+) -> OrderFlags:
+    line = order.lay(values)
+    rows = np.full(len(line), -1)
+    rows[order.line] = order.rows
+    log_odds = np.full(len(line), -np.inf)
+    kinds = np.full(len(line), "", dtype="<U5")
+    kept = np.where(order.lay(flagged.astype(float)) == 1, np.nan, line)
+
+    def add(cells: Array, kind: str, odds: Array) -> None:
+        new = np.isfinite(kept[cells])
+        cells, odds = cells[new], odds[new]
+        log_odds[cells], kinds[cells], kept[cells] = odds, kind, np.nan
+
+    before, after = _neighbour_medians(kept, _span(kept))
+    neighbours = (before + after) / 2
+    error = float(np.nanmedian(np.abs(kept - neighbours)))
+    scaled = _variance_stabilised(kept)
+    if scaled is not kept:
+        before, after = _neighbour_medians(scaled, _span(kept))
+    odds = _tail_log_odds(_deviation(scaled, before, after), np.isfinite(kept).sum())
+    spikes = np.flatnonzero(odds > -np.log(min(SPIKE_RATE * fdr, 0.5)))
+    add(spikes, "spike", odds[spikes])
+    odds = _stuck_log_odds(line)
+    odds[line == transform.point_mass] = -np.inf  # a state of its own: no rain
+    stuck = np.flatnonzero(odds > -np.log(MAX_EXPECTED))
+    add(stuck, "stuck", odds[stuck])
+    at, size, expected = _find_steps(_variance_stabilised(kept))
+    in_shift = np.zeros(len(at), bool)
+    for i in range(len(at) - 1):
+        pair = slice(i, i + 2)
+        if _is_shift(at[pair], size[pair], expected[pair], len(values)):
+            cells = np.arange(at[i], at[i + 1])
+            odds = np.full(len(cells), -np.log(expected[i] * expected[i + 1]))
+            add(cells, "shift", odds)
+            in_shift[pair] = True
+    steps = [
+        Step(column, int(rows[at[i]]), _step_size(line, int(at[i])))
+        for i in np.argsort(expected, kind="stable")
+        if not in_shift[i] and rows[at[i]] >= 0
+    ]
+    cells = np.flatnonzero(kinds != "")
+    cells = cells[rows[cells] >= 0]
+    is_spike = kinds[cells] == "spike"
+    return OrderFlags(
+        cells=np.column_stack([rows[cells], np.full(len(cells), column)]),
+        log_odds=log_odds[cells],
+        kinds=kinds[cells],
+        neighbours=np.where(is_spike, neighbours[cells], np.nan),
+        neighbour_error={column: error},
+        steps=steps,
+    )
+
+
+def _span(line: Array) -> int:
+    """Return the largest number of cells over which the line is autocorrelated."""
+    ranks = np.full(len(line), np.nan)
+    finite = np.isfinite(line)
+    ranks[finite] = rankdata(line[finite])
+    for span in SPANS:
+        if autocorrelation(ranks, span)[0] > MIN_AUTOCORRELATION:
+            return span
+    return SPANS[-1]
+
+
+def _neighbour_medians(line: Array, span: int) -> tuple[Array, Array]:
+    """Return the medians of the cells before and after each cell."""
+    from discrepant.table.model.order_kernels import running_median
+
+    least = span // 2 + 1
+    return (
+        running_median(line, -span, -1, least),
+        running_median(line, 1, span, least),
+    )
+
+
+def _rounding_step(line: Array) -> float:
+    """Return the step that a tenth of all nonzero steps are below."""
+    steps = np.abs(np.diff(line[np.isfinite(line)]))
+    steps = steps[steps > 0]
+    return float(np.quantile(steps, 0.1)) if len(steps) else 0.0
+
+
+def _variance_stabilised(line: Array) -> Array:
+    """Return a line, or its logarithm if its steps then depend less on the level."""
+    finite = line[np.isfinite(line)]
+    low = float(np.quantile(finite, 0.07)) if len(finite) else 0.0
+    if low <= 0:
+        return line
+    logarithm = np.log(np.maximum(line, -low / 4) + low / 3)
+    gain = _level_dependence(line) - _level_dependence(logarithm)
+    return logarithm if gain > 0.1 else line
+
+
+def _level_dependence(line: Array) -> float:
+    """Return the absolute rank correlation between the size of steps and the level."""
+    step, level = np.abs(np.diff(line)), (line[1:] + line[:-1]) / 2
+    at = np.flatnonzero(np.isfinite(step) & (step > 0))
+    if len(at) <= 20:
+        return 0.0
+    at = at[:: -(-len(at) // MAX_SAMPLED_STEPS)]
+    ranks = rankdata(step[at]), rankdata(level[at])
+    return float(abs(np.corrcoef(*ranks)[0, 1]))
+
+
+def _deviation(line: Array, before: Array, after: Array) -> Array:
+    """Return the distance of each cell from the range of its neighbours' medians.
+
+    The unit is the local scale: the median deviation of `SCALE_CELLS` cells, at least
+    that of the whole line, and the rounding step.
+    """
+    from discrepant.table.model.order_kernels import running_median
+
+    inside = np.clip(line, np.minimum(before, after), np.maximum(before, after))
+    usual = np.abs(line - (after + before) / 2)
+    half = SCALE_CELLS // 2
+    local = running_median(usual, -half, half, SCALE_CELLS // 4)
+    overall = np.nanmedian(usual) if np.isfinite(usual).any() else np.nan
+    scale = np.hypot(1.4826 * np.fmax(local, overall), _rounding_step(line))
+    with np.errstate(invalid="ignore"):
+        scaled = np.abs(line - inside) / np.where(scale > 0, scale, np.inf)
+    return np.asarray(np.nan_to_num(scaled))
+
+
+def _tail_log_odds(deviation: Array, count: int) -> Array:
+    """Return the log ratio of observed to expected cells that deviate as much.
+
+    The expected number follows an exponential tail through the counts at 10% and 1% of
+    the cells; −inf for the other 99%.
+    """
+    log_odds = np.full(len(deviation), -np.inf)
+    ordered = np.sort(deviation[deviation > 0])[::-1]
+    outer = min(int(TAIL_FRACTIONS[0] * count), len(ordered) - 1)
+    inner = max(int(TAIL_FRACTIONS[1] * count), 5)
+    if outer <= 2 * inner:
+        return log_odds
+    start = ordered[inner - 1]
+    rate = np.log(outer / inner) / max(start - ordered[outer - 1], 1e-9)
+    at = np.flatnonzero(deviation > start)
+    at = at[np.argsort(deviation[at], kind="stable")]
+    observed = len(at) - np.arange(len(at))
+    log_fraction = np.log(inner / observed) - rate * (deviation[at] - start)
+    log_odds[at] = -np.minimum.accumulate(log_fraction)
+    return log_odds
+
+
+def _stuck_log_odds(line: Array) -> Array:
+    """Return minus the log of the expected number of natural runs like each cell's.
+
+    Runs of one value are compared with the column's runs at similar values. Runs that
+    recur at a value are natural: no rain, ice, a limit of the range.
+    """
+    start = np.flatnonzero(np.concatenate([[True], ~(line[1:] == line[:-1])]))
+    length = np.diff(np.concatenate([start, [len(line)]]))
+    value = line[start]
+    observed = np.isfinite(value)
+    log_odds = np.full(len(start), -np.inf)
+    count = int(observed.sum())
+    # Where most runs repeat, the column has states instead of measurements.
+    if count >= 20 and np.mean(length[observed] > 1) < 0.5:
+        bins = int(np.clip(count // 300, 1, 10))
+        ranks = np.zeros(len(value))
+        ranks[observed] = rankdata(value[observed])
+        part = np.where(observed, np.minimum((ranks - 1) * bins // count, bins - 1), -1)
+        for k in range(bins):
+            here = part == k
+            if here.sum() >= 20:
+                expected = bins * _expected_runs(length[here])
+                log_odds[here] = -np.log(np.maximum(expected, 1e-20))
+    log_odds[length < 3] = -np.inf
+    # More cells than the model excludes in a column are a second population.
+    log_odds[length > MAX_EXCLUDED_FRACTION * length[observed].sum()] = -np.inf
+    tolerance = 2 * _rounding_step(line)
+    order = np.argsort(value, kind="stable")[:count]
+    sorted_value, sorted_length = value[order], length[order]
+    for i in np.flatnonzero(log_odds > -np.log(MAX_EXPECTED)):
+        ends = [value[i] - tolerance, value[i] + tolerance]
+        low = np.searchsorted(sorted_value, ends[0])
+        high = np.searchsorted(sorted_value, ends[1], side="right")
+        if np.sum(sorted_length[low:high] >= length[i] / 8) > 3:
+            log_odds[i] = -np.inf
+    return np.repeat(log_odds, length)
+
+
+def _expected_runs(lengths: Array) -> Array:
+    """Return the expected number of natural runs at least as long as each.
+
+    The larger of a geometric tail and, where long runs are frequent, an exp(−√length)
+    tail.
+    """
+    n = len(lengths)
+    repeat = (np.sum(np.minimum(lengths, 5) - 1) + 1) / (lengths.sum() + 2)
+    geometric = n * repeat ** (lengths - 1.0)
+    longest = int(min(lengths.max(), 500)) + 1
+    counts = n - np.concatenate(
+        [[0], np.cumsum(np.bincount(np.minimum(lengths, longest + 1))[1:longest])]
+    )  # of runs of at least 1, 2, …, `longest` cells
+    low = int(np.argmax(counts <= max(0.02 * n, 20))) + 1
+    high = int(np.sum(counts >= 10))
+    if high <= low:
+        return np.asarray(geometric)
+    roots = np.sqrt(low), np.sqrt(high)
+    rate = np.log(counts[low - 1] / counts[high - 1]) / (roots[1] - roots[0])
+    excess = np.sqrt(np.maximum(lengths, high)) - roots[1]
+    return np.asarray(np.maximum(geometric, counts[high - 1] * np.exp(-rate * excess)))
+
+
+def _find_steps(line: Array) -> tuple[Array, Array, Array]:
+    """Return positions, sizes and expected numbers of improbable single steps.
+
+    Of the difference between the medians after and before, only the part counts that
+    is made from one cell to the next. Its tail is a Pareto distribution.
+    """
+    from discrepant.table.model.order_kernels import running_median
+
+    least = STEP_CELLS // 2 + 1
+    size = running_median(line, 0, STEP_CELLS - 1, least) - running_median(
+        line, -STEP_CELLS, -1, least
+    )
+    distance = np.abs(size)
+    nothing = np.zeros(0, int), np.zeros(0), np.zeros(0)
+    if not np.isfinite(distance).any():
+        return nothing
+    step = np.diff(_fill_forward(line, STEP_CELLS), prepend=np.nan)
+    half = STEP_SCALE_CELLS // 2
+    local = running_median(distance, -half, half, STEP_SCALE_CELLS // 4)
+    scale = np.hypot(
+        1.4826 * np.fmax(local, np.nanmedian(distance)), _rounding_step(line)
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        made = np.where(step * size > 0, np.minimum(np.abs(step), distance), 0)
+        score = np.nan_to_num(made / scale, posinf=0.0)
+    largest = maximum_filter1d(score, 2 * STEP_CELLS + 1, mode="constant")
+    at = np.flatnonzero((score > 0) & (score == largest))
+    ordered = np.sort(score[at])[::-1]
+    inner, outer = max(5, int(0.01 * len(at))), max(15, int(0.1 * len(at)))
+    if len(at) < 20 or ordered[inner - 1] <= ordered[outer - 1]:
+        return nothing
+    slope = np.log(outer / inner) / np.log(ordered[inner - 1] / ordered[outer - 1])
+    expected = inner * (score[at] / ordered[inner - 1]) ** -slope
+    rare = expected < MAX_EXPECTED_STEP
+    return at[rare], size[at[rare]], expected[rare]
+
+
+def _fill_forward(line: Array, limit: int) -> Array:
+    """Return a line with up to `limit` empty cells filled by the value before them."""
+    index = np.arange(len(line))
+    last = np.maximum.accumulate(np.where(np.isfinite(line), index, -1))
+    near = (last >= 0) & (index - last <= limit)
+    return np.where(near, line[last], np.nan)
+
+
+def _is_shift(at: Array, size: Array, expected: Array, n: int) -> bool:
+    """Return whether two steps are there and back, improbable, and close together."""
+    return bool(
+        size[0] * size[1] < 0
+        and abs(np.log(-size[0] / size[1])) < MAX_STEP_LOG_RATIO
+        and expected[0] * expected[1] < MAX_EXPECTED / 10
+        and at[1] - at[0] <= MAX_SHIFT_FRACTION * n
+    )
+
+
+def _step_size(line: Array, at: int) -> float:
+    """Return the difference of the medians after and before a position."""
+    after = line[at : at + STEP_CELLS]
+    before = line[max(at - STEP_CELLS, 0) : at]
+    return float(np.nanmedian(after) - np.nanmedian(before))

@@ -1,0 +1,200 @@
+"""Detect whether the order of the rows carries information, and which order does.
+
+Rows are laid on a line in the chosen order, with empty cells between series and at
+gaps: nothing after this module needs to know of groups or times.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from discrepant.core.errors import InputError
+from discrepant.core.linalg import Array
+from discrepant.table.columns.table_input import ParsedTable, positions
+
+# Rank autocorrelation from which neighbouring cells are alike.
+MIN_AUTOCORRELATION = 0.5
+# Standard score of that autocorrelation (Bartels' test): one shuffled column in 30,000.
+MIN_Z = 4.0
+# Mean autocorrelation that a later candidate order must gain over the best before it.
+MIN_GAIN = 0.02
+# Median steps of the time from which there is a gap between two rows.
+GAP_STEPS = 10
+# Empty cells between two series: the widest window of the order tests.
+GAP_CELLS = 49
+# Rows below which no order is tested.
+MIN_ROWS = 40
+# Rows per group that a column needs for its values to be separate series.
+MIN_GROUP_ROWS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class RowOrder:
+    """An order of the rows in which neighbouring cells are alike.
+
+    Attributes
+    ----------
+    description : str
+        Such as "by time within site".
+    rows : int array (n,)
+        The rows in this order.
+    line : int array (n,)
+        Position of each of them on the line, in ascending order.
+    columns : list of int
+        The ordered columns, by their positions among the numeric ones.
+    """
+
+    description: str
+    rows: Array
+    line: Array
+    columns: list[int]
+
+    def lay(self, values: Array) -> Array:
+        """Return the values of one column on the line; NaN at empty cells."""
+        cells = np.full(self.line[-1] + 1, np.nan)
+        cells[self.line] = values[self.rows]
+        return cells
+
+
+def autocorrelation(ranks: Array, lag: int = 1) -> tuple[float, float]:
+    """Return the rank autocorrelation of a line, and its standard score if shuffled.
+
+    Bartels' rank version of von Neumann's ratio: ρ = 1 − mean (R_t − R_{t−lag})² /
+    (2 var R), and z = ρ √n.
+    """
+    square = (ranks[lag:] - ranks[:-lag]) ** 2
+    finite = np.isfinite(square)
+    n = int(finite.sum())
+    variance = np.nanvar(ranks) if n else 0.0
+    if n < 20 or variance == 0:
+        return 0.0, 0.0
+    rho = 1 - square[finite].mean() / (2 * variance)
+    return float(rho), float(rho * np.sqrt(n))
+
+
+def find_row_order(
+    parsed: ParsedTable, values: Array, tested: list[int], order: Any
+) -> RowOrder | None:
+    """Return the order in which neighbouring cells are most alike, if they are.
+
+    Parameters
+    ----------
+    parsed : ParsedTable
+    values : array (n, k)
+        The numeric columns, NaN where a cell is missing or violates a rule.
+    tested : list of int
+        Numeric columns whose cells can be flagged.
+    order : str or label
+        "auto": the rows as given, or by any column of dates or of unique whole numbers,
+        each also within the values of any other column. A label: by this column.
+    """
+    if len(values) < MIN_ROWS or not tested:
+        return None
+    ranks = {k: _ranks(values[:, k]) for k in tested}
+    best, best_gain = None, -np.inf
+    for description, rows, line in _candidates(parsed, tested, order):
+        candidate = RowOrder(description, rows, line, [])
+        gains = []
+        for k in tested:
+            rho, z = autocorrelation(candidate.lay(ranks[k]))
+            gains.append(max(rho, 0.0))
+            if rho > MIN_AUTOCORRELATION and z > MIN_Z:
+                candidate.columns.append(k)
+        gain = float(np.mean(gains))
+        if best is None or gain > best_gain + MIN_GAIN:
+            best, best_gain = candidate, gain
+    return best if best is not None and best.columns else None
+
+
+def _ranks(values: Array) -> Array:
+    ranks = np.full(len(values), np.nan)
+    finite = np.isfinite(values)
+    ranks[finite] = rankdata(values[finite])
+    return ranks
+
+
+def _candidates(
+    parsed: ParsedTable, tested: list[int], order: Any
+) -> Iterator[tuple[str, Array, Array]]:
+    """Yield description, rows and positions on the line of each order to test."""
+    n = len(parsed.frame)
+    times = _times(parsed, order)
+    keys: list[tuple[str, Array]] = list(times.values())
+    if isinstance(order, str) and order == "auto":
+        keys.append(("rows as given", np.arange(n, dtype=float)))
+    analysed = {parsed.numeric_positions[k] for k in tested}
+    groups = _groups(parsed, {*analysed, *(j for j in times if j >= 0)})
+    for group_name, code in [("", np.zeros(n, int)), *groups]:
+        for name, key in keys:
+            rows = np.lexsort((key, code))
+            same = np.diff(code[rows]) == 0
+            with np.errstate(invalid="ignore"):
+                step = np.diff(key[rows])  # NaN between rows without a time
+                if not (step[same] > 0).any():
+                    continue
+                usual = np.median(step[same & (step > 0)])
+                gap = ~same | ~(step <= GAP_STEPS * usual)
+            line = np.arange(n) + GAP_CELLS * np.concatenate([[0], np.cumsum(gap)])
+            within = f" within {group_name}" if group_name else ""
+            yield f"{name}{within}", rows, line
+
+
+def _times(parsed: ParsedTable, order: Any) -> dict[int, tuple[str, Array]]:
+    """Return name and values of columns to sort by, by position; −1 is the index."""
+    import pandas as pd
+
+    frame = parsed.frame
+    if not (isinstance(order, str) and order == "auto"):
+        if isinstance(frame.index, pd.DatetimeIndex) and order == frame.index.name:
+            return {-1: (f"by {order}", _as_key(frame.index.to_series()))}
+        (position, *_) = sorted(positions(frame, order, "order"))
+        try:
+            return {position: (f"by {order}", _as_key(frame.iloc[:, position]))}
+        except (TypeError, ValueError):
+            raise InputError(
+                f"order= names {order!r}, which holds neither dates nor numbers."
+            ) from None
+    times = {}
+    if isinstance(frame.index, pd.DatetimeIndex):
+        times[-1] = (
+            f"by {frame.index.name or 'index'}",
+            _as_key(frame.index.to_series()),
+        )
+    for j, name in enumerate(frame.columns):
+        column = frame.iloc[:, j]
+        whole = pd.api.types.is_integer_dtype(column.dtype) and column.is_unique
+        if pd.api.types.is_datetime64_any_dtype(column.dtype) or whole:
+            times[j] = (f"by {name}", _as_key(column))
+    return times
+
+
+def _as_key(column: Any) -> Array:
+    """Return dates or numbers as floats to sort by; missing ones last."""
+    import pandas as pd
+
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        start = column.min()
+        column = (column - start).dt.total_seconds()
+    key = pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
+    return np.where(np.isnan(key), np.inf, key)
+
+
+def _groups(parsed: ParsedTable, excluded: set[int]) -> list[tuple[str, Array]]:
+    """Return name and codes of the columns whose values may be separate series."""
+    import pandas as pd
+
+    frame = parsed.frame
+    groups = []
+    for j, name in enumerate(frame.columns):
+        if j in excluded:
+            continue
+        try:
+            codes, levels = pd.factorize(frame.iloc[:, j])
+        except TypeError:  # cells that cannot be hashed
+            continue
+        if 2 <= len(levels) <= len(frame) / MIN_GROUP_ROWS:
+            groups.append((str(name), codes))
+    return groups
