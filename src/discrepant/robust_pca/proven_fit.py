@@ -34,8 +34,8 @@ from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.noisy.histogram import MAD
-from discrepant.robust_pca.noisy.lines import regress
-from discrepant.robust_pca.noisy.model import Start
+from discrepant.robust_pca.noisy.lines import regress_lines
+from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.recorder import Recorder, Step
 
@@ -188,7 +188,7 @@ class Pursuit:
             if not few.any():
                 continue
             data = Y[few] if axis == 1 else Y[:, few].T
-            lines = regress(data, basis, LAD)[0] @ basis.T
+            lines = regress_lines(data, basis, LAD)[0] @ basis.T
             if axis == 1:
                 X[few] = lines
             if axis == 0 or self.program.psd:
@@ -273,11 +273,11 @@ class Pursuit:
         apart = float(np.linalg.norm(self.rests[0].e - e))
         return apart <= max(APART * size, expected)
 
-    def start(self, noisy: NoisyResult) -> Start:
+    def start(self, noisy: NoisyResult) -> NoisyStart:
         """Return where a fit with noise may start: at the first pursuit's rest."""
         at, sigma = self.rests[0].at, max(self.rests[0].sigma, FLOOR * self.size)
         every = np.full(noisy.noise.shape, sigma)
-        return Start(at.U, at.V * at.d / sigma, every, noisy.mixture)
+        return NoisyStart(at.U, at.V * at.d / sigma, every, noisy.mixture)
 
     def best(
         self, fits: Sequence[ExactResult | NoisyResult]

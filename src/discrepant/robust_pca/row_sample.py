@@ -27,11 +27,11 @@ from discrepant.robust_pca.exact.polish import (
 )
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.exact.step import FIRST_MU, State
-from discrepant.robust_pca.noisy.fit import TUNING as FIT
-from discrepant.robust_pca.noisy.lines import LAG
-from discrepant.robust_pca.noisy.model import Start
+from discrepant.robust_pca.noisy.fit import MIN_COVERAGE
+from discrepant.robust_pca.noisy.lines import LAGGING_FRACTION
+from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.result import NoisyResult
-from discrepant.robust_pca.noisy.spectrum_edge import reach_of
+from discrepant.robust_pca.noisy.spectrum_edge import participation_ratio
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.result import LowRankResult
@@ -132,7 +132,7 @@ def exact_from(
 
 def start_from(
     program: ConvexProblem, known: NoisyResult, rng: np.random.Generator
-) -> Start | None:
+) -> NoisyStart | None:
     """Extend a noisy fit of some rows, or of data like these; None if it fails.
 
     Where the rows of the blocks are the caller's columns, each with a noise of its own,
@@ -155,7 +155,7 @@ def start_from(
     with rows:
         fits = extended(program, basis, scale, wrong, rng, noise, off)
     # A direction of fewer rows could not be told from errors in a fit of all either.
-    if off(fits).mean() > FIT.few_lines:
+    if off(fits).mean() > MIN_COVERAGE:
         return None
     U, C = fits.coordinates, basis * scale[:, None]
     louder = float(np.median(fits.residual))
@@ -169,12 +169,12 @@ def start_from(
         U = U / sigma[:, None]
     if louder > TUNING.louder:
         return None
-    return Start(U, C, sigma, known.mixture)
+    return NoisyStart(U, C, sigma, known.mixture)
 
 
 def _on_few(U: Array) -> bool:
     """Whether a component sits on so few rows that it may be errors there."""
-    return bool(U.size and reach_of(U).min() < FIT.few_lines * len(U))
+    return bool(U.size and participation_ratio(U).min() < MIN_COVERAGE * len(U))
 
 
 def _row_space(rows: Rows, found: LowRankResult) -> Array:
@@ -192,11 +192,11 @@ def _not_exact(fits: RowFits, limit: float) -> Array:
 
 
 def _often_off(fits: RowFits) -> Array:
-    """Return which rows have too few clean cells, as in `Lines.lagging`."""
+    """Return which rows have too few clean cells, as in `LineState.lagging`."""
     seen = np.maximum(fits.n_observed, 1)
     common = fits.n_clean.sum() / seen.sum()
     chance = 4 * np.sqrt(common * (1 - common) / seen)
-    far = fits.n_clean < seen * (common - np.maximum(LAG * common, chance))
+    far = fits.n_clean < seen * (common - np.maximum(LAGGING_FRACTION * common, chance))
     return np.asarray((far | (fits.n_clean == 0)) & (fits.n_observed > 0))
 
 

@@ -16,7 +16,7 @@ from discrepant.robust_pca.exact.integrator import HIGH_RANK, integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.exact.uncorrupted import uncorrupted_fit
 from discrepant.robust_pca.noisy.result import NoisyResult
-from discrepant.robust_pca.noisy.solve import TRUSTED, fit_noise, go_on
+from discrepant.robust_pca.noisy.solve import OPTIMAL_GAP, continue_noisy_fit, fit_noisy
 from discrepant.robust_pca.problem import ConvexProblem, DataScale
 from discrepant.robust_pca.proven_fit import SMALL, Pursuit
 from discrepant.robust_pca.recorder import Recorder
@@ -187,7 +187,7 @@ def _second_opinion(
         return exact
     fits: list[ExactResult | NoisyResult] = [noisy, convex]
     if pursuit.rests and pursuit.rests[0].at.rank:
-        other = go_on(
+        other = continue_noisy_fit(
             first.program,
             pursuit.start(noisy),
             by_column=_by_column(settings),
@@ -296,10 +296,10 @@ def _noisy_from(
     start = start_from(program, known, rng)
     if start is None:
         return None
-    return go_on(
+    return continue_noisy_fit(
         program,
         start,
-        told=told,
+        noise_is_given=told,
         by_column=_by_column(settings),
         fdr=settings.fdr,
         rng=rng,
@@ -365,7 +365,7 @@ def _noisy(
     log: Recorder,
     first: ExactResult | None = None,
 ) -> ExactResult | NoisyResult:
-    return fit_noise(
+    return fit_noisy(
         program,
         sigma=sigma,
         by_column=_by_column(settings),
@@ -391,7 +391,7 @@ def _exact(
     )
     # Told an α of the user's own, an exact splitting need not be the convex optimum
     # that this α asks for.
-    if told and found.polished and found.certificate.gap > TRUSTED:
+    if told and found.polished and found.certificate.gap > OPTIMAL_GAP:
         rng = np.random.default_rng(settings.random_state)
         again = Recorder(log.report, log.tol, log.max_iter)
         found = integrate(

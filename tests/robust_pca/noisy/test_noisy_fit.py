@@ -374,12 +374,12 @@ def test_passes_are_told_and_can_be_stopped():
         told.append(share)
         return len(told) < 3
 
-    from discrepant.robust_pca.noisy.solve import fit_noise
+    from discrepant.robust_pca.noisy.solve import fit_noisy
 
     Y, *_ = made(seed=81)
     log = Recorder(report, 1e-7, 100)
     rng = np.random.default_rng(0)
-    found = fit_noise(ConvexProblem.of(Y, alpha=10.0), rng=rng, log=log)
+    found = fit_noisy(ConvexProblem.of(Y, alpha=10.0), rng=rng, log=log)
     assert len(told) == 3
     assert "stopped early" in str(found.status)
     assert list(found.history)[:3] == ["step", "residual", "seconds"]

@@ -1,18 +1,20 @@
-"""Coordinates of new rows that carry noise: weighed by it, and robust to errors.
+"""Robust coordinates of new rows with noise of known size.
 
-For a row y, components V (r×n) and noise σ the coordinates c minimise the weighted
-squares ``Σ w(zⱼ)·(yⱼ − (cV)ⱼ)²/σⱼ²``, where w is the probability of being clean that
-the fit has learned. They start from a regression that half of the row cannot mislead.
+For a row y, components V (r×n) and noise σ, the coordinates c minimise the weighted
+squares ``Σ w(zⱼ)·(yⱼ − (cV)ⱼ)²/σⱼ²``, where w is the fitted probability of being clean.
+The starting point is a regression with a breakdown point of 50%.
 """
 
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.noisy.histogram import MIDDLE
-from discrepant.robust_pca.noisy.lines import regress
+from discrepant.robust_pca.noisy.histogram import BIN_CENTRES
+from discrepant.robust_pca.noisy.lines import regress_lines
 
-BLOCK = 1 << 20  # entries worked on at a time
-ROUNDS = 6  # of weighing, after which coordinates stand to a thousandth of their error
+BLOCK_ENTRIES = 1 << 20  # entries processed at a time
+ITERATIONS = (
+    6  # reweightings: coordinates are then stable to a thousandth of their error
+)
 
 
 def noisy_coordinates(
@@ -20,37 +22,39 @@ def noisy_coordinates(
 ) -> Array:
     """Return the coordinates (b, r) of rows (b, n), where NaN marks missing entries.
 
-    Each row is treated by itself: its result does not depend on the others.
+    The result of a row does not depend on the other rows.
     """
     (number, n), r = rows.shape, len(components)
     X = np.ascontiguousarray((components / sigma).T, np.float64)  # (n, r)
     length, noise = np.linalg.norm(X, axis=0), sigma.astype(np.float64)
     coordinates = np.zeros((number, r))
-    height = max(1, BLOCK // max(n, r * r))
+    height = max(1, BLOCK_ENTRIES // max(n, r * r))
     for start in range(0, number if r else 0, height):
         part = slice(start, start + height)
         block = rows[part].astype(np.float64) / noise
-        c = regress(block, X)[0] / length
-        coordinates[part] = _weighed(block, X, c, weight.astype(np.float64))
+        c = regress_lines(block, X)[0] / length
+        coordinates[part] = _reweighted(block, X, c, weight.astype(np.float64))
     return coordinates
 
 
-def _weighed(Y: Array, X: Array, c: Array, weight: Array) -> Array:
-    """Refine coordinates by least squares with the weights that the residuals earn."""
+def _reweighted(Y: Array, X: Array, c: Array, weight: Array) -> Array:
+    """Refine coordinates by iteratively reweighted least squares."""
     n, r = X.shape
-    seen = np.isfinite(Y)
-    y = np.where(seen, Y, 0.0)
+    observed = np.isfinite(Y)
+    y = np.where(observed, Y, 0.0)
     pairs = np.reshape(X[:, :, None] * X[:, None, :], (n, -1))
     size = max(1e-10, 10 * float(np.finfo(Y.dtype).eps)) / r * float(np.sum(X * X))
     tiny = size * np.eye(r)
-    for _ in range(ROUNDS):
+    for _ in range(ITERATIONS):
         z = np.abs(y - c @ X.T)
-        w = np.where(seen, _interpolate(z, MIDDLE, weight), 0.0)
+        w = np.where(observed, _interpolate(z, BIN_CENTRES, weight), 0.0)
         G = np.reshape(w @ pairs, (-1, r, r)) + tiny
         c = np.linalg.solve(G, ((w * y) @ X)[:, :, None])[:, :, 0]
-    # Of few entries all count, and the smallest fit is taken.
-    for i in np.flatnonzero(np.count_nonzero(seen, axis=1) <= r):
-        c[i] = (y[i : i + 1] @ np.linalg.pinv(np.where(seen[i, :, None], X, 0.0)).T)[0]
+    # With at most r entries, take the least-squares solution of minimum norm.
+    for i in np.flatnonzero(np.count_nonzero(observed, axis=1) <= r):
+        c[i] = (
+            y[i : i + 1] @ np.linalg.pinv(np.where(observed[i, :, None], X, 0.0)).T
+        )[0]
     return c
 
 

@@ -1,22 +1,21 @@
-"""The three-part fit: a few robust passes, each a pure function of narrow factors.
+"""Fit low rank + errors + noise by robust passes over the data.
 
-In units of the noise σ (one, or one a column), with L = U Cᵀ,
+In units of the noise σ (one, or one per column), with L = U Cᵀ,
 
     e = Y/σ − L        z = |e| / √((1−hᵢ)(1−hⱼ))        T = L + ω·w(z)·e
-    P = T V,  B = TᵀP  →  leading triplets of T  →  L ← those above the noise's edge
+    P = T V,  B = TᵀP  →  SVD of T  →  L ← components above the edge of the noise
 
-where h is the leverage, the share of a cell that the fit has taken from it.  A pass is
-a proximal-gradient step on ``Σρ(Y − L)`` plus a price for each rank, and a step of the
-subspace iteration for it at once.  Nothing of the size of the data is kept.
+where h is the leverage of an entry. A pass is a proximal-gradient step on ``Σρ(Y − L)``
+plus a penalty on the rank, and at the same time a step of the subspace iteration for
+it. Nothing of the size of the data is kept.
 
-*Clipped* passes come first: w(z) = min(1, 1.5/z) is Huber's, which forgives a bad
-start, and σ follows the median of the residuals down.  *Weighed* passes follow: w(z) is
-the probability that a cell is clean (`mixture`).  When the fit stands, the columns are
-asked whether their noise differs by more than chance; if so each gets its own, and the
-passes go on.  Rows and columns that were left behind are fitted anew (`lines`).
+*Clipped* passes come first: w(z) = min(1, 1.5/z) are Huber's weights, which tolerate a
+bad start, and σ follows the median of the residuals. *Weighed* passes follow: w(z) is
+the probability that an entry is clean (`mixture`). Once the fit is stable, the columns
+are tested for noise of different size; if it differs, each gets its own σ and the
+passes continue. Rows and columns that lag behind the fit are refitted (`lines`).
 """
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -24,76 +23,72 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.exact.factored_svd import factor_distance, svd_from_products
 from discrepant.robust_pca.noisy.histogram import (
+    BIN_CENTRES,
     MAD,
-    MIDDLE,
-    at_edges,
     quantile,
-    stretched,
+    rescaled_histogram,
+    to_table,
 )
 from discrepant.robust_pca.noisy.mixture import (
     DEGREES,
     Mixture,
+    column_scales,
     fit_mixture,
-    own_scales,
 )
-from discrepant.robust_pca.noisy.model import Model, Start, norms
-from discrepant.robust_pca.noisy.momentum import Pace, Pass
-from discrepant.robust_pca.noisy.spectrum_edge import noise_edge, reach_of
+from discrepant.robust_pca.noisy.model import Model, NoisyStart, column_norms
+from discrepant.robust_pca.noisy.momentum import Momentum, Pass
+from discrepant.robust_pca.noisy.spectrum_edge import noise_edge, participation_ratio
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.rows import passes
 
+# Constants of the fit; `benchmarks/noise.py` measures what it reaches with them.
 
-@dataclass(frozen=True)
-class Tuning:
-    """Constants of the fit; `benchmarks/noise.py` shows what it reaches with them."""
+# z at which Huber's weights clip. With 30% errors of one sign, the bias of the clipped
+# mean must stay below the signal; 2 is too large.
+CLIP = 1.5
+# Entries in the histogram of a pass: they give σ to a fifth of a per cent.
+HISTOGRAM_ENTRIES = 300_000
+# Largest over-relaxation ω: a fully observed row overshoots at 2.
+MAX_OMEGA = 1.9
+# Fraction of the rows (columns) that a component must cover, and at least two of them;
+# else it cannot be distinguished from errors in these rows.
+MIN_COVERAGE = 0.02
+# While L moves, a new component must cover one in this many rows (normal vectors: 3).
+LOCAL_WHILE_MOVING = 10.0
+# A component is weak below this many times the edge of the noise.
+WEAK = 1.6
+# Columns needed to distinguish the noise of one column from its own signal.
+MIN_COLUMNS = 16
+# Noise, relative to the typical entry, below which there may be no noise at all.
+VANISHING = 1e-3
+# Fraction of the start's clean entries and of its noise that the data must have.
+MIN_AGREEMENT = 0.8
+# Move of L, relative to its statistical error, at which the Huber phase ends.
+CLOSE_CLIPPED = 0.5
+# Move of L, relative to its statistical error, at which the posterior phase ends.
+CLOSE_WEIGHTED = 0.1
 
-    # z at which the clipped passes clip: with 30% errors of one sign the bias of the
-    # clipped mean must stay below the signal; 2 is too much.
-    clip: float = 1.5
-    # Cells in the histogram of a pass: σ̂ to a fifth of a per cent.
-    sample: int = 300_000
-    # ω, at the most: a row observed in full overshoots at 2.
-    relaxed: float = 1.9
-    # A component must sit on so large a share of the lines, and on two at least, or it
-    # cannot be told from errors there.
-    few_lines: float = 0.02
-    # While L moves a new one must sit on one of so many lines (normal vectors: 3).
-    local: float = 10.0
-    # Times the noise's edge below which a component is doubtful.
-    weak: float = 1.6
-    # Fewer columns: the noise of one cannot be told from its own signal.
-    few_columns: int = 16
-    # σ, over the size of entries, below which it may be that there is no noise at all.
-    vanishing: float = 1e-3
-    # Share of the clean cells of a start, and of its noise, that the data must have.
-    alike: float = 0.8
-    # Moves, over the statistical error of L, at which a phase is done.
-    close_clipped: float = 0.5
-    close_weighed: float = 0.1
-
-
-TUNING = Tuning()
-HUBER = np.minimum(1.0, TUNING.clip / np.maximum(MIDDLE, 1e-9))
+HUBER = np.minimum(1.0, CLIP / np.maximum(BIN_CENTRES, 1e-9))
 
 
 class NoisyFit:
-    """One fit, in the unit of the program and the orientation of the blocks.
+    """One fit, in the unit of the problem and the orientation of the rows.
 
     Parameters
     ----------
-    program : Program
+    program : ConvexProblem
         The data.
     sigma : ndarray or None
-        The noise of each of the caller's columns where it is told.
+        The noise of each of the caller's columns, if it is given.
     by_column : bool or None
-        Whether each column has its own noise; None finds out.
+        Whether each column has its own noise; None tests it.
     rng : numpy.random.Generator
-        Draws the columns that look for new directions.
-    log : Log
-        Where passes are written down.
+        Draws the columns that search for new directions.
+    log : Recorder
+        Records the passes.
     start : Start, optional
-        Where a fit of a part of the data, or of data like them, ended.
+        Final state of a fit of part of the data, or of similar data.
     """
 
     def __init__(
@@ -103,70 +98,76 @@ class NoisyFit:
         by_column: bool | None,
         rng: np.random.Generator,
         log: Recorder,
-        start: Start | None = None,
+        start: NoisyStart | None = None,
     ) -> None:
         self.model = Model(program, sigma, rng, start)
         self.log = log
-        self.told, self.by_column = sigma is not None, by_column
-        self.table, self.omega = at_edges(HUBER), 1.0
+        self.noise_is_given, self.by_column = sigma is not None, by_column
+        self.table, self.omega = to_table(HUBER), 1.0
         self.phase = "clipped"
         self.mixture: Mixture | None = None
-        # whether columns have a noise of their own by now
-        self.each = self.told or self.model.units
-        self.hasty, self.looked, self.tested = True, False, False
-        self.pace = Pace()
-        self.quiet = self.still = self.age = 0
+        # whether each column has its own σ by now
+        self.noise_per_column = self.noise_is_given or self.model.columns_have_units
+        self.still_moving, self.column_noise_tested, self.components_tested = (
+            True,
+            False,
+            False,
+        )
+        self.momentum = Momentum()
+        self.quiet_passes = self.settled_passes = self.passes_in_phase = 0
         self.start = start
         if start is not None:
             self.begin(start)
 
-    def begin(self, start: Start) -> None:
-        """Go on in the weighed phase from where another fit ended."""
-        self.mixture, self.table = start.mixture, at_edges(start.mixture.weight)
-        self.omega = float(np.clip(1 / self.model.share, 1.0, TUNING.relaxed))
-        self.phase, self.age = "weighed", 2
-        self.looked = self.tested = True  # as was done there
-        self.look_on(False)
-
-    # -- the story -----------------------------------------------------------------
+    def begin(self, start: NoisyStart) -> None:
+        """Continue in the weighed phase from the final state of another fit."""
+        self.mixture, self.table = start.mixture, to_table(start.mixture.weight)
+        self.omega = float(np.clip(1 / self.model.usable_fraction, 1.0, MAX_OMEGA))
+        self.phase, self.passes_in_phase = "weighed", 2
+        self.column_noise_tested = self.components_tested = (
+            True  # both were tested there
+        )
+        self.resize_search_basis(False)
 
     def run(self, until_vanishing: bool = False) -> tuple[Pass, bool]:
-        """Pass until all stands; returns the last pass and whether it is done."""
+        """Make passes until the fit is stable; return the last pass, and True if so."""
         while True:
             found = self.one_pass()
-            done = self.judge(found)
+            done = self.advance(found)
             if done or self.log.ended:
                 return found, done
-            if self.astray(found) or (until_vanishing and self.vanishing(found)):
+            if self.differs_from_start(found) or (
+                until_vanishing and self.noise_vanishes(found)
+            ):
                 return found, False
             self.reweigh(found)
 
-    def astray(self, found: Pass) -> bool:
-        """Whether the data are not like those that the start comes from."""
+    def differs_from_start(self, found: Pass) -> bool:
+        """Whether clean fraction or noise differ from those of the start."""
         if self.start is None or found.mixture is None:
             return False
-        fewer = found.mixture.clean < TUNING.alike * self.start.mixture.clean
-        return fewer or not TUNING.alike < found.tau < 1 / TUNING.alike
+        fewer = found.mixture.clean < MIN_AGREEMENT * self.start.mixture.clean
+        return fewer or not MIN_AGREEMENT < found.tau < 1 / MIN_AGREEMENT
 
-    def vanishing(self, found: Pass) -> bool:
-        """Whether the noise falls on and on: perhaps there is none."""
-        return self.small(found) and found.tau < 0.75 and self.model.rank > 0
+    def noise_vanishes(self, found: Pass) -> bool:
+        """Whether the noise keeps falling, so that there may be none."""
+        return self.noise_may_vanish(found) and found.tau < 0.75 and self.model.rank > 0
 
-    def small(self, found: Pass) -> bool:
-        """Whether there is so little noise that there may be none at all."""
-        return self.noise_level(found) < TUNING.vanishing * self.model.top
+    def noise_may_vanish(self, found: Pass) -> bool:
+        """Whether the noise is so small that there may be none at all."""
+        return self.noise_level(found) < VANISHING * self.model.typical_entry
 
     def one_pass(self) -> Pass:
         """Make one robust pass: a new L, its change, the edge and the histograms."""
         model, rows = self.model, self.model.rows
-        m, n, own = rows.m, rows.n, model.own
-        model.follow_wide_lines()
+        m, n, column_axis = rows.m, rows.n, model.column_axis
+        model.update_enlarged_lines()
         weighed = self.phase == "weighed"
-        stride = max(1, rows.size // TUNING.sample)
-        if weighed and own == 0:  # all cells of each of the caller's columns
+        stride = max(1, rows.size // HISTOGRAM_ENTRIES)
+        if weighed and column_axis == 0:  # all entries of each of the caller's columns
             stride = 1
         U, C = before = model.U, model.C
-        beta = self.pace.beta
+        beta = self.momentum.beta
         if beta:
             U = np.hstack([U, model.last[0]])
             C = np.hstack([(1 + beta) * C, -beta * model.last[1]])
@@ -176,10 +177,10 @@ class NoisyFit:
             unit=model.program.unit,
             omega=self.omega,
             stride=stride,
-            line_values=model.sides(model.leverages()),
+            line_values=model.line_values(model.leverages()),
             weights=self.table,
             right=model.V,
-            histogram_axis=own if weighed else None,
+            histogram_axis=column_axis if weighed else None,
         )
         model.last = before
         U, V, s = svd_from_products(step.right, step.left)
@@ -188,19 +189,22 @@ class NoisyFit:
         edge = self.omega * sqrt(freedom) * noise_edge(*step.squares)
         above = s > edge
         saturated = bool(above.all()) and len(s) < n
-        above &= ~self.untold(U, V, s, edge)
+        above &= ~self.localised_components(U, V, s, edge)
         model.U, model.C, model.V = U[:, above], V[:, above] * s[above], V
         tau, mixture = self.scale(step.histogram)
         change = factor_distance(before, (model.U, model.C))
-        # of L, by the noise alone
-        error = sqrt(max(model.rank, 1) * (m + n - model.rank) / model.share) * tau
+        # Statistical error of L.
+        error = (
+            sqrt(max(model.rank, 1) * (m + n - model.rank) / model.usable_fraction)
+            * tau
+        )
         model.change = change / tau
         move = change / error
-        self.write_down(step.squares[own], move, mixture)
+        self.record(step.squares[column_axis], move, mixture)
         return Pass(
             histogram=step.histogram,
-            own=step.line_histograms.T,
-            outside=step.n_outliers,
+            column_histograms=step.line_histograms.T,
+            outlier_counts=step.n_outliers,
             edge=edge,
             tau=tau,
             mixture=mixture,
@@ -210,193 +214,238 @@ class NoisyFit:
         )
 
     def scale(self, histogram: Array) -> tuple[float, Mixture | None]:
-        """Return σ over what it was thought to be, and the two groups if weighed."""
+        """Return the new σ over the old one, and in the weighed phase the mixture."""
         if self.phase == "weighed":
-            mixture = fit_mixture(histogram, 1.0, self.degrees(), told=self.told)
+            mixture = fit_mixture(
+                histogram, 1.0, self.degrees(), scale_is_given=self.noise_is_given
+            )
             return mixture.tau, mixture
-        if self.told:
+        if self.noise_is_given:
             return 1.0, None
-        # It may only fall, or errors of one sign pass for noise.
+        # σ may only fall, or errors of one sign would count as noise.
         return min(float(quantile(histogram, 0.5)[0]) / MAD, 1.0), None
 
-    def untold(self, U: Array, V: Array, s: Array, edge: float) -> Array:
-        """Return which new components cannot be told from errors on a few lines.
+    def localised_components(self, U: Array, V: Array, s: Array, edge: float) -> Array:
+        """Return which new components cover so few rows that they may be errors.
 
-        While the fit still moves, lines that lag look like one too: let them catch up.
+        While the fit moves, rows that lag look like such a component: wait for them.
         """
-        W = self.model.C / norms(self.model.C)
+        W = self.model.C / column_norms(self.model.C)
         new = ((W.T @ V) ** 2).sum(axis=0) < 0.5
-        waiting = self.hasty and self.age < 8
-        alone = (s < 1.1 * edge) if waiting else np.zeros(len(s), bool)
+        waiting = self.still_moving and self.passes_in_phase < 8
+        localised = (s < 1.1 * edge) if waiting else np.zeros(len(s), bool)
         for X in (U, V):
-            least = max(2.0, TUNING.few_lines * len(X))
-            alone |= reach_of(X) < (len(X) / TUNING.local if waiting else least)
-        return np.asarray(new & alone)
+            least = max(2.0, MIN_COVERAGE * len(X))
+            localised |= participation_ratio(X) < (
+                len(X) / LOCAL_WHILE_MOVING if waiting else least
+            )
+        return np.asarray(new & localised)
 
-    def write_down(self, squares: Array, move: float, mixture: Mixture | None) -> None:
-        """Note the pass: the residual is that of cells as far as they are believed."""
+    def record(self, squares: Array, move: float, mixture: Mixture | None) -> None:
+        """Record the pass; entries count in the residual by their weights."""
         residual = float(np.sqrt(np.sum(squares * self.model.sigma**2)))
         relative = residual / float(np.hypot(residual, self.model.size) or 1.0)
         support = 0.0 if mixture is None else 1 - mixture.clean
-        share = 0.5 * (self.phase == "weighed") + 0.4 * min(1.0, 0.1 / max(move, 1e-9))
+        fraction = 0.5 * (self.phase == "weighed") + 0.4 * min(
+            1.0, 0.1 / max(move, 1e-9)
+        )
         rank = self.model.rank
-        self.log.note(Step(self.phase, relative, np.nan, rank, np.nan, support), share)
+        self.log.note(
+            Step(self.phase, relative, np.nan, rank, np.nan, support), fraction
+        )
 
     def degrees(self) -> tuple[float, ...]:
         """Return the ν to try: all at first, then the neighbours of the last one.
 
-        Where L takes much of the freedom, heavy tails would have it interpolate cells.
+        If L takes many degrees of freedom, heavy tails would make it interpolate.
         """
         model, r = self.model, self.model.rank
-        taken = r * (model.m + model.n - r) / max(model.trust * model.observed, 1)
-        some = DEGREES[:1] if taken > 0.2 else DEGREES[:4] if taken > 0.12 else DEGREES
-        if self.mixture is None or self.age < 2 or self.mixture.nu not in some:
-            return some
-        i = some.index(self.mixture.nu)
-        return some[max(i - 1, 0) : i + 2]
+        taken = (
+            r * (model.m + model.n - r) / max(model.clean_fraction * model.observed, 1)
+        )
+        candidates = (
+            DEGREES[:1] if taken > 0.2 else DEGREES[:4] if taken > 0.12 else DEGREES
+        )
+        if (
+            self.mixture is None
+            or self.passes_in_phase < 2
+            or self.mixture.nu not in candidates
+        ):
+            return candidates
+        i = candidates.index(self.mixture.nu)
+        return candidates[max(i - 1, 0) : i + 2]
 
-    # -- how it goes on --------------------------------------------------------------
-
-    def judge(self, found: Pass) -> bool:
-        """Decide on the phase and look after lines that lag; true if done."""
-        self.pace.follow(found)
+    def advance(self, found: Pass) -> bool:
+        """Move the schedule on by one pass; return whether the fit is finished."""
+        self.momentum.update(found)
         weighed = self.phase == "weighed"
         steady = found.same_rank and not found.saturated and 0.8 < found.tau < 1.25
-        close = TUNING.close_weighed if weighed else TUNING.close_clipped
-        self.quiet = self.quiet + 1 if steady and found.move < close else 0
-        settled = self.pace.left < close or self.quiet > 5
-        self.still = self.still + 1 if steady and settled else 0
-        self.age += 1
-        self.hasty = found.move > 0.7
+        close = CLOSE_WEIGHTED if weighed else CLOSE_CLIPPED
+        self.quiet_passes = (
+            self.quiet_passes + 1 if steady and found.move < close else 0
+        )
+        settled = self.momentum.remaining < close or self.quiet_passes > 5
+        self.settled_passes = self.settled_passes + 1 if steady and settled else 0
+        self.passes_in_phase += 1
+        self.still_moving = found.move > 0.7
         if found.same_rank and self.rounding(found):
             return True
-        look = done = False
+        test_columns = done = False
         if not weighed:
-            if self.still and self.age >= 4:
-                self.rescue(found)
-                self.phase, self.still, self.age = "weighed", 0, 0
-                self.pace.forget()
+            if self.settled_passes and self.passes_in_phase >= 4:
+                self.refit_lagging_lines(found)
+                self.phase, self.settled_passes, self.passes_in_phase = "weighed", 0, 0
+                self.momentum.reset()
             elif found.same_rank and found.tau > 0.5 and found.move < 1.5:
-                self.rescue(found)
-        elif self.still >= 2 and self.age >= 4:
-            widened = any((line.wide > 1).any() for line in self.model.lines)
-            done = not (widened or self.rescue(found) or self.test_doubtful(found))
-            look = done
-        elif not self.looked and found.move < 0.5 and self.age >= 2 and steady:
-            self.rescue(found)
-            look = self.looked = True
-        if look and self.may_differ() and found.mixture is not None:
-            if np.ptp(own_scales(found.own, found.mixture)) > 0:
-                self.each, self.still, self.age, done = True, 0, 1, False
-                self.pace.forget()
+                self.refit_lagging_lines(found)
+        elif self.settled_passes >= 2 and self.passes_in_phase >= 4:
+            widened = any((line.scale_ratio > 1).any() for line in self.model.lines)
+            done = not (
+                widened
+                or self.refit_lagging_lines(found)
+                or self.retest_doubtful_components(found)
+            )
+            test_columns = done
+        elif (
+            not self.column_noise_tested
+            and found.move < 0.5
+            and self.passes_in_phase >= 2
+            and steady
+        ):
+            self.refit_lagging_lines(found)
+            test_columns = self.column_noise_tested = True
+        if (
+            test_columns
+            and self.column_noise_may_differ()
+            and found.mixture is not None
+        ):
+            if np.ptp(column_scales(found.column_histograms, found.mixture)) > 0:
+                (
+                    self.noise_per_column,
+                    self.settled_passes,
+                    self.passes_in_phase,
+                    done,
+                ) = True, 0, 1, False
+                self.momentum.reset()
         return done
 
     def rounding(self, found: Pass) -> bool:
-        """Whether nothing but rounding is left."""
-        floor = 50 * float(np.finfo(self.model.rows.dtype).eps) * self.model.top
+        """Whether only rounding errors are left."""
+        floor = (
+            50 * float(np.finfo(self.model.rows.dtype).eps) * self.model.typical_entry
+        )
         return self.noise_level(found) < floor
 
     def noise_level(self, found: Pass) -> float:
-        """Return the usual noise of a column, as found."""
+        """Return the median noise of the columns, in the unit of the problem."""
         return found.tau * float(np.median(self.model.sigma))
 
-    def may_differ(self) -> bool:
-        """Whether the columns are to be asked for their own noise."""
-        if self.each or self.by_column is False:
+    def column_noise_may_differ(self) -> bool:
+        """Whether to test the columns for noise of different size."""
+        if self.noise_per_column or self.by_column is False:
             return False
-        return bool(self.by_column) or len(self.model.sigma) >= TUNING.few_columns
+        return bool(self.by_column) or len(self.model.sigma) >= MIN_COLUMNS
 
     def reweigh(self, found: Pass) -> None:
-        """Set weights, ω and σ for the next pass, and the columns to look through."""
+        """Set weights, ω, σ and the search basis for the next pass."""
         ratio, tau, values = np.full(len(self.model.sigma), found.tau), found.tau, HUBER
         if self.phase == "weighed":
             mixture = found.mixture
             if mixture is None:
                 mixture = fit_mixture(
-                    found.histogram, found.tau, self.degrees(), told=self.told
+                    found.histogram,
+                    found.tau,
+                    self.degrees(),
+                    scale_is_given=self.noise_is_given,
                 )
-            self.mixture, self.model.trust = mixture, max(mixture.clean, 0.3)
+            self.mixture, self.model.clean_fraction = mixture, max(mixture.clean, 0.3)
             values, tau = mixture.weight, mixture.tau
             ratio[:] = tau
-            if self.each and found.mixture is not None and not self.told:
-                ratio = own_scales(found.own, mixture)
-        self.table = at_edges(values)
-        # The mean of ψ' over all cells, with zero for missing ones, is the curvature of
-        # the loss, which ω inverts. With momentum β a row observed in full is stable
+            if (
+                self.noise_per_column
+                and found.mixture is not None
+                and not self.noise_is_given
+            ):
+                ratio = column_scales(found.column_histograms, mixture)
+        self.table = to_table(values)
+        # The mean of ψ' over all entries, zero for missing ones, is the curvature of
+        # the loss, and ω its inverse. With momentum β, a fully observed row is stable
         # only if (ω − 1)(1 + 2β) < 1.
-        counts = stretched(found.histogram, tau)
-        slope = np.gradient(values * MIDDLE, MIDDLE)
+        counts = rescaled_histogram(found.histogram, tau)
+        slope = np.gradient(values * BIN_CENTRES, BIN_CENTRES)
         slope[-1] = 0
         curvature = float((counts * slope).sum() / max(counts.sum(), 1))
         curvature *= self.model.observed / self.model.rows.size
-        most = min(TUNING.relaxed, 1 + 0.9 / (1 + 2 * self.pace.beta))
-        self.omega = float(np.clip(1 / max(curvature, 1e-3), 1.0, most))
-        if not self.told:
-            self.model.rescale(self.within_reason(ratio))
-        self.look_on(found.saturated)
+        limit = min(MAX_OMEGA, 1 + 0.9 / (1 + 2 * self.momentum.beta))
+        self.omega = float(np.clip(1 / max(curvature, 1e-3), 1.0, limit))
+        if not self.noise_is_given:
+            self.model.rescale(self.bounded_ratio(ratio))
+        self.resize_search_basis(found.saturated)
 
-    def within_reason(self, ratio: Array) -> Array:
-        """Return the change of σ that leaves none far below rounding or above the data.
+    def bounded_ratio(self, ratio: Array) -> Array:
+        """Return the factor on σ, bounded so that σ stays above rounding.
 
-        The noise of a column that is fitted to its last digit would fall for ever. The
-        data lie within ±1; a column's unit may be far below the usual one. In units of
-        the noise all columns share one rounding error, that of the least noisy one: it
-        has to stay below the noise of the others.
+        Otherwise the noise of a column that is fitted exactly would fall forever. In
+        units of the noise, all columns share the rounding error of the least noisy one,
+        which must stay below the noise of the others.
         """
-        sigma, sizes = self.model.sigma, self.model.sizes
+        sigma, sizes = self.model.sigma, self.model.column_sizes
         eps = float(np.finfo(self.model.rows.dtype).eps)
-        after = np.clip(sigma * ratio, eps**2 * self.model.top, 1.0)
+        after = np.clip(sigma * ratio, eps**2 * self.model.typical_entry, 1.0)
         least = sqrt(eps) * float(np.max(after / sizes)) * sizes
         return np.asarray(np.maximum(after, least) / sigma)
 
-    def look_on(self, saturated: bool) -> None:
-        """Choose how many columns to look through: a few more than the rank."""
+    def resize_search_basis(self, saturated: bool) -> None:
+        """Search with a few more columns than the rank."""
         r = self.model.rank
         k = 2 * max(r, 8) if saturated else max(r + max(6, r // 5), 12)
-        self.model.look_through(k)
+        self.model.set_search_basis(k)
 
-    # -- lines that lag --------------------------------------------------------------
-
-    def rescue(self, found: Pass) -> bool:
-        """Fit lines that lag anew; true if any came right."""
-        model, fine = self.model, 0
+    def refit_lagging_lines(self, found: Pass) -> bool:
+        """Refit rows and columns that lag; return whether any improved."""
+        model, n_improved = self.model, 0
         for axis in (0, 1):
             if model.rank:
-                which = model.lines[axis].lagging(found.outside[axis])
+                which = model.lines[axis].lagging(found.outlier_counts[axis])
                 if len(which):
-                    self.pace.forget()
-                    fine += model.anew(which, axis, found.edge, found.tau)
-        if fine:
-            self.still, self.age = 0, min(self.age, 2)
-        return fine > 0
+                    self.momentum.reset()
+                    n_improved += model.refit_lines(which, axis, found.edge, found.tau)
+        if n_improved:
+            self.settled_passes, self.passes_in_phase = 0, min(self.passes_in_phase, 2)
+        return n_improved > 0
 
-    def test_doubtful(self, found: Pass) -> bool:
-        """Take out components that are weak or sit on few lines: they must come back.
+    def retest_doubtful_components(self, found: Pass) -> bool:
+        """Remove weak and localised components once; real ones return by themselves.
 
-        Cells that are flagged do not hold L, and a component that was wrong at first
-        may live on what it has in them. Once is enough.
+        Flagged entries do not constrain L, so a spurious component could otherwise
+        persist on them.
         """
         model = self.model
-        if self.tested or not model.rank:
+        if self.components_tested or not model.rank:
             return False
-        self.tested = True
-        U, W = model.U, model.C / norms(model.C)
-        local = reach_of(U) < model.m / TUNING.local
-        local |= reach_of(W) < model.n / TUNING.local
-        weak = norms(model.C) < TUNING.weak * found.edge
-        if any((line.life > 0).any() for line in model.lines):
+        self.components_tested = True
+        U, W = model.U, model.C / column_norms(model.C)
+        local = participation_ratio(U) < model.m / LOCAL_WHILE_MOVING
+        local |= participation_ratio(W) < model.n / LOCAL_WHILE_MOVING
+        weak = column_norms(model.C) < WEAK * found.edge
+        if any((line.passes_left > 0).any() for line in model.lines):
             return False
         if not local.any():
             model.U, model.C = U[:, ~weak], model.C[:, ~weak]
-            self.still = self.age = 0
-            self.pace.forget()
+            self.settled_passes = self.passes_in_phase = 0
+            self.momentum.reset()
             return bool(weak.any())
         model.U, model.C = U[:, ~local], model.C[:, ~local]
-        self.pace.forget()
+        self.momentum.reset()
         for axis, X in enumerate((U, W)):
-            much = (X[:, local] ** 2).max(axis=1) * len(X) > 20
-            which = np.flatnonzero(much)
+            concentrated = (X[:, local] ** 2).max(axis=1) * len(X) > 20
+            which = np.flatnonzero(concentrated)
             if model.rank and 0 < len(which) <= 50:
-                model.anew(which, axis, found.edge, found.tau)
-        self.phase, self.still, self.age, self.hasty = "clipped", 0, 0, True
+                model.refit_lines(which, axis, found.edge, found.tau)
+        self.phase, self.settled_passes, self.passes_in_phase, self.still_moving = (
+            "clipped",
+            0,
+            0,
+            True,
+        )
         return True

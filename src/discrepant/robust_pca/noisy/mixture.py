@@ -1,13 +1,12 @@
-"""Two groups of cells: clean ones, whose deviation is noise, and errors of any size.
+"""Mixture model of residuals: Student noise for clean entries, any density for errors.
 
-The deviations z of all cells, in units of the noise as known so far, are distributed as
+The residuals z of all entries, in units of the present noise estimate, follow
 
     (1−π)·t_ν(z/τ)/τ + π·g(z)
 
-with Student's t (normal for ν = ∞) for the noise, and a density g of errors of which
-nothing is assumed but that it is flat near zero, where it is hidden. All four are read
-off one histogram. The probability of being clean is the weight of a cell in the fit, as
-in the expectation step of a robust regression.
+with Student's t (normal for ν = ∞) for the noise and a density g of errors that is free
+except for being flat near zero, where the noise hides it. All four are fitted to one
+histogram. The posterior probability of being clean weights an entry in the fit.
 """
 
 from collections.abc import Sequence
@@ -19,41 +18,38 @@ from scipy import special
 
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.noisy.histogram import (
-    COARSE_MIDDLE,
+    BIN_CENTRES,
+    BIN_WIDTHS,
+    COARSE_BIN_CENTRES,
     MAD,
-    MIDDLE,
-    WIDTH,
     quantile,
 )
 
-NORMAL = 1e6  # the ν that stands for the normal distribution
-# Degrees of freedom that are tried. Below 2.5 noise cannot be told from errors.
+NORMAL = 1e6  # value of ν that denotes the normal distribution
+# Degrees of freedom to try. Below 2.5, noise and errors cannot be distinguished.
 DEGREES = (NORMAL, 30.0, 12.0, 7.0, 5.0, 4.0, 3.0, 2.5)
-FLAT = 4.0  # τ within which g is flat: there it is mostly hidden
-LONGER = 1.25  # each band of g beyond is longer by so much
-HEAVIER = 3.0  # log-likelihood that heavier tails must gain: two more parameters, AIC
-LEAST_OWN = 0.2  # of the usual: a column that L fits by itself shows no noise
-LEAST_CELLS = 8  # of a column, to say anything of its noise
+FLAT = 4.0  # multiple of τ below which g is flat, because the noise hides it
+LONGER = 1.25  # ratio of the lengths of successive bands of g
+HEAVIER = 3.0  # log-likelihood that heavier tails must gain (AIC, two parameters)
+MIN_COLUMN_RATIO = 0.2  # least noise of a column, relative to the median column
+MIN_ENTRIES = 8  # entries of a column that are needed to estimate its noise
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """The two groups as found.
-
-    ``corrupt`` is the probability of each bin to be an error, ``density`` π·g.
-    """
+    """Fitted mixture of noise and errors."""
 
     nu: float
     tau: float
     clean: float  # 1 − π
-    density: Array
-    corrupt: Array
+    density: Array  # π·g by bin
+    corrupt: Array  # posterior probability of being an error, by bin
 
     @property
     def weight(self) -> Array:
-        """Weight of a cell by bin of z/τ: that of being clean, times Student's own."""
-        corrupt = np.interp(MIDDLE * self.tau, MIDDLE, self.corrupt)
-        heavy = 1.0 if self.nu == NORMAL else (self.nu + 1) / (self.nu + MIDDLE**2)
+        """Regression weight by bin of z/τ: P(clean) times the weight of Student's t."""
+        corrupt = np.interp(BIN_CENTRES * self.tau, BIN_CENTRES, self.corrupt)
+        heavy = 1.0 if self.nu == NORMAL else (self.nu + 1) / (self.nu + BIN_CENTRES**2)
         return np.asarray((1 - corrupt) * heavy)
 
 
@@ -71,41 +67,41 @@ def fit_mixture(
     tau: float = 1.0,
     degrees: Sequence[float] = DEGREES,
     *,
-    told: bool = False,
+    scale_is_given: bool = False,
 ) -> Mixture:
-    """Fit the two groups to a histogram of z whose clean scale is near τ, or told."""
+    """Fit the mixture to a histogram of z whose clean scale is near or exactly τ."""
     from discrepant.robust_pca.noisy.kernels import two_groups
 
     counts = histogram.astype(np.float64)
-    # At least half of the cells are clean: the quarter nearest zero lies within their
-    # median. Without a floor τ can chase the cells that L interpolates down to zero.
-    least = max(float(quantile(counts, 0.25)[0]) / MAD, 1e-6)
-    bounds = (tau, tau) if told else (least, np.inf)
+    # At least half of the entries are clean, so the quarter nearest zero lies within
+    # their median. Without this bound, τ could follow interpolated entries to zero.
+    floor = max(float(quantile(counts, 0.25)[0]) / MAD, 1e-6)
+    bounds = (tau, tau) if scale_is_given else (floor, np.inf)
     for _ in range(3):
-        longer = np.log(MIDDLE / (FLAT * tau)) / log(LONGER)
+        longer = np.log(BIN_CENTRES / (FLAT * tau)) / log(LONGER)
         band = np.maximum(np.floor(longer).astype(np.int64) + 1, 0)
         band = np.unique(band, return_inverse=True)[1].astype(np.int64)
-        found = {
-            nu: two_groups(counts, MIDDLE, WIDTH, nu, tau, band, 100, *bounds)
+        fits = {
+            nu: two_groups(counts, BIN_CENTRES, BIN_WIDTHS, nu, tau, band, 100, *bounds)
             for nu in degrees
         }
-        nu = max(found, key=lambda nu: found[nu][0] - HEAVIER * (nu != NORMAL))
-        _, scale, clean, density = found[nu]
+        nu = max(fits, key=lambda nu: fits[nu][0] - HEAVIER * (nu != NORMAL))
+        _, scale, clean, density = fits[nu]
         near = 0.8 < scale / tau < 1.25
         tau = scale
         if near:
             break
-    f = clean * clean_density(MIDDLE, nu, tau)
+    f = clean * clean_density(BIN_CENTRES, nu, tau)
     with np.errstate(invalid="ignore"):
         corrupt = np.where(f + density > 0, density / (f + density), 1.0)
     return Mixture(nu, tau, clean, density, np.maximum.accumulate(corrupt))
 
 
-def flagged_from(histogram: Array, mixture: Mixture, rate: float) -> float:
-    """Return the probability from which on cells are flagged.
+def fdr_threshold(histogram: Array, mixture: Mixture, rate: float) -> float:
+    """Return the posterior probability from which on entries are flagged.
 
-    Of all flagged ones the expected share of clean ones, the false discovery rate, is
-    then at most the given one, and none is flagged that is more likely clean.
+    The expected false discovery rate is then at most `rate`, and no entry is flagged
+    that is more likely clean than corrupt.
     """
     false = np.cumsum(((1 - mixture.corrupt) * histogram)[::-1])[::-1]
     number = np.cumsum(histogram[::-1])[::-1]
@@ -113,46 +109,46 @@ def flagged_from(histogram: Array, mixture: Mixture, rate: float) -> float:
     return float(mixture.corrupt[good][0]) if good.any() else 2.0
 
 
-def own_scales(own: Array, mixture: Mixture) -> Array:
-    """Return the clean scale of each column from its own, coarse histogram (row).
+def column_scales(histograms: Array, mixture: Mixture) -> Array:
+    """Return the noise scale of each column from its coarse histogram (one per row).
 
-    It is shrunk to the common one by as much as chance explains: all come out the same
-    if they do not differ by more than that.
+    Scales are shrunk towards the common one; all are equal if they do not differ by
+    more than chance.
     """
-    common = np.full(len(own), mixture.tau)
-    seen = own.sum(axis=1)
-    good = seen >= LEAST_CELLS
+    common = np.full(len(histograms), mixture.tau)
+    n_entries = histograms.sum(axis=1)
+    good = n_entries >= MIN_ENTRIES
     if good.sum() < 3:
         return common
     nu, clean = mixture.nu, mixture.clean
     median = MAD if nu == NORMAL else float(special.stdtrit(nu, 0.75))
-    tau = quantile(own, float(np.clip(clean, 0.3, 1.0)) / 2) / median
+    tau = quantile(histograms, float(np.clip(clean, 0.3, 1.0)) / 2) / median
     tau = np.where(good, np.maximum(tau, 1e-4), mixture.tau)
-    density = np.interp(COARSE_MIDDLE, MIDDLE, mixture.density)
-    density += 1e-9 / (1 + COARSE_MIDDLE**2)
-    for start in range(0, len(own), 2048):
+    density = np.interp(COARSE_BIN_CENTRES, BIN_CENTRES, mixture.density)
+    density += 1e-9 / (1 + COARSE_BIN_CENTRES**2)
+    for start in range(0, len(histograms), 2048):
         part = slice(start, start + 2048)
-        counts, t = own[part], tau[part]
+        counts, t = histograms[part], tau[part]
         for _ in range(6):
-            f = clean * clean_density(COARSE_MIDDLE, nu, t[:, None])
+            f = clean * clean_density(COARSE_BIN_CENTRES, nu, t[:, None])
             expected = counts * (f / (f + density))
             w = (
                 1.0
                 if nu == NORMAL
-                else (nu + 1) / (nu + (COARSE_MIDDLE / t[:, None]) ** 2)
+                else (nu + 1) / (nu + (COARSE_BIN_CENTRES / t[:, None]) ** 2)
             )
-            square = (expected * w * COARSE_MIDDLE**2).sum(axis=1)
+            square = (expected * w * COARSE_BIN_CENTRES**2).sum(axis=1)
             square /= np.maximum(expected.sum(axis=1), 1e-9)
             t = np.where(square > 0, np.sqrt(square), t)
         tau[part] = np.where(good[part], t, mixture.tau)
-    # The log of a scale from k normal cells has variance 1/2k; a little more here.
+    # The log of a scale from k normal values has variance 1/2k; slightly more here.
     heavy = 1.0 if nu == NORMAL else (nu + 3) / nu
-    chance = 0.6 * heavy / np.maximum(seen * clean, 1)
+    chance = 0.6 * heavy / np.maximum(n_entries * clean, 1)
     d = np.log(tau / mixture.tau)
     centre = np.median(d[good])
     extra = np.mean((d[good] - centre) ** 2) - np.mean(chance[good])
     if extra < np.mean(chance[good]) * max(0.5, 4 * sqrt(2 / good.sum())):
         return common
     d = centre + (d - centre) * extra / (extra + chance)
-    d = np.maximum(np.where(good, d, centre), centre + log(LEAST_OWN))
+    d = np.maximum(np.where(good, d, centre), centre + log(MIN_COLUMN_RATIO))
     return np.asarray(mixture.tau * np.exp(d))

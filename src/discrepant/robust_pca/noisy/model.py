@@ -1,7 +1,7 @@
-"""What the fit knows: L as factors, the noise, and the lines that lag.
+"""State of the fit with noise: L as factors, the noise, and lagging rows and columns.
 
-All in units of the noise and in the orientation of the blocks, where rows are the long
-axis (0) and columns the short one (1).
+All values are in units of the noise and in the orientation of the rows, where rows are
+the long axis (0) and columns the short one (1).
 """
 
 from dataclasses import dataclass
@@ -14,27 +14,32 @@ from scipy import linalg
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.noisy.histogram import MAD
-from discrepant.robust_pca.noisy.lines import LIFE, Lines, median_size, regress
+from discrepant.robust_pca.noisy.lines import (
+    WIDE_PASSES,
+    LineState,
+    median_scale,
+    regress_lines,
+)
 from discrepant.robust_pca.noisy.mixture import Mixture
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows import passes
 
-MOST_LEVERAGE = 0.8  # beyond, a cell tells nothing of its own noise
-UNITS = 30.0  # ratio of column sizes from which on columns have units of their own
-# What L may be off by where rows and columns are large, over what it moved last: at
-# twice as much the fit goes in circles, at half it is too slow.
-OFF = 0.5
-# What L is off by at a start, over its statistical error.
-START = 1.0
+MAX_LEVERAGE = 0.8  # largest leverage; beyond it, a residual says nothing about noise
+UNIT_RATIO = 30.0  # ratio of column scales above which columns have different units
+# Expected error of L over its last move: at twice as much the fit cycles, at half it is
+# too slow.
+EXPECTED_ERROR = 0.5
+# Expected error of L at a start, over its statistical error.
+START_ERROR = 1.0
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where a fit may start: L = U Cᵀ in units of the noise, which is σ."""
+class NoisyStart:
+    """Starting point of a fit: L = U Cᵀ in units of the noise σ."""
 
     U: Array  # (m, r)
     C: Array  # (n, r)
-    sigma: Array  # of each of the caller's columns, in the unit of the program
+    sigma: Array  # of each of the caller's columns, in the unit of the problem
     mixture: Mixture
 
 
@@ -43,14 +48,14 @@ class Model:
 
     Parameters
     ----------
-    program : Program
+    program : ConvexProblem
         The data.
     sigma : ndarray or None
-        The noise of each of the caller's columns where it is told.
+        The noise of each of the caller's columns, if it is given.
     rng : numpy.random.Generator
-        Draws the columns that look for new directions.
+        Draws the columns that search for new directions.
     start : Start, optional
-        Where to start.
+        Starting point.
     """
 
     def __init__(
@@ -58,32 +63,35 @@ class Model:
         program: ConvexProblem,
         sigma: Array | None,
         rng: np.random.Generator,
-        start: Start | None = None,
+        start: NoisyStart | None = None,
     ) -> None:
         rows = self.rows = program.rows
         self.program, self.rng = program, rng
         self.m, self.n = rows.m, rows.n
-        self.own = 0 if rows.transposed else 1  # axis of the caller's columns
+        self.column_axis = 0 if rows.transposed else 1  # axis of the caller's columns
         self.U, self.C = np.zeros((self.m, 0)), np.zeros((self.n, 0))
         self.last = (self.U, self.C)  # of the pass before
         self.observed = program.scale.observed
         self.lines = self._lines()
-        self.top = self._usual_size()
-        self.trust = 1.0  # share of the cells that are clean
+        self.typical_entry = self._typical_size()
+        self.clean_fraction = 1.0  # fraction of the entries that are clean
         self.change = 0.0  # ‖ΔL‖ of the last pass
-        self.units = False  # whether columns have units of their own
+        self.columns_have_units = False  # whether columns have different units
         columns = rng.standard_normal((self.n, min(16, self.n)))
         self.V = linalg.qr(columns, mode="economic")[0]
         if start is not None:
-            self.sigma, self.units = start.sigma, bool(np.ptp(start.sigma) > 0)
-            self.U, self.C = self.last = orthogonal(start.U, start.C)
-            self.trust = max(start.mixture.clean, 0.3)
+            self.sigma, self.columns_have_units = (
+                start.sigma,
+                bool(np.ptp(start.sigma) > 0),
+            )
+            self.U, self.C = self.last = orthogonal_factors(start.U, start.C)
+            self.clean_fraction = max(start.mixture.clean, 0.3)
             freedom = self.rank * (self.m + self.n - self.rank)
-            self.change = START * sqrt(freedom / self.share)
+            self.change = START_ERROR * sqrt(freedom / self.usable_fraction)
         elif sigma is not None:
             self.sigma = np.asarray(sigma, np.float64) * program.unit
         else:
-            self.sigma = self._start()
+            self.sigma = self._initial_sigma()
 
     @property
     def rank(self) -> int:
@@ -91,51 +99,57 @@ class Model:
         return int(self.U.shape[1])
 
     @property
-    def share(self) -> float:
-        """Share of all cells that are observed and clean."""
-        return self.trust * self.observed / self.rows.size
+    def usable_fraction(self) -> float:
+        """Fraction of all entries that are observed and clean."""
+        return self.clean_fraction * self.observed / self.rows.size
 
-    def look_through(self, k: int) -> None:
-        """Set V to k columns: those of C, what V has besides, then random ones."""
+    def set_search_basis(self, k: int) -> None:
+        """Set V to k orthonormal columns: those of C, then of V, then random ones."""
         self.V = _columns(self.C, self.V, min(k, self.n), self.rng)
 
     def factors(self) -> tuple[Array, Array]:
-        """Return factors of L in the unit of the program."""
+        """Return factors of L in the unit of the problem."""
         by = self.sigma[:, None]
-        return (self.U * by, self.C) if self.own == 0 else (self.U, self.C * by)
+        return (self.U * by, self.C) if self.column_axis == 0 else (self.U, self.C * by)
 
     @property
     def size(self) -> float:
-        """‖L‖ in the unit of the program."""
+        """‖L‖ in the unit of the problem."""
         U, C = self.factors()
-        return float(np.linalg.norm(C if self.own == 1 else U * norms(C)))
+        return float(
+            np.linalg.norm(C if self.column_axis == 1 else U * column_norms(C))
+        )
 
-    def _lines(self) -> tuple[Lines, Lines]:
-        """Count the observed cells of each line."""
+    def _lines(self) -> tuple[LineState, LineState]:
+        """Return the state of all rows and columns, with their observed entries."""
         if self.observed == self.rows.size:
             m, n = float(self.m), float(self.n)
-            return Lines(np.full(self.m, n)), Lines(np.full(self.n, m))
+            return LineState(np.full(self.m, n)), LineState(np.full(self.n, m))
         by_row, by_column = passes.count_observed(self.rows)
-        return Lines(by_row), Lines(by_column)
+        return LineState(by_row), LineState(by_column)
 
-    def _start(self) -> Array:
-        """Return where σ starts: the usual size of entries, all of them or by column.
+    def _initial_sigma(self) -> Array:
+        """Return the initial σ: the typical size of all entries, or by column.
 
-        Columns whose sizes differ widely are in different units, and so is their noise.
+        Columns whose scales differ widely have different units, and so has their noise.
         """
-        sizes = self.sizes
-        self.units = bool(sizes.max() > UNITS * sizes.min())
-        return sizes if self.units else np.full(len(sizes), self.top)
+        sizes = self.column_sizes
+        self.columns_have_units = bool(sizes.max() > UNIT_RATIO * sizes.min())
+        return (
+            sizes
+            if self.columns_have_units
+            else np.full(len(sizes), self.typical_entry)
+        )
 
     @cached_property
-    def sizes(self) -> Array:
-        """The usual size of the entries of each of the caller's columns."""
+    def column_sizes(self) -> Array:
+        """The typical size of the entries of each of the caller's columns."""
         quartiles = self.rows.scales(1) * self.program.unit
         # Twice a quartile is more than the median.
-        return np.where(quartiles > 0, 2 * quartiles, self.top)
+        return np.where(quartiles > 0, 2 * quartiles, self.typical_entry)
 
-    def _usual_size(self) -> float:
-        """Return the usual size of an entry: where σ starts."""
+    def _typical_size(self) -> float:
+        """Return the typical size of an entry."""
         some = np.abs(self.rows.sample()) * self.program.unit
         some = np.minimum(some[np.isfinite(some)], 1.0)
         return float(np.median(some) / MAD or some.mean() or 1.0) if some.size else 1.0
@@ -144,113 +158,115 @@ class Model:
         """Return 1/σ by row and by column."""
         ones = np.ones(self.m), np.ones(self.n)
         inverse = 1 / self.sigma
-        return (inverse, ones[1]) if self.own == 0 else (ones[0], inverse)
+        return (inverse, ones[1]) if self.column_axis == 0 else (ones[0], inverse)
 
-    def sides(self, leverage: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Return what the kernels multiply the cells of a line by."""
+    def line_values(self, leverage: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Return 1/σ, standardisation and expected error of each row and column."""
         pairs = zip(leverage, self.lines, strict=True)
-        std = (1 / np.sqrt(1 - h) / line.wide for h, line in pairs)
+        std = (1 / np.sqrt(1 - h) / line.scale_ratio for h, line in pairs)
         columns = zip(self.inverse_noise(), std, self.expected(), strict=True)
         row, column = (np.array(side) for side in columns)
         return row, column
 
     def leverages(self) -> tuple[Array, Array]:
-        """Return the share that the fit takes of cells, by row and by column."""
-        W = self.C / norms(self.C)
-        taken = ((X**2).sum(axis=1) / self.share for X in (self.U, W))
-        row, column = (np.minimum(h, MOST_LEVERAGE) for h in taken)
+        """Return the leverages of rows and columns, bounded by MAX_LEVERAGE."""
+        W = self.C / column_norms(self.C)
+        taken = ((X**2).sum(axis=1) / self.usable_fraction for X in (self.U, W))
+        row, column = (np.minimum(h, MAX_LEVERAGE) for h in taken)
         return row, column
 
     def expected(self) -> tuple[Array, Array]:
-        """Return how far off L may still be, in σ, as a product over rows and columns.
+        """Return the expected error of L in σ, as a product over rows and columns.
 
-        It moved by ‖ΔL‖ in the last pass, and more where rows and columns are large.
-        Without this, large cells are clipped, then flagged, and never return.
+        It follows from the last move ‖ΔL‖ and is larger for large rows and columns.
+        Without it, large entries would be clipped, then flagged, and never recover.
         """
         size = np.linalg.norm(self.C)
         if not size:
             return np.zeros(self.m), np.zeros(self.n)
-        row = np.linalg.norm(self.U * norms(self.C), axis=1) * sqrt(self.m) / size
+        row = (
+            np.linalg.norm(self.U * column_norms(self.C), axis=1) * sqrt(self.m) / size
+        )
         column = np.linalg.norm(self.C, axis=1) * sqrt(self.n) / size
-        return row * (OFF * self.change / sqrt(self.m * self.n)), column
+        return row * (EXPECTED_ERROR * self.change / sqrt(self.m * self.n)), column
 
     def rescale(self, ratio: Array) -> None:
-        """Take σ·ratio for σ, and L with it."""
+        """Multiply σ by a factor per column, and rescale L."""
         self.sigma = self.sigma * ratio
         by = ratio[:, None]
         U, C = self.last
-        self.last = (U / by, C) if self.own == 0 else (U, C / by)
+        self.last = (U / by, C) if self.column_axis == 0 else (U, C / by)
         if np.ptp(ratio) == 0:
             self.C = self.C / ratio[0]
-        elif self.own == 0:
-            self.U, self.C = orthogonal(self.U / by, self.C)
+        elif self.column_axis == 0:
+            self.U, self.C = orthogonal_factors(self.U / by, self.C)
         else:
-            self.U, self.C = orthogonal(self.U, self.C / by)
+            self.U, self.C = orthogonal_factors(self.U, self.C / by)
             self.V = self.V / by
 
-    def gather(self, which: Array, axis: int) -> Array:
-        """Return some lines of the data in units of the noise."""
+    def scaled_lines(self, which: Array, axis: int) -> Array:
+        """Return some rows or columns of the data in units of the noise."""
         inverse = self.inverse_noise()
         data = self.rows.take(which, axis) * self.program.unit
         scaled = np.clip(data, -1, 1) * inverse[axis][which, None] * inverse[1 - axis]
         return np.asarray(scaled)
 
-    def anew(self, which: Array, axis: int, edge: float, tau: float) -> int:
-        """Fit lines anew to a basis that they had no part in; how many came right."""
+    def refit_lines(self, which: Array, axis: int, edge: float, tau: float) -> int:
+        """Refit lines on a basis computed without them; return how many improved."""
         first, second = (self.U, self.C) if axis == 0 else (self.C, self.U)
         one = first.copy()
         one[which] = 0
-        one, two = orthogonal(one, second)
-        good = norms(two) > edge
+        one, two = orthogonal_factors(one, second)
+        good = column_norms(two) > edge
         one, two = one[:, good], two[:, good]
-        fine, lines = 0, self.lines[axis]
+        n_improved, lines = 0, self.lines[axis]
         if good.any():
-            data, size = self.gather(which, axis), norms(two)
-            c, scale = regress(data, two)
-            present = median_size(data - first[which] @ second.T)
+            data, size = self.scaled_lines(which, axis), column_norms(two)
+            c, scale = regress_lines(data, two)
+            present = median_scale(data - first[which] @ second.T)
             right = (scale < 3 * tau) & (scale < 0.6 * present)
-            better = ~right & (scale < 0.3 * np.minimum(median_size(data), present))
+            better = ~right & (scale < 0.3 * np.minimum(median_scale(data), present))
             use = right | better
             one[which[use]] = c[use] / size
             one[which[~use]] = (first @ (second.T @ (two / size**2)))[which[~use]]
-            lines.wide[which[better]] = scale[better] / tau
-            lines.life[which[better]] = LIFE
-            lines.tried[which[~right]] += 1
-            fine = int(use.sum())
-        one, two = orthogonal(one, two)
-        size = norms(two)
+            lines.scale_ratio[which[better]] = scale[better] / tau
+            lines.passes_left[which[better]] = WIDE_PASSES
+            lines.failed_refits[which[~right]] += 1
+            n_improved = int(use.sum())
+        one, two = orthogonal_factors(one, two)
+        size = column_norms(two)
         self.U, self.C = (one, two) if axis == 0 else (two / size, one * size)
-        return fine
+        return n_improved
 
-    def follow_wide_lines(self) -> None:
-        """Follow the scale of lines that were much off, until they are noise too."""
+    def update_enlarged_lines(self) -> None:
+        """Update the scale of lines with enlarged residuals, until they are noise."""
         for axis, line in enumerate(self.lines):
-            which = np.flatnonzero(line.wide > 1)
+            which = np.flatnonzero(line.scale_ratio > 1)
             if not len(which) or not self.U.shape[1]:
                 continue
             one, two = (self.U, self.C) if axis == 0 else (self.C, self.U)
-            scale = median_size(self.gather(which, axis) - one[which] @ two.T)
-            line.life[which] -= 1
-            wide = (scale > 1.5) & (line.life[which] > 0)
-            line.wide[which] = np.where(wide, scale, 1.0)
+            scale = median_scale(self.scaled_lines(which, axis) - one[which] @ two.T)
+            line.passes_left[which] -= 1
+            wide = (scale > 1.5) & (line.passes_left[which] > 0)
+            line.scale_ratio[which] = np.where(wide, scale, 1.0)
 
 
-def orthogonal(A: Array, C: Array) -> tuple[Array, Array]:
-    """Return factors of A Cᵀ: orthonormal columns, and orthogonal ones."""
+def orthogonal_factors(A: Array, C: Array) -> tuple[Array, Array]:
+    """Return factors of A Cᵀ with orthonormal and orthogonal columns."""
     if A.shape[1] == 0:
         return A, C
     U, V, s = svd_of_product(A, C)
     return U, V * s
 
 
-def norms(C: Array) -> Array:
-    """Return the lengths of the columns."""
+def column_norms(C: Array) -> Array:
+    """Return the norms of the columns."""
     return np.asarray(np.linalg.norm(C, axis=0))
 
 
 def _columns(C: Array, V: Array, k: int, rng: np.random.Generator) -> Array:
-    """Return k orthonormal columns, as `look_through` says."""
-    W = C / norms(C)
+    """Return k orthonormal columns: those of C, then of V, then random ones."""
+    W = C / column_norms(C)
     X = np.hstack([V, rng.standard_normal((len(V), k))])
     for _ in range(2):
         X -= W @ (W.T @ X)

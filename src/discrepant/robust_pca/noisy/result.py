@@ -1,7 +1,6 @@
-"""What a fit with noise hands back: three parts, and how sure it is of each cell.
+"""Result of the fit with noise: three parts and posterior probabilities.
 
-As for an exact fit, whatever is as large as the data is computed when it is first asked
-for, once, and nothing is written to.
+Arrays as large as the data are computed on first access, once.
 """
 
 import math
@@ -19,32 +18,32 @@ from discrepant.robust_pca.noisy.mixture import Mixture
 from discrepant.robust_pca.result import LowRankResult
 from discrepant.robust_pca.rows import passes
 
-CERTIFIED = 1e-5  # residual of the penalised program at which its certificate is taken
+CERTIFICATE_TOL = 1e-5  # tolerance of the penalised program behind the certificate
 
 
 @dataclass(frozen=True)
-class Cells:
-    """How the deviation of a cell tells whether it is corrupt; see `fit`."""
+class CellPosterior:
+    """What the posterior probability of an entry is computed from; see `fit`."""
 
     sides: tuple[Array, Array]  # by row and column: 1/σ, and 1/√(1 − leverage)
     low_rank: tuple[Array, Array]  # L in units of the noise
-    weights: Array  # by bin of the deviation
-    corrupt: Array  # probability, by bin of the deviation when left out
-    flagged_from: float  # probability from which on a cell is flagged
+    weights: Array  # by bin of the residual
+    corrupt: Array  # probability, by bin of the leave-one-out residual
+    fdr_threshold: float  # probability from which on an entry is flagged
 
 
 @dataclass(frozen=True, repr=False)
 class NoisyResult(LowRankResult):
-    """Low-rank part as U diag(s) Vᵀ, noise, and what the cells are judged by."""
+    """Low-rank part as U diag(s) Vᵀ, noise, and the posterior of each entry."""
 
     noise: Array  # σ of each column, in the unit of the data
     mixture: Mixture
-    settled: bool  # whether the fit stands, and the noise is not in doubt
-    rounding: bool  # whether nothing but rounding is left
-    cells: Cells = field(repr=False)
+    settled: bool  # whether the fit converged and the noise is certain
+    rounding: bool  # whether only rounding errors are left
+    cells: CellPosterior = field(repr=False)
 
     def coordinates(self, rows: Array) -> Array:
-        """Return where new rows lie in the row space of X, weighed by the noise."""
+        """Return the robust coordinates of new rows in the row space of X."""
         weight = self.mixture.weight
         return noisy_coordinates(rows, self.components, self.noise, weight)
 
@@ -66,24 +65,24 @@ class NoisyResult(LowRankResult):
     @locked_cached_property
     def outliers(self) -> Array:
         """Which entries are flagged as corrupt."""
-        wrong: Array = self.probability >= self.cells.flagged_from
-        return wrong
+        flags: Array = self.probability >= self.cells.fdr_threshold
+        return flags
 
     @locked_cached_property
     def sparse(self) -> Array:
         """S, m×n: Y − X on the outliers, and zero elsewhere."""
         rows = self.program.rows
-        wrong = rows.to_caller_layout(self.outliers)
+        flags = rows.to_caller_layout(self.outliers)
         with rows:
-            S = passes.flagged_part(rows, wrong, self.factors)
+            S = passes.flagged_part(rows, flags, self.factors)
         return rows.to_caller_layout(S)
 
     @locked_cached_property
     def certificate(self) -> Certificate:
-        """Proof of optimality of the penalised program whose refit this is.
+        """Distance to the optimum of the penalised program, of which this is the refit.
 
         Its κ = 1/σ(√m + √n) puts the threshold for singular values at the edge of the
-        noise's spectrum. It is solved for this when first asked for.
+        noise spectrum. The program is solved on first access.
         """
         return self._penalised.certificate
 
@@ -99,4 +98,4 @@ class NoisyResult(LowRankResult):
         sigma = norm(self.noise.astype(np.float64)) / math.sqrt(len(self.noise))
         penalised = replace(self.program, kappa=1 / (sigma * edge))
         rng = np.random.default_rng(0)
-        return integrate(penalised, tol=CERTIFIED, polish=False, rng=rng)
+        return integrate(penalised, tol=CERTIFICATE_TOL, polish=False, rng=rng)

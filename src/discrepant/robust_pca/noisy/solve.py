@@ -1,4 +1,4 @@
-"""From data with noise on every entry to three parts."""
+"""Fit low rank + errors + noise: start, finish, posterior probabilities and flags."""
 
 from dataclasses import replace
 
@@ -10,19 +10,25 @@ from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.noisy.fit import NoisyFit
-from discrepant.robust_pca.noisy.histogram import at_edges
-from discrepant.robust_pca.noisy.mixture import fit_mixture, flagged_from, own_scales
-from discrepant.robust_pca.noisy.model import Start
+from discrepant.robust_pca.noisy.histogram import to_table
+from discrepant.robust_pca.noisy.mixture import (
+    column_scales,
+    fdr_threshold,
+    fit_mixture,
+)
+from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.momentum import Pass
-from discrepant.robust_pca.noisy.result import Cells, NoisyResult
+from discrepant.robust_pca.noisy.result import CellPosterior, NoisyResult
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.rows import passes
 
-TRUSTED = 1e-3  # gap up to which an exact splitting is taken for the convex optimum
+OPTIMAL_GAP = (
+    1e-3  # duality gap up to which an exact decomposition counts as the optimum
+)
 
 
-def fit_noise(
+def fit_noisy(
     program: ConvexProblem,
     *,
     sigma: Array | None = None,
@@ -32,91 +38,97 @@ def fit_noise(
     log: Recorder,
     first: ExactResult | None = None,
 ) -> NoisyResult | ExactResult:
-    """Split the data of a program into a low-rank part, errors and noise.
+    """Split the data of a problem into a low-rank part, errors and noise.
 
-    Where the noise vanishes as the fit gets better, the exact splitting is handed back.
+    If the noise vanishes as the fit improves, the exact decomposition is returned.
 
     Parameters
     ----------
-    program : Program
-        The data, and λ for the certificate. Under `psd` the low-rank part is made
-        symmetric and positive semidefinite.
+    program : ConvexProblem
+        The data, and λ for the certificate. With `psd` the low-rank part is symmetric
+        and positive semidefinite.
     sigma : ndarray of shape (n_columns,), optional
-        The noise of each column, where it is known.
+        The noise of each column, if it is known.
     by_column : bool, optional
-        Whether each column has noise of its own size; by default the data tell.
+        Whether each column has noise of its own size; tested by default.
     fdr : float
-        Share of the flagged cells that may be clean.
+        False discovery rate of the flags.
     rng, log
         As for `integrate`.
-    first : Split, optional
-        An attempt at an exact splitting, whose dual would serve it.
+    first : ExactResult, optional
+        A failed attempt at an exact decomposition; its dual serves the certificate.
     """
     with program.rows:
         fit = NoisyFit(program, sigma, by_column, rng, log)
         last, done = fit.run(until_vanishing=first is not None)
-        if first is not None and fit.vanishing(last):
-            exact = _exactly(first, fit, last)
+        if first is not None and fit.noise_vanishes(last):
+            exact = _finish_exactly(first, fit, last)
             if exact is not None:
                 return exact
             if not (done or log.ended):
                 last, done = fit.run()
-        return _judged(fit, last, done, fdr)
+        return _leave_one_out_posterior(fit, last, done, fdr)
 
 
-def go_on(
+def continue_noisy_fit(
     program: ConvexProblem,
-    start: Start,
+    start: NoisyStart,
     *,
-    told: bool = False,
+    noise_is_given: bool = False,
     by_column: bool | None = None,
     fdr: float = 0.01,
     rng: np.random.Generator,
     log: Recorder,
 ) -> NoisyResult | None:
-    """Fit the data of a program from a start on; None if they are not as it says.
+    """Fit the data from a starting point; None if they differ from it too much.
 
-    The noise of the start is told by the user, or to be found; the rest is as for
-    `fit_noise`.
+    The noise of the start is kept if it is given by the user. Other parameters are
+    those of `fit_noisy`.
     """
     with program.rows:
-        sigma = start.sigma / program.unit if told else None
+        sigma = start.sigma / program.unit if noise_is_given else None
         fit = NoisyFit(program, sigma, by_column, rng, log, start)
         last, done = fit.run()
         if done or log.ended:
-            return _judged(fit, last, done, fdr)
+            return _leave_one_out_posterior(fit, last, done, fdr)
     return None
 
 
-def _exactly(first: ExactResult, fit: NoisyFit, last: Pass) -> ExactResult | None:
-    """Finish a fit whose noise vanishes; None if it is not exact after all."""
+def _finish_exactly(
+    first: ExactResult, fit: NoisyFit, last: Pass
+) -> ExactResult | None:
+    """Polish a fit whose noise vanishes; None if it is not exact after all."""
     program, rows, log = first.program, first.program.rows, fit.log
     U, C = fit.model.factors()
     norm = float(np.sqrt(passes.multiply_data(rows, unit=program.unit).square))
     observed = program.scale.observed
-    found = polish(
+    polished = polish(
         program,
         U,
         C,
-        n_corrupt=float(last.outside[0].sum()),
+        n_corrupt=float(last.outlier_counts[0].sum()),
         norm_Y=norm,
         residual=10 * fit.noise_level(last) * np.sqrt(observed) / norm,
         log=log,
     )
-    if not found.exact:
+    if not polished.exact:
         return None
-    U, V, s = svd_of_product(found.A, found.B)
-    state = replace(first.state, U=U, C=V * s, zeta=found.zeta, residual=log.residual)
+    U, V, s = svd_of_product(polished.A, polished.B)
+    state = replace(
+        first.state, U=U, C=V * s, zeta=polished.zeta, residual=log.residual
+    )
     status = Status(Outcome.EXACT, "converged: exact to rounding")
     exact = exact_result(program, state, status, log.history())
-    # Of several exact splittings the convex optimum is wanted, and proof of it; where
-    # errors are huge its rank says more than its value.
-    best = exact.rank <= first.rank and exact.certificate.gap < TRUSTED
+    # Of several exact decompositions, accept only the convex optimum; with huge errors
+    # its rank says more than its objective.
+    best = exact.rank <= first.rank and exact.certificate.gap < OPTIMAL_GAP
     return exact if best else None
 
 
-def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisyResult:
-    """Judge each cell as if it had been left out, and turn all to the caller's unit."""
+def _leave_one_out_posterior(
+    fit: NoisyFit, last: Pass, done: bool, fdr: float
+) -> NoisyResult:
+    """Return the result with leave-one-out posteriors, in the caller's unit."""
     model, program, rows = fit.model, fit.model.program, fit.model.rows
     std = (1 / np.sqrt(1 - h) for h in model.leverages())
     columns = zip(model.inverse_noise(), std, strict=True)
@@ -127,22 +139,25 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisyResult:
         unit=program.unit,
         line_values=(row, column),
         weights=fit.table,
-        histogram_axis=model.own,
+        histogram_axis=model.column_axis,
     )
     tau = 1.0 if last.mixture is None else last.mixture.tau
     mixture = fit_mixture(
-        left_out.histogram, 1.0 if fit.told else tau, fit.degrees(), told=fit.told
+        left_out.histogram,
+        1.0 if fit.noise_is_given else tau,
+        fit.degrees(),
+        scale_is_given=fit.noise_is_given,
     )
     ratio = np.full(len(model.sigma), mixture.tau)
-    if fit.each and not fit.told:
-        ratio = own_scales(left_out.line_histograms.T, mixture)
-        ratio = fit.within_reason(ratio)
-    cells = Cells(
+    if fit.noise_per_column and not fit.noise_is_given:
+        ratio = column_scales(left_out.line_histograms.T, mixture)
+        ratio = fit.bounded_ratio(ratio)
+    cells = CellPosterior(
         (row, column),
         (model.U, model.C),
         fit.table,
-        at_edges(mixture.corrupt),
-        flagged_from(left_out.histogram, mixture, fdr),
+        to_table(mixture.corrupt),
+        fdr_threshold(left_out.histogram, mixture, fdr),
     )
     U, C = model.factors()
     left, right, s = svd_of_product(U, C) if model.rank else (U, C, np.zeros(0))
@@ -152,7 +167,7 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisyResult:
     if not done:
         sentence = fit.log.end
     elif fit.rounding(last):
-        sentence = "converged: nothing but rounding is left"
+        sentence = "converged: only rounding errors are left"
     else:
         sentence = "converged: fitted at the level of the noise"
     return NoisyResult(
@@ -163,7 +178,7 @@ def _judged(fit: NoisyFit, last: Pass, done: bool, fdr: float) -> NoisyResult:
         mixture=mixture,
         status=Status(Outcome.NOISE_LEVEL if done else fit.log.outcome, sentence),
         history=fit.log.history(),
-        settled=done and not fit.small(last),
+        settled=done and not fit.noise_may_vanish(last),
         rounding=fit.rounding(last),
         program=program,
         cells=cells,

@@ -1,4 +1,4 @@
-"""The edge of the noise's spectrum: how large a singular value noise alone may have."""
+"""Edge of the noise spectrum: the largest singular value of noise alone."""
 
 from math import sqrt
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 
-TRACY_WIDOM = 3.3  # its 99.9% quantile, β = 1
-GROUPS = 64  # of lines with nearly the same sum of squares
+TRACY_WIDOM = 3.3  # 99.9% quantile of the Tracy–Widom law, β = 1
+GROUPS = 64  # groups of rows (columns) with similar sums of squares
 
 
 def noise_edge(by_row: Array, by_column: Array) -> float:
@@ -38,7 +38,7 @@ def noise_edge(by_row: Array, by_column: Array) -> float:
 
 
 def _grouped(values: Array) -> Array:
-    """Return values and how often they occur; the few largest by themselves."""
+    """Return group means and sizes; the few largest values are kept apart."""
     a, few = np.sort(values), GROUPS // 4
     if len(a) <= GROUPS:
         return np.column_stack([a, np.ones(len(a))])
@@ -46,8 +46,8 @@ def _grouped(values: Array) -> Array:
     return np.array([[part.mean(), len(part)] for part in parts])
 
 
-def reach_of(U: Array) -> Array:
-    """Return 1/Σu⁴: on how many lines each unit vector sits; a third if normal."""
+def participation_ratio(U: Array) -> Array:
+    """Return 1/Σu⁴ of each unit vector: on how many rows it is concentrated."""
     square = U * U
     fourth = np.einsum("ij,ij->j", square, square)
     return np.asarray(square.sum(axis=0) ** 2 / np.maximum(fourth, 1e-300))

@@ -10,7 +10,7 @@ entries, to rounding.
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.noisy.histogram import MAD, MIDDLE, at_edges, quantile
+from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, MAD, quantile, to_table
 from discrepant.robust_pca.noisy.mixture import NORMAL, Mixture, fit_mixture
 from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.rows.robust_kernels import BINS
@@ -49,7 +49,7 @@ POWER_STEPS = 8
 # Components searched for at a time.
 MAX_NEW_COMPONENTS = 8
 
-HUBER_WEIGHTS = at_edges(np.minimum(1, HUBER_Z / MIDDLE))
+HUBER_WEIGHTS = to_table(np.minimum(1, HUBER_Z / BIN_CENTRES))
 
 
 class EntriesFit:
@@ -250,15 +250,15 @@ class EntriesFit:
         ratio = 1.0 if self.noise_is_given else max(tau / np.sqrt(unused), 0.05)
         self.sigma *= ratio
         if not huber:
-            corrupt = np.interp(MIDDLE * ratio, MIDDLE, mixture.corrupt)
-            student = (mixture.nu + 1) / (mixture.nu + MIDDLE**2)
-            self.weight_table = at_edges(
+            corrupt = np.interp(BIN_CENTRES * ratio, BIN_CENTRES, mixture.corrupt)
+            student = (mixture.nu + 1) / (mixture.nu + BIN_CENTRES**2)
+            self.weight_table = to_table(
                 (1 - corrupt) * (1.0 if mixture.nu == NORMAL else student)
             )
 
     def _fit_mixture(self) -> Mixture:
         counts = self._histogram(self.line_scale)
-        return fit_mixture(counts, 1.0, told=self.noise_is_given)
+        return fit_mixture(counts, 1.0, scale_is_given=self.noise_is_given)
 
     def _histogram(self, line_scale: tuple[Array, Array]) -> Array:
         """Count z = |residual|/σ in bins, with σ of each row and column."""

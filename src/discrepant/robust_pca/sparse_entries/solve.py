@@ -10,8 +10,8 @@ from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
 from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
-from discrepant.robust_pca.noisy.histogram import EDGES, at_edges
-from discrepant.robust_pca.noisy.mixture import fit_mixture, flagged_from
+from discrepant.robust_pca.noisy.histogram import EDGES, to_table
+from discrepant.robust_pca.noisy.mixture import fdr_threshold, fit_mixture
 from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
@@ -117,7 +117,7 @@ def _leave_one_out_posterior(fit: EntriesFit, fdr: float) -> tuple[Array, float]
     # Without the entry, e becomes e/(1 − h), with standard deviation σ/√(1 − h).
     z = np.abs(fit.residual) / (fit.sigma * np.sqrt(unused))
     counts = np.histogram(z, EDGES)[0]
-    mixture = fit_mixture(counts, 1.0, told=fit.noise_is_given)
-    corrupt = at_edges(mixture.corrupt)
+    mixture = fit_mixture(counts, 1.0, scale_is_given=fit.noise_is_given)
+    corrupt = to_table(mixture.corrupt)
     probability = np.interp(z, EDGES[:-1], corrupt[:-1])
-    return probability.astype(np.float32), flagged_from(counts, mixture, fdr)
+    return probability.astype(np.float32), fdr_threshold(counts, mixture, fdr)

@@ -136,11 +136,11 @@ class FactorModel:
 
 def _robust_start(Y: Array, X: Array) -> Array:
     """Return coefficients that half of a row's cells cannot mislead."""
-    from discrepant.robust_pca.noisy.lines import regress
+    from discrepant.robust_pca.noisy.lines import regress_lines
 
     if not X.shape[1]:
         return np.zeros((len(Y), 0))
-    return np.asarray(regress(Y, X)[0] / np.linalg.norm(X, axis=0))
+    return np.asarray(regress_lines(Y, X)[0] / np.linalg.norm(X, axis=0))
 
 
 def fit_factor_model(cells: StandardCells, seed: int) -> FactorModel:
