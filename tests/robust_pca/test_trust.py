@@ -1,12 +1,14 @@
 """Answers of the matrix solvers that must not be wrong in silence."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from discrepant import Outcome, RobustPCA, certify, recover
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
+from discrepant.robust_pca.fit_warnings import caveats
 from support.matrices import draw, noisy
 
 
@@ -73,12 +75,19 @@ class TestCertificates:
 
 
 class TestSize:
+    def test_values_far_beyond_the_data_are_reported(self):
+        Y = noisy()
+        found = recover(Y, random_state=0)
+        far = replace(found.split, singular_values=1e3 * found.split.singular_values)
+        assert not any("far beyond" in sentence for sentence, _ in caveats(Y, found))
+        assert any("far beyond" in sentence for sentence, _ in caveats(Y, far))
+
     @pytest.mark.parametrize("seed", [3, 8, 21, 24])
     def test_wrong_rows_do_not_make_values_far_beyond_the_data(self, seed):
         Y = wrong_rows(seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with pytest.warns(UserWarning):
             pca = RobustPCA(random_state=0).fit(Y)
+        assert pca.status_.outcome is not Outcome.EXACT
         assert np.abs(pca.low_rank_).max() < 2 * np.abs(Y).max()
 
     @pytest.mark.parametrize("seed", [0, 1, 2])

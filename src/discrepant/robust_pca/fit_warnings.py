@@ -14,6 +14,7 @@ from discrepant.core.robust_statistics import MAX_SCALE_RATIO, row_scales
 CERTIFIED = 1e-4  # gap up to which a result needs no warning
 NARROW = 10  # lines below which a cell's own noise passes for signal
 LOOKED_AT = 1 << 18  # entries, for the size of columns: 16 to 64 of each
+FAR = 3.0  # times the largest entry: where no value of the low-rank part should be
 MISSED = 0.3  # share of the usual size by which an entry that is missed is missed
 
 
@@ -36,7 +37,15 @@ def caveats(
             "or small ones lost beside them; bring them to one unit first.",
             UserWarning,
         )
-    missed = _missed_share(some, found, at)
+    low_rank = found.block(*at)
+    missed = _missed_share(some, low_rank)
+    observed = some[~np.isnan(some)]
+    if np.abs(low_rank).max(initial=0.0) > FAR * np.abs(observed).max(initial=0.0):
+        yield (
+            "The low-rank part has values far beyond all of the data: it extrapolates, "
+            "and need not be the truth.",
+            UserWarning,
+        )
     if missed > 0.5 and found.status.converged and not noisy:
         yield (
             f"{missed:.0%} of the entries are taken for corrupt, by a good "
@@ -115,11 +124,11 @@ def _stopped(found: Any) -> str:
     return f"The fit {found.status}; what it found so far may be far off."
 
 
-def _missed_share(some: Array, found: Result, at: tuple[slice, ...]) -> float:
+def _missed_share(some: Array, low_rank: Array) -> float:
     """Return the share of some entries that the low-rank part misses by a good part."""
     seen = ~np.isnan(some)
     usual = float(np.median(np.abs(some[seen]))) if seen.any() else 0.0
     if not usual:
         return 0.0
-    missed = np.abs(some - found.block(*at))[seen]
+    missed = np.abs(some - low_rank)[seen]
     return float(np.mean(missed > MISSED * usual))

@@ -124,7 +124,10 @@ class Pursuit:
         """Return a splitting if more entries fit exactly than it has freedom."""
         e = self.residual(split)
         fits = np.abs(e) <= max(split.state.zeta, self.A.rounding * self.size)
-        if not self._enough(fits, split.rank):
+        # Beyond half of the lines a component for a single line costs less freedom than
+        # the line has entries, and anything would be proven.
+        high = split.rank > min(self.A.shape) / 2
+        if high or not self._enough(fits, split.rank):
             return None
         F = np.zeros(self.seen.shape, bool)
         F[self.seen] = fits
@@ -213,7 +216,7 @@ class Pursuit:
         return self._count(fit.clean) - fit.at.freedom
 
     def _enough(self, fits: Array, rank: int) -> bool:
-        """Whether so many entries fit exactly that X is proven."""
+        """Whether more entries fit exactly than X of this rank has freedom."""
         free = degrees_of_freedom(self.A.shape, rank, self.kind, True)
         return rank > 0 and self._count(fits) > SURPLUS * free + 2
 
