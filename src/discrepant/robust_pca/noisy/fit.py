@@ -132,30 +132,34 @@ class NoisyFit:
     def run(self, until_vanishing: bool = False) -> tuple[Pass, bool]:
         """Make passes until the fit is stable; return the last pass, and True if so."""
         while True:
-            found = self.one_pass()
-            done = self.advance(found)
+            current = self.one_pass()
+            done = self.advance(current)
             if done or self.log.ended:
-                return found, done
-            if self.differs_from_start(found) or (
-                until_vanishing and self.noise_vanishes(found)
+                return current, done
+            if self.differs_from_start(current) or (
+                until_vanishing and self.noise_vanishes(current)
             ):
-                return found, False
-            self.reweigh(found)
+                return current, False
+            self.reweigh(current)
 
-    def differs_from_start(self, found: Pass) -> bool:
+    def differs_from_start(self, current: Pass) -> bool:
         """Whether clean fraction or noise differ from those of the start."""
-        if self.start is None or found.mixture is None:
+        if self.start is None or current.mixture is None:
             return False
-        fewer = found.mixture.clean < MIN_AGREEMENT * self.start.mixture.clean
-        return fewer or not MIN_AGREEMENT < found.tau < 1 / MIN_AGREEMENT
+        fewer = current.mixture.clean < MIN_AGREEMENT * self.start.mixture.clean
+        return fewer or not MIN_AGREEMENT < current.tau < 1 / MIN_AGREEMENT
 
-    def noise_vanishes(self, found: Pass) -> bool:
+    def noise_vanishes(self, current: Pass) -> bool:
         """Whether the noise keeps falling, so that there may be none."""
-        return self.noise_may_vanish(found) and found.tau < 0.75 and self.model.rank > 0
+        return (
+            self.noise_may_vanish(current)
+            and current.tau < 0.75
+            and self.model.rank > 0
+        )
 
-    def noise_may_vanish(self, found: Pass) -> bool:
+    def noise_may_vanish(self, current: Pass) -> bool:
         """Whether the noise is so small that there may be none at all."""
-        return self.noise_level(found) < VANISHING * self.model.typical_entry
+        return self.noise_level(current) < VANISHING * self.model.typical_entry
 
     def one_pass(self) -> Pass:
         """Make one robust pass: a new L, its change, the edge and the histograms."""
@@ -275,51 +279,53 @@ class NoisyFit:
         i = candidates.index(self.mixture.nu)
         return candidates[max(i - 1, 0) : i + 2]
 
-    def advance(self, found: Pass) -> bool:
+    def advance(self, current: Pass) -> bool:
         """Move the schedule on by one pass; return whether the fit is finished."""
-        self.momentum.update(found)
+        self.momentum.update(current)
         weighed = self.phase == "weighed"
-        steady = found.same_rank and not found.saturated and 0.8 < found.tau < 1.25
+        steady = (
+            current.same_rank and not current.saturated and 0.8 < current.tau < 1.25
+        )
         close = CLOSE_WEIGHTED if weighed else CLOSE_CLIPPED
         self.quiet_passes = (
-            self.quiet_passes + 1 if steady and found.move < close else 0
+            self.quiet_passes + 1 if steady and current.move < close else 0
         )
         settled = self.momentum.remaining < close or self.quiet_passes > 5
         self.settled_passes = self.settled_passes + 1 if steady and settled else 0
         self.passes_in_phase += 1
-        self.still_moving = found.move > 0.7
-        if found.same_rank and self.rounding(found):
+        self.still_moving = current.move > 0.7
+        if current.same_rank and self.rounding(current):
             return True
         test_columns = done = False
         if not weighed:
             if self.settled_passes and self.passes_in_phase >= 4:
-                self.refit_lagging_lines(found)
+                self.refit_lagging_lines(current)
                 self.phase, self.settled_passes, self.passes_in_phase = "weighed", 0, 0
                 self.momentum.reset()
-            elif found.same_rank and found.tau > 0.5 and found.move < 1.5:
-                self.refit_lagging_lines(found)
+            elif current.same_rank and current.tau > 0.5 and current.move < 1.5:
+                self.refit_lagging_lines(current)
         elif self.settled_passes >= 2 and self.passes_in_phase >= 4:
             widened = any((line.scale_ratio > 1).any() for line in self.model.lines)
             done = not (
                 widened
-                or self.refit_lagging_lines(found)
-                or self.retest_doubtful_components(found)
+                or self.refit_lagging_lines(current)
+                or self.retest_doubtful_components(current)
             )
             test_columns = done
         elif (
             not self.column_noise_tested
-            and found.move < 0.5
+            and current.move < 0.5
             and self.passes_in_phase >= 2
             and steady
         ):
-            self.refit_lagging_lines(found)
+            self.refit_lagging_lines(current)
             test_columns = self.column_noise_tested = True
         if (
             test_columns
             and self.column_noise_may_differ()
-            and found.mixture is not None
+            and current.mixture is not None
         ):
-            if np.ptp(column_scales(found.column_histograms, found.mixture)) > 0:
+            if np.ptp(column_scales(current.column_histograms, current.mixture)) > 0:
                 (
                     self.noise_per_column,
                     self.settled_passes,
@@ -329,16 +335,16 @@ class NoisyFit:
                 self.momentum.reset()
         return done
 
-    def rounding(self, found: Pass) -> bool:
+    def rounding(self, current: Pass) -> bool:
         """Whether only rounding errors are left."""
         floor = (
             50 * float(np.finfo(self.model.rows.dtype).eps) * self.model.typical_entry
         )
-        return self.noise_level(found) < floor
+        return self.noise_level(current) < floor
 
-    def noise_level(self, found: Pass) -> float:
+    def noise_level(self, current: Pass) -> float:
         """Return the median noise of the columns, in the unit of the problem."""
-        return found.tau * float(np.median(self.model.sigma))
+        return current.tau * float(np.median(self.model.sigma))
 
     def column_noise_may_differ(self) -> bool:
         """Whether to test the columns for noise of different size."""
@@ -346,15 +352,19 @@ class NoisyFit:
             return False
         return bool(self.by_column) or len(self.model.sigma) >= MIN_COLUMNS
 
-    def reweigh(self, found: Pass) -> None:
+    def reweigh(self, current: Pass) -> None:
         """Set weights, ω, σ and the search basis for the next pass."""
-        ratio, tau, values = np.full(len(self.model.sigma), found.tau), found.tau, HUBER
+        ratio, tau, values = (
+            np.full(len(self.model.sigma), current.tau),
+            current.tau,
+            HUBER,
+        )
         if self.phase == "weighed":
-            mixture = found.mixture
+            mixture = current.mixture
             if mixture is None:
                 mixture = fit_mixture(
-                    found.histogram,
-                    found.tau,
+                    current.histogram,
+                    current.tau,
                     self.degrees(),
                     scale_is_given=self.noise_is_given,
                 )
@@ -363,15 +373,15 @@ class NoisyFit:
             ratio[:] = tau
             if (
                 self.noise_per_column
-                and found.mixture is not None
+                and current.mixture is not None
                 and not self.noise_is_given
             ):
-                ratio = column_scales(found.column_histograms, mixture)
+                ratio = column_scales(current.column_histograms, mixture)
         self.table = to_table(values)
         # The mean of ψ' over all entries, zero for missing ones, is the curvature of
         # the loss, and ω its inverse. With momentum β, a fully observed row is stable
         # only if (ω − 1)(1 + 2β) < 1.
-        counts = rescaled_histogram(found.histogram, tau)
+        counts = rescaled_histogram(current.histogram, tau)
         slope = np.gradient(values * BIN_CENTRES, BIN_CENTRES)
         slope[-1] = 0
         curvature = float((counts * slope).sum() / max(counts.sum(), 1))
@@ -380,7 +390,7 @@ class NoisyFit:
         self.omega = float(np.clip(1 / max(curvature, 1e-3), 1.0, limit))
         if not self.noise_is_given:
             self.model.rescale(self.bounded_ratio(ratio))
-        self.resize_search_basis(found.saturated)
+        self.resize_search_basis(current.saturated)
 
     def bounded_ratio(self, ratio: Array) -> Array:
         """Return the factor on σ, bounded so that σ stays above rounding.
@@ -401,20 +411,22 @@ class NoisyFit:
         k = 2 * max(r, 8) if saturated else max(r + max(6, r // 5), 12)
         self.model.set_search_basis(k)
 
-    def refit_lagging_lines(self, found: Pass) -> bool:
+    def refit_lagging_lines(self, current: Pass) -> bool:
         """Refit rows and columns that lag; return whether any improved."""
         model, n_improved = self.model, 0
         for axis in (0, 1):
             if model.rank:
-                which = model.lines[axis].lagging(found.outlier_counts[axis])
+                which = model.lines[axis].lagging(current.outlier_counts[axis])
                 if len(which):
                     self.momentum.reset()
-                    n_improved += model.refit_lines(which, axis, found.edge, found.tau)
+                    n_improved += model.refit_lines(
+                        which, axis, current.edge, current.tau
+                    )
         if n_improved:
             self.settled_passes, self.passes_in_phase = 0, min(self.passes_in_phase, 2)
         return n_improved > 0
 
-    def retest_doubtful_components(self, found: Pass) -> bool:
+    def retest_doubtful_components(self, current: Pass) -> bool:
         """Remove weak and localised components once; real ones return by themselves.
 
         Flagged entries do not constrain L, so a spurious component could otherwise
@@ -427,7 +439,7 @@ class NoisyFit:
         U, W = model.U, model.C / column_norms(model.C)
         local = participation_ratio(U) < model.m / LOCAL_WHILE_MOVING
         local |= participation_ratio(W) < model.n / LOCAL_WHILE_MOVING
-        weak = column_norms(model.C) < WEAK * found.edge
+        weak = column_norms(model.C) < WEAK * current.edge
         if any((line.passes_left > 0).any() for line in model.lines):
             return False
         if not local.any():
@@ -441,7 +453,7 @@ class NoisyFit:
             concentrated = (X[:, local] ** 2).max(axis=1) * len(X) > 20
             which = np.flatnonzero(concentrated)
             if model.rank and 0 < len(which) <= 50:
-                model.refit_lines(which, axis, found.edge, found.tau)
+                model.refit_lines(which, axis, current.edge, current.tau)
         self.phase, self.settled_passes, self.passes_in_phase, self.still_moving = (
             "clipped",
             0,

@@ -1,4 +1,4 @@
-"""Compiled loops over bins and groups; importing this module loads the compiler."""
+"""Compiled loops of the mixture fit and of the spectrum edge."""
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
 
@@ -10,7 +10,7 @@ from discrepant.core.jit import njit
 
 
 @njit(cache=True, nogil=True)
-def two_groups(counts, middle, width, nu, tau, band, iterations, least, most):
+def fit_two_groups(counts, centre, width, nu, tau, band, iterations, tau_min, tau_max):
     """Fit (1−π)·t_ν(z/τ)/τ + π·g(z) to a histogram by expectation–maximisation.
 
     The density g of errors is flat on each band of bins, and τ stays within bounds.
@@ -33,11 +33,11 @@ def two_groups(counts, middle, width, nu, tau, band, iterations, least, most):
     likelihood = 0.0
     for _ in range(iterations):
         new = np.zeros(bands)
-        share, square, likelihood = 0.0, 0.0, 0.0
+        clean_mass, square, likelihood = 0.0, 0.0, 0.0
         for b in range(n):
             if counts[b] == 0:
                 continue
-            z2 = (middle[b] / tau) ** 2
+            z2 = (centre[b] / tau) ** 2
             if normal:
                 f = constant / tau * exp(-z2 / 2)
                 weight = 1.0
@@ -49,12 +49,12 @@ def two_groups(counts, middle, width, nu, tau, band, iterations, least, most):
             q = counts[b] / total
             c = q * p0 / p
             likelihood += counts[b] * log(p)
-            share += c
-            square += c * weight * middle[b] ** 2
+            clean_mass += c
+            square += c * weight * centre[b] ** 2
             new[band[b]] += q - c
-        clean = max(share, 1e-3)
+        clean = max(clean_mass, 1e-3)
         before = tau
-        tau = min(max(sqrt(square / max(share, 1e-12)), least), most)
+        tau = min(max(sqrt(square / max(clean_mass, 1e-12)), tau_min), tau_max)
         moved = abs(tau - before) / tau + np.abs(new - mass).sum()
         mass[:] = new
         if moved < 1e-5:
@@ -66,10 +66,10 @@ def two_groups(counts, middle, width, nu, tau, band, iterations, least, most):
 
 
 @njit(cache=True, nogil=True)
-def beyond_edge(a, b, E):
-    """Whether X = Σaᵢ/(E − aᵢY), Y = Σbⱼ/(E − bⱼX) has a real solution.
+def is_beyond_edge(a, b, E):
+    """Return whether X = Σaᵢ/(E − aᵢY), Y = Σbⱼ/(E − bⱼX) has a real solution.
 
-    The rows of a and b are a value and how often it occurs.
+    Each row of a and b is a value and its multiplicity.
     """
     Y = 0.0
     for _ in range(400):

@@ -70,7 +70,7 @@ def fit_mixture(
     scale_is_given: bool = False,
 ) -> Mixture:
     """Fit the mixture to a histogram of z whose clean scale is near or exactly τ."""
-    from discrepant.robust_pca.noisy.kernels import two_groups
+    from discrepant.robust_pca.noisy.kernels import fit_two_groups
 
     counts = histogram.astype(np.float64)
     # At least half of the entries are clean, so the quarter nearest zero lies within
@@ -82,7 +82,9 @@ def fit_mixture(
         band = np.maximum(np.floor(longer).astype(np.int64) + 1, 0)
         band = np.unique(band, return_inverse=True)[1].astype(np.int64)
         fits = {
-            nu: two_groups(counts, BIN_CENTRES, BIN_WIDTHS, nu, tau, band, 100, *bounds)
+            nu: fit_two_groups(
+                counts, BIN_CENTRES, BIN_WIDTHS, nu, tau, band, 100, *bounds
+            )
             for nu in degrees
         }
         nu = max(fits, key=lambda nu: fits[nu][0] - HEAVIER * (nu != NORMAL))

@@ -18,7 +18,7 @@ def noise_edge(by_row: Array, by_column: Array) -> float:
     profile it is σ(√m + √n). Times one plus the 99.9% quantile of its fluctuation
     (Johnstone 2001).
     """
-    from discrepant.robust_pca.noisy.kernels import beyond_edge
+    from discrepant.robust_pca.noisy.kernels import is_beyond_edge
 
     m, n = len(by_row), len(by_column)
     total = float(by_row.sum())
@@ -29,7 +29,7 @@ def noise_edge(by_row: Array, by_column: Array) -> float:
     high = 1.05 * (sqrt(by_row.max()) + sqrt(by_column.max()))
     while high - low > 1e-3 * high:
         middle = (low + high) / 2
-        if beyond_edge(a, b, middle):
+        if is_beyond_edge(a, b, middle):
             high = middle
         else:
             low = middle
