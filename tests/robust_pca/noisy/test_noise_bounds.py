@@ -28,7 +28,7 @@ def test_the_noise_of_a_column_neither_vanishes_nor_explodes(seed, shape, noise)
 @pytest.mark.parametrize("size", [5e-324, 1.7e308])
 def test_data_at_the_end_of_the_floats_get_a_sentence(size):
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (30, 20))
-    with pytest.raises(InputError, match="where float64 ends; scale them"):
+    with pytest.raises(InputError, match="at the limit of float64; multiply them"):
         RobustPCA().fit(signs * size)
 
 
