@@ -419,3 +419,22 @@ def test_whole_measurements_are_analysed(name, unit, offset):
     result = clean(table)
     assert result.columns[-1].role == "numbers"
     assert result.mask.loc[7, name]
+
+
+def test_row_scores_rank_rows_of_another_population():
+    table = correlated(400, 8)
+    rng = np.random.default_rng(1)
+    table[:20] = rng.normal(size=(20, 8)) * table.std(axis=0)  # without correlation
+    result = clean(pd.DataFrame(table).rename("r{}".format))
+    score = result.row_score
+    assert list(score.index[:2]) == ["r0", "r1"]
+    others = np.sort(score.to_numpy()[20:])
+    assert np.mean(score.to_numpy()[:20] > others[int(0.95 * len(others))]) > 0.9
+
+
+def test_row_scores_ignore_missing_cells_and_text():
+    table = pd.DataFrame(correlated()).assign(name="x")
+    table.iloc[3, :6] = np.nan
+    score = clean(table).row_score
+    assert score[3] == 0
+    assert np.isfinite(score).all()

@@ -25,6 +25,9 @@ from discrepant.table.report.sentences import (
 BAD_ROW_FRACTION = 0.5
 # Number of its cells that must be flagged.
 BAD_ROW_CELLS = 3
+# Limit of a cell's residual in the score of its row, in the noise of its column: one
+# cell alone cannot dominate the score.
+MAX_ROW_RESIDUAL = 3.0
 
 
 @dataclass(eq=False)
@@ -134,6 +137,23 @@ class CleanResult:
             index=scores.index,
             columns=scores.columns,
         )
+
+    @property
+    def row_score(self) -> Any:
+        """Score of each row as an outlier, larger where more cells are unusual.
+
+        The sum over its modelled cells of their squared residuals from the expected
+        values, in the noise of their columns, each limited to 3². It ranks rows, such
+        as those of another population, that no single cell gives away; it is not
+        calibrated, and no row is flagged by it.
+        """
+        import pandas as pd
+
+        values = with_labels(self.cells.parsed, self.cells.parsed.values, np.nan)
+        noise = np.where(self.noise > 0, self.noise, np.nan)
+        residual = np.abs(values.to_numpy() - self.expected.to_numpy()) / noise
+        square = np.nan_to_num(np.minimum(residual, MAX_ROW_RESIDUAL) ** 2)
+        return pd.Series(square.sum(axis=1), index=values.index, name="row_score")
 
     def summary(self) -> str:
         """Return the number of flagged cells and bad rows, in one or two sentences."""
