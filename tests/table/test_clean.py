@@ -438,3 +438,15 @@ def test_row_scores_ignore_missing_cells_and_text():
     score = clean(table).row_score
     assert score[3] == 0
     assert np.isfinite(score).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_intervals_of_a_positive_column_are_not_negative(sign):
+    table = correlated()
+    price = np.abs(table[:, 0]) + 0.1 * np.abs(table[:, 1])
+    table = np.column_stack([table, sign * price])
+    table[::25, 6] = sign * 40
+    flagged = clean(table).flagged
+    prices = flagged[flagged["column"] == 6]
+    assert len(prices) >= 10
+    assert (sign * prices[["low", "expected", "high"]] >= 0).all(axis=None)

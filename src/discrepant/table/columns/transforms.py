@@ -71,6 +71,9 @@ class ColumnTransform:
         A value that many cells share beside a continuous rest (no rain at all).
     low, high : float
         Range that predictions are clipped to, in the column's unit.
+    lowest, highest : float
+        Range that intervals are clipped to: 0 is an end of it if the column has no
+        negative values, or no positive ones.
     """
 
     kind: str
@@ -85,6 +88,8 @@ class ColumnTransform:
     point_mass_fraction: float = 0.0
     low: float = -np.inf
     high: float = np.inf
+    lowest: float = -np.inf
+    highest: float = np.inf
 
     @property
     def is_modelled(self) -> bool:

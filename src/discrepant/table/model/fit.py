@@ -301,7 +301,13 @@ def _with_prediction_ranges(
     for k, j in enumerate(table.modelled):
         kept = sample[np.isfinite(sample[:, j]) & ~excluded[:, k], j]
         low, high = _prediction_range(kept if len(kept) else sample[:, j])
-        transforms[j] = replace(transforms[j], low=low, high=high)
+        transforms[j] = replace(
+            transforms[j],
+            low=low,
+            high=high,
+            lowest=0.0 if len(kept) and kept.min() >= 0 else -np.inf,
+            highest=0.0 if len(kept) and kept.max() <= 0 else np.inf,
+        )
     return tuple(transforms)
 
 

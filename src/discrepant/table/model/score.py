@@ -262,8 +262,8 @@ def _interval(
     square = np.maximum(variance * model.scale_factor[k] - model.scale_deficit[k], 0)
     distance = halfwidth * np.sqrt(square + transform.rounding_sd**2)
     unclipped = replace(transform, low=-np.inf, high=np.inf)
-    low = unclipped.from_standard(centre - distance)
-    high = unclipped.from_standard(centre + distance)
+    low = np.maximum(unclipped.from_standard(centre - distance), transform.lowest)
+    high = np.minimum(unclipped.from_standard(centre + distance), transform.highest)
     if transform.point_mass_fraction:
         mass = transform.point_mass
         return np.minimum(low, mass), np.maximum(high, mass)
