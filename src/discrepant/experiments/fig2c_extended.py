@@ -3,7 +3,7 @@
 The paper's problem, at three sizes with proportional ranks and fractions, is solved by
 the convex program of other packages (no X ⪰ 0, λ = 1/√n), by the convex program with
 X ⪰ 0 at the same λ, by the paper's descent (at the smallest size), and by
-``RobustPCA(psd=True)``.
+``RobustPCA(psd=True, noise=0)``.
 """
 
 import warnings
@@ -27,7 +27,7 @@ TITLES = {
     "packages": "convex, λ = 1/√n",
     "convex-psd": "convex, X ⪰ 0, λ = 1/√n",
     "descent": "the paper's descent",
-    "auto": "RobustPCA(psd=True)",
+    "auto": "RobustPCA(psd=True, noise=0)",
 }
 
 
