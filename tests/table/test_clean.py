@@ -450,3 +450,23 @@ def test_intervals_of_a_positive_column_are_not_negative(sign):
     prices = flagged[flagged["column"] == 6]
     assert len(prices) >= 10
     assert (sign * prices[["low", "expected", "high"]] >= 0).all(axis=None)
+
+
+def test_likely_cells_are_replaced_on_request():
+    table = corrupted(count=60)[0]
+    table = table + np.random.default_rng(1).normal(size=table.shape)
+    plain, likely = clean(table), clean(table, replace="likely")
+    pd.testing.assert_frame_equal(likely.mask, plain.mask)
+    pd.testing.assert_frame_equal(likely.flagged, plain.flagged)
+    extra = likely.replaced.to_numpy() & ~plain.replaced.to_numpy()
+    assert extra.sum() > 0
+    assert (likely.probability.to_numpy()[extra] > 0.02).all()
+    kept = ~likely.replaced.to_numpy()
+    np.testing.assert_array_equal(likely.table[kept], table[kept])
+    assert (likely.table[extra] == likely.expected.to_numpy()[extra]).all()
+    pd.testing.assert_frame_equal(plain.replaced, plain.mask)
+
+
+def test_an_unknown_rule_of_replacement_is_refused():
+    with pytest.raises(InputError, match="replace"):
+        clean(correlated(), replace="all")

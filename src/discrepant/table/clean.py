@@ -7,19 +7,39 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, reporting
-from discrepant.core.validation import check_fdr, check_flag, check_seed
+from discrepant.core.validation import (
+    check_choice,
+    check_fdr,
+    check_flag,
+    check_seed,
+)
 from discrepant.table.columns.table_input import (
     ParsedTable,
     check_has_numbers,
     parse_table,
 )
 from discrepant.table.columns.table_output import replace_cells
-from discrepant.table.model.calibration import exceeds, fdr_threshold, min_log_odds
+from discrepant.table.model.calibration import (
+    calibrated_probability,
+    exceeds,
+    fdr_threshold,
+    min_log_odds,
+    score_of,
+)
 from discrepant.table.model.fit import TableModel, fit_table_model
 from discrepant.table.model.order_flags import Step, add_order_flags, flag_in_order
 from discrepant.table.model.row_order import RowOrder, find_row_order
 from discrepant.table.model.score import FlagCandidates, rule_violations, score_rows
 from discrepant.table.result import CleanResult, build_result, with_order
+
+# With ``replace="likely"``, cells are replaced from this probability of being wrong, …
+LIKELY_PROBABILITY = 0.5
+# … and from this one if they differ from the expected value by more than so many times
+# the noise of their column: missed gross errors dominate the error of a table. Chosen
+# on the development tables of ``python benchmarks/tables.py dev``, where the error over
+# all cells, relative to that of an imputer given the corrupted cells, fell from 5.4 to
+# 3.1 (over the corrupted cells from 4.9 to 2.0).
+GROSS_PROBABILITY, GROSS_RESIDUAL = 0.02, 8.0
 
 
 def clean(
@@ -27,6 +47,7 @@ def clean(
     *,
     fdr: float = 0.01,
     fill: bool = False,
+    replace: str = "flagged",
     columns: Any = None,
     drop: Any = None,
     order: Any = "auto",
@@ -57,6 +78,12 @@ def clean(
         corrected for this.
     fill : bool
         Also impute missing cells, and codes for them such as −999.
+    replace : {"flagged", "likely"}
+        "flagged": the flagged cells are replaced. "likely": so are cells that are
+        wrong with a probability of more than 0.5, or of more than 0.02 if they differ
+        from the expected value by more than 8 times the noise of their column. The
+        table is then nearer to the truth on average, and more correct cells are
+        changed; ``mask`` and ``flagged`` are the same.
     columns, drop : label or list of labels, optional
         The only columns to analyse, and columns to leave out; positions for an array.
     order : "auto", label or None
@@ -91,12 +118,15 @@ def clean(
     """
     check_fdr(fdr)
     check_flag("fill", fill)
+    check_choice("replace", replace, ("flagged", "likely"))
     check_seed(random_state)
     if type(table).__module__.split(".")[0] == "dask":
         from discrepant.table.clean_dask import clean_dask
 
         if order is not None and not (isinstance(order, str) and order == "auto"):
             raise InputError("order= cannot be used with a Dask table.")
+        if replace != "flagged":
+            raise InputError("replace= cannot be used with a Dask table.")
         options = {"columns": columns, "drop": drop, "random_state": random_state}
         lazy: Any = clean_dask(table, fdr, fill, options, progress)
         return lazy  # type: ignore[no-any-return]
@@ -105,9 +135,10 @@ def clean(
     rng = np.random.default_rng(random_state)
     with reporting(progress, "Cleaning") as report:
         model = fit_table_model(parsed, rng, report)
-        candidates = score_rows(
-            parsed.values, model, min_log_odds(fdr), fill=fill, report=report
-        )
+        least = min_log_odds(fdr)
+        if replace == "likely":
+            least = min(least, score_of(GROSS_PROBABILITY))
+        candidates = score_rows(parsed.values, model, least, fill=fill, report=report)
     threshold = fdr_threshold(candidates.log_odds, fdr)
     row_order: RowOrder | None = None
     steps: list[Step] = []
@@ -115,7 +146,9 @@ def clean(
         row_order, steps, candidates = _compare_in_order(
             parsed, model, candidates, threshold, fdr, order
         )
-    result = flag_and_replace(parsed, model, candidates, threshold, float(fdr), fill)
+    result = flag_and_replace(
+        parsed, model, candidates, threshold, float(fdr), fill, replace == "likely"
+    )
     return with_order(result, parsed, row_order, steps)
 
 
@@ -148,30 +181,46 @@ def flag_and_replace(
     threshold: float,
     fdr: float,
     fill: bool,
+    likely: bool = False,
 ) -> CleanResult:
     """Flag the candidates from a threshold on, and replace them in the table."""
     flagged = exceeds(candidates.log_odds, threshold)
-    replaced = _cells_to_replace(parsed, model, candidates, flagged, fill)
+    to_replace = flagged | _is_likely(parsed, model, candidates) if likely else flagged
+    replaced = _cells_to_replace(parsed, model, candidates, to_replace, fill)
     cleaned = replace_cells(
         parsed, candidates.cells[replaced], candidates.expected[replaced]
     )
-    return build_result(parsed, model, candidates, flagged, cleaned, fdr)
+    return build_result(parsed, model, candidates, flagged, replaced, cleaned, fdr)
+
+
+def _is_likely(
+    parsed: ParsedTable, model: TableModel, candidates: FlagCandidates
+) -> Array:
+    """Return the candidates that are likely to be wrong, flagged or not."""
+    probability = calibrated_probability(candidates.log_odds)
+    rows, columns = candidates.cells.T
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(parsed.values[rows, columns] - candidates.expected)
+        gross = distance > GROSS_RESIDUAL * model.noise[columns]
+    return np.asarray(
+        (probability > LIKELY_PROBABILITY) | (gross & (probability > GROSS_PROBABILITY))
+    )
 
 
 def _cells_to_replace(
     parsed: ParsedTable,
     model: TableModel,
     candidates: FlagCandidates,
-    flagged: Array,
+    chosen: Array,
     fill: bool,
 ) -> Array:
-    """Return the candidates to replace: flagged cells, and missing ones to impute.
+    """Return the candidates to replace: chosen cells, and missing ones to impute.
 
     Cells in another notation (<0.5) are kept, and codes for missing values are replaced
     only with ``fill``.
     """
     to_impute = np.isnan(candidates.log_odds)
-    replaced = (flagged | to_impute) & np.isfinite(candidates.expected)
+    replaced = (chosen | to_impute) & np.isfinite(candidates.expected)
     for k, j in enumerate(parsed.numeric_positions):
         here = candidates.cells[:, 1] == k
         rows = candidates.cells[here, 0]

@@ -60,9 +60,10 @@ class CleanResult:
     Attributes
     ----------
     table : same type as the input
-        Flagged cells are replaced by their expected values. Missing cells, and flagged
-        codes for missing values such as −999, are imputed only with ``fill=True``. All
-        other cells equal the input bit for bit.
+        Flagged cells are replaced by their expected values; with ``replace="likely"``,
+        other cells that are likely to be wrong too. Missing cells, and flagged codes
+        for missing values such as −999, are imputed only with ``fill=True``. All other
+        cells equal the input bit for bit.
     flagged : DataFrame
         One row per flagged cell, most certain first: ``row`` and ``column`` (labels),
         ``value``, ``expected``, ``low`` and ``high`` (its 95% interval), ``score``
@@ -91,6 +92,8 @@ class CleanResult:
     cells : OnDemandScores
         Stores or computes ``expected``, ``scores`` and ``probability``. Beyond two
         million cells they are computed from the original when they are first used.
+    replaced : DataFrame of bool
+        The cells of ``table`` that differ from the input: replaced or imputed.
     order : str
         The order in which rows were compared, such as "by time"; "" if in none.
     ordered_columns : tuple
@@ -111,6 +114,7 @@ class CleanResult:
     fdr: float
     original: Any = field(repr=False)
     cells: Any = field(repr=False)
+    replaced: Any = field(default=None, repr=False)
     order: str = ""
     ordered_columns: tuple[Any, ...] = ()
     row_sequence: Any = field(default=None, repr=False)
@@ -200,6 +204,7 @@ def build_result(
     model: TableModel,
     candidates: FlagCandidates,
     flagged: Array,
+    replaced: Array,
     cleaned: Any,
     fdr: float,
 ) -> CleanResult:
@@ -209,8 +214,8 @@ def build_result(
     ----------
     parsed, model, candidates
         The table, its model and its scores.
-    flagged : bool array
-        Which of the candidates are flagged.
+    flagged, replaced : bool arrays
+        Which of the candidates are flagged, and which are replaced or imputed.
     cleaned : same type as the input
         The table with flagged cells replaced.
     fdr : float
@@ -220,6 +225,8 @@ def build_result(
     frame = parsed.frame
     mask = np.zeros(parsed.values.shape, bool)
     mask[tuple(candidates.cells[flagged].T)] = True
+    replaced_mask = np.zeros(parsed.values.shape, bool)
+    replaced_mask[tuple(candidates.cells[replaced].T)] = True
     bad_rows = _bad_rows(parsed, model, mask)
     noise = np.full(frame.shape[1], np.nan)
     noise[parsed.numeric_positions] = model.noise
@@ -237,6 +244,7 @@ def build_result(
         fdr=fdr,
         original=parsed.original,
         cells=OnDemandScores(parsed, model, candidates.full, candidates),
+        replaced=with_labels(parsed, replaced_mask, False),
     )
 
 

@@ -34,6 +34,12 @@ def calibrated_probability(score: Array) -> Array:
     return np.asarray((1 / (1 + np.exp(-log_odds))).astype(score.dtype))
 
 
+def score_of(probability: float) -> float:
+    """Return the log-odds whose calibrated probability is the one given."""
+    log_odds = float(np.log(probability / (1 - probability)))
+    return float(np.interp(log_odds, CALIBRATED_LOG_ODDS, SCORE))
+
+
 def min_log_odds(fdr: float) -> float:
     """Return the log-odds below which no cell is flagged at a false discovery rate."""
     return float(np.log((1 - fdr) / (MAX_CELL_ODDS_RATIO * fdr)))
