@@ -17,9 +17,8 @@ import numpy as np
 from record import recorded
 
 from discrepant import Outer, Sensing, recover
-from discrepant.fixed_rank.least_squares import fit
 from discrepant.fixed_rank.measurements import Measurements
-from discrepant.fixed_rank.tangent_space import FixedRankMatrix
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix, fit_least_squares
 from discrepant.paper.synthetic import relative_error
 
 SUCCESS = 1e-2  # relative error of a problem that counts as recovered
@@ -200,7 +199,7 @@ def told_everything(problem, psd, rank):
     at = FixedRankMatrix.of(X, "psd" if psd else "general", rank)
     for _ in range(6):
         e = A.y - A.forward(*at.factors)
-        at = fit(A, at, (~wrong).astype(float), e, 60, 1e-10)
+        at = fit_least_squares(A, at, (~wrong).astype(float), e, 60, 1e-10)
     return relative_error(at.value(), X)
 
 

@@ -79,7 +79,7 @@ class TestTangentSpaces:
         np.testing.assert_allclose(np.linalg.norm(x), np.linalg.norm(T))
         np.testing.assert_allclose(at.project(T), x, atol=1e-12)  # a projection
         for step in (1e-3, 1e-4):
-            off = np.linalg.norm(at.moved(step * x).value() - at.value() - step * T)
+            off = np.linalg.norm(at.retract(step * x).value() - at.value() - step * T)
             assert off < 10 * np.linalg.norm(T) ** 2 * step**2
 
     def test_freedom_counts_real_numbers(self):
@@ -223,7 +223,7 @@ def told_everything(X, A, y, wrong, kind="general"):
         unit = np.eye(at.project(X).size)
         J = np.array([(L @ R.T).reshape(-1) for L, R in map(at.expand, unit)]) @ rows.T
         e = y[~wrong] - rows @ at.value().reshape(-1)
-        at = at.moved(np.linalg.lstsq(J.T, e, rcond=1e-10)[0])
+        at = at.retract(np.linalg.lstsq(J.T, e, rcond=1e-10)[0])
     return relative_error(at.value(), X)
 
 

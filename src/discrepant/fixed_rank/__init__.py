@@ -1,1 +1,1 @@
-"""Matrices of fixed rank, fitted to linear measurements component by component."""
+"""Low-rank matrices fitted to linear measurements, component by component."""

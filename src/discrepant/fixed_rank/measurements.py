@@ -1,8 +1,8 @@
-"""The observation as the solvers of this folder see it: flat, in double precision.
+"""Operator and data of a fit: flat, in double precision, with applications counted.
 
-Only `forward` and `adjoint` of an operator are called, or its `forward_factors` where
-it has one, and every call is counted. A real X behind complex measurements is a matter
-of the adjoint alone: its real part is the adjoint with respect to real matrices.
+The solvers call only `forward` and `adjoint` of an operator, or its `forward_factors`
+if it has one. If X is real and the measurements are complex, the real part of the
+adjoint is the adjoint with respect to real matrices.
 """
 
 import math
@@ -18,42 +18,44 @@ from discrepant.operators.operator import Operator
 
 
 class Measurements:
-    """A linear map on factors, with its data.
+    """A linear operator on low-rank matrices, with its data as a flat vector y.
 
     Parameters
     ----------
     operator : Operator
-        How X was observed.
+        The operator A that measured X.
     y : ndarray
         The observation, of any shape.
     real : bool
-        Whether X is real; it may be where the measurements are complex.
-    spent : int
-        Applications that were made before.
+        Whether X is real; it can be real although the measurements are complex.
+    n_applications : int
+        Number of applications of the operator so far, where the count starts.
     """
 
-    def __init__(self, operator: Operator, y: Array, real: bool, spent: int = 0):
-        self.operator, self.real, self.n_applications = operator, real, spent
-        self.given, self.complex_data = y, np.iscomplexobj(y)
-        kind: Any = np.complex128 if self.complex_data else np.float64
-        self.y: Array = np.asarray(y, kind).reshape(-1)
+    def __init__(
+        self, operator: Operator, y: Array, real: bool, n_applications: int = 0
+    ):
+        self.operator, self.real = operator, real
+        self.n_applications = n_applications
+        self.observation, self.complex_data = y, np.iscomplexobj(y)
+        dtype: Any = np.complex128 if self.complex_data else np.float64
+        self.y: Array = np.asarray(y, dtype).reshape(-1)
         self.shape = self.signal_shape = operator.signal_shape
         self.data_shape = self.y.shape
         self.dtype = np.dtype(np.float64 if real else np.complex128)
-        factors: Callable[[Array, Array], Array] | None
-        factors = getattr(operator, "forward_factors", None)
-        self._factors = factors
-        numbers = 2 if self.complex_data else 1
-        self.count = self.y.size * numbers  # of real numbers that were measured
+        self._forward_factors: Callable[[Array, Array], Array] | None
+        self._forward_factors = getattr(operator, "forward_factors", None)
+        # Number of real numbers measured: two for each complex measurement.
+        self.n_numbers = self.y.size * (2 if self.complex_data else 1)
 
     def threads(self) -> AbstractContextManager[object]:
-        """Hold BLAS to one thread where matrices are too small to be worth sharing."""
+        """Limit BLAS to one thread if the matrices are too small for several."""
         return blas_threads(self.y.size * math.prod(self.shape))
 
     @property
     def rounding(self) -> float:
-        """Relative size of what rounding alone leaves of a residual."""
-        single = self.given.dtype.itemsize < (16 if self.complex_data else 8)
+        """Residual, relative to the data, that rounding alone leaves."""
+        single = self.observation.dtype.itemsize < (16 if self.complex_data else 8)
         return 4e-6 if single else 1e-11
 
     def forward(self, L: Array, R: Array) -> Array:
@@ -61,11 +63,11 @@ class Measurements:
         if not L.shape[1]:
             return np.zeros_like(self.y)
         self.n_applications += 1
-        if self._factors is not None:
-            seen = self._factors(L, R)
+        if self._forward_factors is not None:
+            measured = self._forward_factors(L, R)
         else:
-            seen = self.operator.forward(L @ R.conj().T)
-        return self._as_data(seen)
+            measured = self.operator.forward(L @ R.conj().T)
+        return self._as_data(measured)
 
     def forward_matrix(self, X: Array) -> Array:
         """Return A(X), flat."""
@@ -79,33 +81,35 @@ class Measurements:
         return np.asarray(back.real if self.real else back, self.dtype)
 
     def signs(self, rng: np.random.Generator) -> Array:
-        """Return random signs, or phases where the data are complex."""
+        """Return a random sign for each measurement, or a phase if data are complex."""
         if self.complex_data:
             return np.asarray(np.exp(2j * np.pi * rng.random(self.y.size)))
         return np.asarray(rng.choice((-1.0, 1.0), size=self.y.size))
 
-    def _as_data(self, seen: Array) -> Array:
-        flat = np.asarray(seen).reshape(-1)
+    def _as_data(self, measured: Array) -> Array:
+        """Return measurements flat, in the dtype of y."""
+        flat = np.asarray(measured).reshape(-1)
         return np.asarray(flat if self.complex_data else flat.real, self.y.dtype)
 
 
 def direction(z: Array) -> Array:
-    """Return the sign of each number, or its phase; zero of zero."""
-    size = np.abs(z)
-    return np.asarray(z / np.where(size > 0, size, 1.0))
+    """Return z/|z|, the sign or phase of each number; zero for zero."""
+    modulus = np.abs(z)
+    return np.asarray(z / np.where(modulus > 0, modulus, 1.0))
 
 
-def clipped(z: Array, most: float) -> Array:
-    """Return numbers whose modulus is at most so large, in the same direction."""
-    size = np.abs(z)
-    return np.asarray(z * np.minimum(1.0, most / np.where(size > 0, size, 1.0)))
+def clipped(z: Array, limit: float) -> Array:
+    """Return z with its moduli clipped at a limit, signs and phases unchanged."""
+    modulus = np.abs(z)
+    factor = np.minimum(1.0, limit / np.where(modulus > 0, modulus, 1.0))
+    return np.asarray(z * factor)
 
 
 def product(a: Array, b: Array) -> float:
-    """Return the real inner product ``Re ⟨a, b⟩``."""
+    """Return the real inner product ``Re ⟨a, b⟩`` of two arrays."""
     return float(np.vdot(a, b).real)
 
 
 def shrunk_modulus(z: Array, threshold: float) -> Array:
-    """Soft threshold of the modulus: the proximal map of ``threshold·‖·‖₁``."""
+    """Soft-threshold the moduli of z: the proximal map of ``threshold·‖·‖₁``."""
     return np.asarray(z - clipped(z, threshold)) if threshold > 0 else z

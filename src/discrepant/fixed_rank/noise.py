@@ -1,9 +1,10 @@
-"""Noise on every measurement: its size, which are wrong, and the fit without those.
+"""Low-rank fit with noise on every measurement: noise level, outliers, least squares.
 
-Least squares on the measurements that are not flagged has no shrinkage to undo, and is
-the best that can be done where the flags are right. Flags are set at a false discovery
-rate (Benjamini and Hochberg), from the size of the noise that the fit leaves; both and
-the fit are repeated until they stand.
+Least squares on the measurements that are not flagged as outliers needs no correction
+for shrinkage, and is the best estimate if the flags are right. The noise level is
+estimated from the residuals of the fit, and outliers are flagged at a false discovery
+rate (Benjamini and Hochberg). Fit, noise level and flags are repeated until the
+residuals stop changing.
 """
 
 from dataclasses import dataclass, replace
@@ -12,146 +13,179 @@ import numpy as np
 from scipy.special import erfc
 
 from discrepant.core.linalg import Array
-from discrepant.fixed_rank.least_squares import fit
 from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.pursuit import (
     Fit,
-    Rounds,
-    left_behind,
-    pruned,
-    reconsidered,
-    scale_of,
-    unseen,
+    RoundLog,
+    detection_limit,
+    outliers_explained_by_signal,
+    refit_with_shrinking_cutoff,
+    residual_scale,
+    without_noise_components,
 )
-from discrepant.fixed_rank.tangent_space import FixedRankMatrix
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix, fit_least_squares
 
-ROUNDS = 12  # of flags and fits, at the most
-STEPS, ACCURATE = 15, 1e-4  # of conjugate gradients a round
-STANDS = 1e-2  # of the noise: a residual that moves by less has come to rest
-LOOKS = (1.0, 0.5, 0.1)  # quantiles of flagged residuals that are believed once more
-HELD_OUT = 0.1  # of the measurements are left out to see whether the rest predicts them
+# Largest number of rounds; a round is a fit and new flags.
+MAX_ROUNDS = 12
+# Largest number of steps of conjugate gradients per round.
+GRADIENT_STEPS = 15
+# Relative accuracy at which conjugate gradients stop earlier.
+GRADIENT_TOL = 1e-4
+# Root mean square change of the residuals, in noise levels, below which the fit has
+# settled.
+SETTLED = 1e-2
+# Quantiles of the moduli of flagged residuals from which the cutoff of a refit starts:
+# all of them first, then the smaller ones only, because a huge error in a row or column
+# pulls the fit away from the other measurements of it.
+REFIT_QUANTILES = (1.0, 0.5, 0.1)
+# Fraction of the unflagged measurements that are left out to test the prediction.
+HELD_OUT = 0.1
+# Smallest fraction of the measured numbers that X is taken to leave to the noise.
+MIN_FREE_FRACTION = 0.1
+# Iterations of expectation maximisation for the probabilities of corruption.
+EM_ITERATIONS = 20
 
 
 @dataclass(frozen=True)
-class Noisy:
-    """A fit at the level of the noise."""
+class FitWithNoise:
+    """A low-rank fit with its noise level and outliers."""
 
-    at: FixedRankMatrix
+    at: FixedRankMatrix  # X
     e: Array  # y − A(X)
     sigma: float  # standard deviation of the noise, of each part if complex
-    wrong: Array  # which measurements are flagged
-    probability: Array  # that each is wrong
-    settled: bool
-    hidden: float  # share of the largest component below which others are not seen
-    held_out: float = np.inf  # the scale of measurements that the fit has not seen
+    is_outlier: Array  # mask of the flagged measurements
+    corrupt_probability: Array  # of each measurement
+    settled: bool  # whether the residuals stopped changing
+    # Smallest component that the noise cannot hide, relative to the largest.
+    detection_limit: float
+    held_out_scale: float = np.inf  # scale of the residuals of held-out measurements
 
     @property
-    def expected(self) -> float:
-        """What `held_out` should be, if the fit and its noise are right."""
+    def expected_held_out_scale(self) -> float:
+        """Value of `held_out_scale` to expect if the fit and its noise are right."""
         numbers = 2 if np.iscomplexobj(self.e) else 1
-        right = numbers * float(np.sum(~self.wrong)) * (1 - HELD_OUT)
-        taken = self.at.freedom / max(right, 1)
-        return float(self.sigma / np.sqrt(max(1 - taken, 0.1)))
+        n_fitted = numbers * float(np.sum(~self.is_outlier)) * (1 - HELD_OUT)
+        freedom_fraction = self.at.degrees_of_freedom / max(n_fitted, 1)
+        free = max(1 - freedom_fraction, MIN_FREE_FRACTION)
+        return float(self.sigma / np.sqrt(free))
 
 
-def fit_noise(
+def fit_with_noise(
     A: Measurements,
-    found: Fit,
+    fit: Fit,
     sigma: float | None,
     fdr: float,
     rng: np.random.Generator,
-    log: Rounds,
-) -> Noisy:
-    """Refit a pursuit that is at rest, on the measurements that are not wrong."""
-    told, e = sigma, found.e
-    spread = found.scale if told is None else told
-    wrong = flags(e, spread, fdr)
-    at = pruned(A, found, (~wrong).astype(float), rng)
-    if at.rank < found.at.rank:
+    log: RoundLog,
+) -> FitWithNoise:
+    """Refit the result of a pursuit to the measurements that are not outliers.
+
+    The noise level is estimated if `sigma` is None.
+    """
+    e = fit.e
+    noise = fit.scale if sigma is None else sigma
+    is_outlier = flag_outliers(e, noise, fdr)
+    at = without_noise_components(A, fit, (~is_outlier).astype(float), rng)
+    if at.rank < fit.at.rank:
         e = A.y - A.forward(*at.factors)
     settled = False
-    for _ in range(ROUNDS):
-        at = fit(A, at, (~wrong).astype(float), e, STEPS, ACCURATE)
-        before, e = e, A.y - A.forward(*at.factors)
-        spread = _spread(e, wrong, at) if told is None else told
-        flagged = flags(e, spread, fdr)
-        moved = float(np.sqrt(np.mean(np.abs(e - before) ** 2)))
-        settled = moved <= STANDS * spread
-        wrong = flagged
+    for _ in range(MAX_ROUNDS):
+        weights = (~is_outlier).astype(float)
+        at = fit_least_squares(A, at, weights, e, GRADIENT_STEPS, GRADIENT_TOL)
+        last_e, e = e, A.y - A.forward(*at.factors)
+        noise = _noise_level(e, is_outlier, at) if sigma is None else sigma
+        is_outlier = flag_outliers(e, noise, fdr)
+        change = float(np.sqrt(np.mean(np.abs(e - last_e) ** 2)))
+        settled = change <= SETTLED * noise
         if not log.note("noise", at, e, A) or settled:
             break
-    hidden = unseen(A, replace(found, at=at, e=e), (~wrong).astype(float), rng)
-    chance = _probability(e, spread, wrong)
-    return Noisy(at, e, spread, wrong, chance, settled, hidden)
+    refit, weights = replace(fit, at=at, e=e), (~is_outlier).astype(float)
+    return FitWithNoise(
+        at=at,
+        e=e,
+        sigma=noise,
+        is_outlier=is_outlier,
+        corrupt_probability=_corrupt_probability(e, noise, is_outlier),
+        settled=settled,
+        detection_limit=detection_limit(A, refit, weights, rng),
+    )
 
 
-def with_flagged(
-    A: Measurements, found: Fit, fdr: float, rng: np.random.Generator, log: Rounds
+def refit_outliers(
+    A: Measurements, fit: Fit, fdr: float, rng: np.random.Generator, log: RoundLog
 ) -> Fit:
-    """Return a fit at rest after a second look at what it takes for wrong."""
-    wrong = flags(found.e, found.scale, fdr)
-    if not left_behind(A, found.at, found.e, wrong, rng):
-        return found
-    # All that is wrong once, then what is so by less: an error that is huge pulls the
-    # line that it is in away from the others.
-    for quantile in LOOKS:
-        reach = float(np.quantile(np.abs(found.e[wrong]), quantile))
-        again = reconsidered(A, found, reach, rng, log)
-        believed = flags(again.e, again.scale, fdr)
-        if believed.sum() < wrong.sum():
-            found, wrong = again, believed
-        if found.exact or not wrong.any():
+    """Return a pursuit with fewer outliers, if a change of X explains some of them."""
+    is_outlier = flag_outliers(fit.e, fit.scale, fdr)
+    if not outliers_explained_by_signal(A, fit.at, fit.e, is_outlier, rng):
+        return fit
+    for quantile in REFIT_QUANTILES:
+        cutoff = float(np.quantile(np.abs(fit.e[is_outlier]), quantile))
+        refit = refit_with_shrinking_cutoff(A, fit, cutoff, rng, log)
+        is_refit_outlier = flag_outliers(refit.e, refit.scale, fdr)
+        if is_refit_outlier.sum() < is_outlier.sum():
+            fit, is_outlier = refit, is_refit_outlier
+        if fit.exact or not is_outlier.any():
             break
-    return found
+    return fit
 
 
-def predicts(A: Measurements, noisy: Noisy, rng: np.random.Generator) -> float:
-    """Return how far held-out measurements lie from what the others say of them."""
-    right = np.flatnonzero(~noisy.wrong)
-    out = rng.choice(right, max(1, round(HELD_OUT * len(right))), replace=False)
-    weights = (~noisy.wrong).astype(float)
-    weights[out] = 0.0
-    at, e = noisy.at, noisy.e
+def held_out_scale(
+    A: Measurements, fit: FitWithNoise, rng: np.random.Generator
+) -> float:
+    """Return the scale of held-out residuals, predicted from the other measurements."""
+    unflagged = np.flatnonzero(~fit.is_outlier)
+    n_held_out = max(1, round(HELD_OUT * len(unflagged)))
+    held_out = rng.choice(unflagged, n_held_out, replace=False)
+    weights = (~fit.is_outlier).astype(float)
+    weights[held_out] = 0.0
+    at, e = fit.at, fit.e
     for _ in range(2):
-        at = fit(A, at, weights, e, STEPS, ACCURATE)
+        at = fit_least_squares(A, at, weights, e, GRADIENT_STEPS, GRADIENT_TOL)
         e = A.y - A.forward(*at.factors)
-    return scale_of(e[out])
+    return residual_scale(e[held_out])
 
 
-def _spread(e: Array, wrong: Array, at: FixedRankMatrix) -> float:
-    """Return the noise of measurements that are not flagged, less what X has taken."""
-    right = e[~wrong]
-    numbers = right.size * (2 if np.iscomplexobj(e) else 1)
-    left = max(numbers - at.freedom, 0.1 * numbers, 1)
-    return float(np.sqrt(np.sum(np.abs(right) ** 2) / left))
+def _noise_level(e: Array, is_outlier: Array, at: FixedRankMatrix) -> float:
+    """Return the standard deviation of unflagged residuals, per remaining freedom."""
+    unflagged = e[~is_outlier]
+    n_numbers = unflagged.size * (2 if np.iscomplexobj(e) else 1)
+    free = max(n_numbers - at.degrees_of_freedom, MIN_FREE_FRACTION * n_numbers, 1)
+    return float(np.sqrt(np.sum(np.abs(unflagged) ** 2) / free))
 
 
-def flags(e: Array, sigma: float, fdr: float) -> Array:
-    """Return the residuals too large for the noise, at a false discovery rate."""
+def flag_outliers(e: Array, sigma: float, fdr: float) -> Array:
+    """Return the mask of residuals too large for the noise, at a false discovery rate.
+
+    By the procedure of Benjamini and Hochberg.
+    """
     z = np.abs(e) / (sigma or 1.0)
-    chance = np.exp(-(z**2) / 2) if np.iscomplexobj(e) else erfc(z / np.sqrt(2))
-    ordered = np.sort(chance)
+    p_value = np.exp(-(z**2) / 2) if np.iscomplexobj(e) else erfc(z / np.sqrt(2))
+    ordered = np.sort(p_value)
     passed = np.flatnonzero(ordered <= fdr * np.arange(1, z.size + 1) / z.size)
     limit = ordered[passed[-1]] if passed.size else -1.0
-    return np.asarray(chance <= limit)
+    return np.asarray(p_value <= limit)
 
 
-def _probability(e: Array, sigma: float, wrong: Array) -> Array:
-    """Return the probability of each residual to be wrong.
+def _corrupt_probability(e: Array, sigma: float, is_outlier: Array) -> Array:
+    """Return the posterior probability of each measurement to be corrupt.
 
-    By a mixture of the noise and of normal errors of their own size, both learned.
+    By expectation maximisation for a mixture of the noise, of known variance, and
+    normal errors, whose fraction and variance are estimated.
     """
     numbers = 2 if np.iscomplexobj(e) else 1
     square = np.abs(e) ** 2 / numbers
-    noise = sigma**2 or np.finfo(float).tiny
-    share = max(float(wrong.mean()), 0.5 / e.size)
-    size = float(square[wrong].mean()) if wrong.any() else 100 * noise
-    odds = np.zeros(e.size)
-    for _ in range(20):
-        size = max(size, 4 * noise)
-        ratio = numbers / 2 * (square / noise - square / size - np.log(size / noise))
-        odds = np.log(share / (1 - share)) + ratio
-        p = 1 / (1 + np.exp(-np.clip(odds, -700, 700)))
-        share = min(max(float(p.mean()), 0.5 / e.size), 0.9)
-        size = float(p @ square / p.sum())
-    return np.asarray(p)
+    noise_variance = sigma**2 or np.finfo(float).tiny
+    min_fraction = 0.5 / e.size
+    fraction = max(float(is_outlier.mean()), min_fraction)
+    variance = (
+        float(square[is_outlier].mean()) if is_outlier.any() else 100 * noise_variance
+    )
+    for _ in range(EM_ITERATIONS):
+        variance = max(variance, 4 * noise_variance)
+        excess = square / noise_variance - square / variance
+        log_ratio = numbers / 2 * (excess - np.log(variance / noise_variance))
+        log_odds = np.log(fraction / (1 - fraction)) + log_ratio
+        probability = 1 / (1 + np.exp(-np.clip(log_odds, -700, 700)))
+        fraction = min(max(float(probability.mean()), min_fraction), 0.9)
+        variance = float(probability @ square / probability.sum())
+    return np.asarray(probability)

@@ -1,11 +1,12 @@
-"""Low rank, found component by component in residuals that large errors cannot pull.
+"""Robust low-rank fit to linear measurements, built up component by component.
 
-A round weighs each measurement by its residual, solves the weighted least squares on
-the tangent space, and looks again. Where the scale of the residuals no longer falls, a
-component is added if it stands out of what the same residuals give with random signs:
-that is what noise and errors of this size look like through this operator, whatever the
-operator. First weights are Huber's, which forgive a bad start; then they redescend, so
-that wrong measurements lose all influence and an exact fit falls to rounding.
+A round weights each measurement by its residual, solves the weighted least squares on
+the tangent space, and computes the residuals again. When the scale of the residuals
+stops falling, the pursuit adds the components that exceed those of the same residuals
+with random signs: those show how large a component noise and errors of this size
+produce through this operator. The weights are Huber's at first, which tolerate a bad
+start. Then they redescend, so that corrupt measurements lose all influence and the
+residual of an exact fit falls to rounding.
 """
 
 from dataclasses import dataclass, field, replace
@@ -14,292 +15,336 @@ from typing import Protocol
 import numpy as np
 
 from discrepant.core.linalg import Array, norm
-from discrepant.fixed_rank.least_squares import fit
 from discrepant.fixed_rank.measurements import Measurements, clipped, product
 from discrepant.fixed_rank.tangent_space import (
-    AT_ONCE,
+    MAX_COMPONENTS,
     FixedRankMatrix,
     Symmetry,
     components,
     degrees_of_freedom,
     dual_norm,
+    fit_least_squares,
 )
 
+# Residual, in scales, up to which a Huber weight is one: 95% efficient if normal.
+HUBER_CUTOFF = 1.345
+# Residual, in scales, at which a redescending weight has fallen to a quarter.
+REDESCENDING_CUTOFF = 4.0
+# The same in units of data_scale^(1/3)·scale^(2/3); the larger one counts (`_weights`).
+LATE_CUTOFF = 3.0
+# Steps of conjugate gradients per round: few, because the weights change after them.
+GRADIENT_STEPS = 4
+# Relative accuracy at which conjugate gradients stop earlier.
+GRADIENT_TOL = 1e-3
+# A round is slow if more than this fraction of the scale is left after it.
+SLOW = 0.8
+# Draws of random signs at the first search for components: they calibrate the edge.
+FIRST_SIGN_DRAWS = 4
+# Draws of random signs at each later search; earlier draws count too.
+LATER_SIGN_DRAWS = 2
+# Margin above the mean edge, in units of n^(−2/3) of it. The largest singular value of
+# a random n×n matrix varies by 0.65 n^(−2/3) of itself (Tracy and Widom), and a
+# component has to exceed the mean by three times that.
+EDGE_MARGIN = 2.0
+# Fraction of the scale of the data below which weights redescend at once: by then large
+# errors are far above the other residuals.
+REDESCEND_BELOW = 0.02
+# Number of stalled rounds after which the pursuit ends.
+MAX_STALLED = 8
+# A slow round that leaves more than this fraction of the scale counts as several.
+NO_PROGRESS = 0.98
+# Stalled rounds for which a round without progress counts: three of them end a pursuit.
+NO_PROGRESS_ROUNDS = 4
+# Largest number of rounds of one pursuit.
+MAX_ROUNDS = 80
+# Largest fraction of the measured numbers that the degrees of freedom of X may reach.
+MAX_FREEDOM = 0.9
+# Fraction of the scale of the data up to which a residual fits exactly.
+EXACT = 1e-8
+# A search is repeated only if the scale has fallen below this fraction of its last one.
+SEARCH_AGAIN_BELOW = 0.9
+# Standard deviations above the mean of random signs that count as significant.
+SIGNIFICANT = 4.0
+# Factor by which the cutoff shrinks in each round of `refit_with_shrinking_cutoff`.
+CUTOFF_FACTOR = 0.4
+# Part of the smallest such cutoff, as a fraction of the scale of the data.
+MIN_CUTOFF = 0.01
+# Measured numbers that must fit exactly, per degree of freedom, in an exact fit.
+NUMBERS_PER_FREEDOM = 1.05
+# Smallest fraction of the measured numbers that X is taken to leave to the noise.
+MIN_FREE_FRACTION = 0.1
 
-@dataclass(frozen=True)
-class Tuning:
-    """Constants of the pursuit."""
 
-    huber: float = 1.345  # scales up to which a residual counts in full: 95% efficient
-    reach: float = 4.0  # scales at which a redescending weight has fallen to a quarter
-    late: float = 3.0  # the same where the fit is exact, see `_weights`
-    gradients: int = 4  # steps of conjugate gradients a round; then weights change
-    slow: float = 0.8  # a scale that falls by less than this in a round has stalled
-    # Random signs that are tried at first, and later, each time a component is looked
-    # for; all that were seen count.
-    flips: tuple[int, int] = (4, 2)
-    # The largest value of a random n×n matrix varies by 0.65 n^(−2/3) of itself (Tracy
-    # and Widom); a component has to stand three times that above the usual one.
-    stands_out: float = 2.0
-    near: float = 0.02  # of the first scale: below it large errors show by themselves
-    patience: int = 8  # rounds that stall before the fit is said to be at rest
-    rest: float = 0.98  # and two are enough if the scale falls by less than this
-    most: int = 80  # rounds in all
-    room: float = 0.9  # of the measurements may be taken by the freedom of X
-    clean: float = 1e-8  # of the first scale: residuals below it fit exactly
-    chance: float = 4.0  # standard deviations that chance alone does not reach
-    # When measurements are reconsidered they are believed less by this each time, down
-    # to this part of the first scale.
-    narrower: float = 0.4
-    least: float = 0.01
-    surplus: float = 1.05  # clean measurements for each degree of freedom, at the least
-
-
-TUNING = Tuning()
-
-
-class Rounds(Protocol):
-    """Where the rounds of a pursuit are written down."""
+class RoundLog(Protocol):
+    """Recorder of the rounds of a pursuit."""
 
     def note(self, phase: str, at: FixedRankMatrix, e: Array, A: Measurements) -> bool:
-        """Write a round down; returns whether to go on."""
+        """Record a round; return whether to continue."""
         ...
 
 
 @dataclass
 class Fit:
-    """Where a pursuit stands."""
+    """State of a pursuit: the matrix, its residuals and their scale."""
 
-    at: FixedRankMatrix
+    at: FixedRankMatrix  # X
     e: Array  # y − A(X)
-    scale: float  # of the residuals that are not gross
-    first: float  # the scale of the data
-    rounding: float  # the scale, relative to the first, that rounding leaves
-    redescending: bool = False
-    # The largest value that random signs gave, relative to the size of the residuals.
+    scale: float  # robust standard deviation of the residuals
+    data_scale: float  # the same of the data y
+    rounding: float  # the scale, relative to `data_scale`, that rounding leaves
+    redescending: bool = False  # whether the weights redescend, or are Huber's
+    # Dual norms of A*(residuals with random signs), relative to ‖residuals‖.
     edges: list[float] = field(default_factory=list)
-    looked_at: float = np.inf  # the scale at which no component was found
+    # Scale at the last search for components, if it added none.
+    scale_at_last_search: float = np.inf
 
     @property
     def clean(self) -> Array:
-        """Which measurements fit exactly, if the fit is exact at all."""
-        bound = max(TUNING.clean, 10 * self.rounding) * self.first
+        """Mask of the measurements that fit to rounding."""
+        bound = max(EXACT, 10 * self.rounding) * self.data_scale
         return np.asarray(np.abs(self.e) <= bound)
 
     @property
     def exact(self) -> bool:
-        """Whether more measurements fit exactly than X has freedom.
+        """Whether more measurements fit to rounding than X has degrees of freedom.
 
-        Where measurements are in general position no wrong X of this rank does that.
+        If the measurements are in general position, no other X of this rank does that.
         """
         numbers = 2 if np.iscomplexobj(self.e) else 1
-        clean = numbers * int(self.clean.sum())
+        n_clean = numbers * int(self.clean.sum())
         return (
             0 < self.at.rank
-            and self.scale <= self.rounding * self.first
-            and clean > TUNING.surplus * self.at.freedom + 2
+            and self.scale <= self.rounding * self.data_scale
+            and n_clean > NUMBERS_PER_FREEDOM * self.at.degrees_of_freedom + 2
         )
 
 
-def scale_of(e: Array, free: float = 0.0) -> float:
-    """Return the spread of residuals, by their median, allowing for what X has taken.
+def residual_scale(e: Array, freedom_fraction: float = 0.0) -> float:
+    """Return the standard deviation of residuals, estimated by their median modulus.
 
-    `free` is the share of the measurements that the freedom of X amounts to.
+    `freedom_fraction` is the ratio of the degrees of freedom of X to the number of
+    measured numbers: a fit makes residuals smaller than the noise by that.
     """
-    # The median modulus of normal residuals of spread one: real, and complex.
-    usual = 1.17741 if np.iscomplexobj(e) else 0.67449
-    return float(np.median(np.abs(e)) / usual / np.sqrt(max(1 - free, 0.1)))
+    # The median modulus of normal residuals of standard deviation one in each part.
+    median = 1.17741 if np.iscomplexobj(e) else 0.67449
+    free = max(1 - freedom_fraction, MIN_FREE_FRACTION)
+    return float(np.median(np.abs(e)) / median / np.sqrt(free))
 
 
-def start(A: Measurements, at: FixedRankMatrix | None, kind: Symmetry) -> Fit:
-    """Return a fit that stands at a point, or at zero."""
-    first = scale_of(A.y)
+def initial_fit(A: Measurements, at: FixedRankMatrix | None, kind: Symmetry) -> Fit:
+    """Return the state of a pursuit that starts from a matrix, or from zero."""
+    data_scale = residual_scale(A.y)
     if at is None or not at.rank:
-        return Fit(
-            FixedRankMatrix.zero(A.shape, kind, A.dtype), A.y, first, first, A.rounding
-        )
+        zero = FixedRankMatrix.zero(A.shape, kind, A.dtype)
+        return Fit(zero, A.y, data_scale, data_scale, A.rounding)
     e = A.y - A.forward(*at.factors)
-    scale = scale_of(e, at.freedom / A.count)
-    return Fit(at, e, scale, first, A.rounding, redescending=True)
+    scale = residual_scale(e, at.degrees_of_freedom / A.n_numbers)
+    return Fit(at, e, scale, data_scale, A.rounding, redescending=True)
 
 
 def pursue(
     A: Measurements,
-    found: Fit,
+    fit: Fit,
     rng: np.random.Generator,
-    log: Rounds,
+    log: RoundLog,
     sigma: float | None = None,
-    bold: int = 0,
+    extra_components: int = 0,
 ) -> Fit:
-    """Follow the residuals down until they are exact or at rest.
+    """Improve a fit round by round until it is exact or stops improving.
 
     Parameters
     ----------
     A : Measurements
         The operator and its data.
-    found : Fit
-        Where to start; it is changed in place and handed back.
+    fit : Fit
+        Where to start; it is changed in place and returned.
     rng : Generator
         Draws the random signs.
-    log : Rounds
-        Told of each round.
+    log : RoundLog
+        Records each round, and may stop the pursuit.
     sigma : float, optional
-        The scale of the noise where it is known: residuals are not followed below it.
-    bold : int
-        Components to try, at rest, though nothing says that they are there: if the fit
-        is exact in the end, it proves them right.
+        Standard deviation of the noise if known: weights assume no smaller scale.
+    extra_components : int
+        Number of components to add, one at a time, when the fit has stopped improving,
+        although they are not significant. If the fit becomes exact, that proves them.
     """
-    before, stalled = np.inf, 0
-    for turn in range(TUNING.most):
-        if found.exact or found.scale <= 1e-3 * found.rounding * found.first:
+    last_scale, stalled = np.inf, 0
+    for turn in range(MAX_ROUNDS):
+        if fit.exact or fit.scale <= 1e-3 * fit.rounding * fit.data_scale:
             break
-        slow = found.scale > TUNING.slow * before
-        weights = _weights(found, sigma)
+        slow = fit.scale > SLOW * last_scale
+        weights = _weights(fit, sigma)
         if turn == 0 or slow:
-            if grow(A, found, weights, rng):
+            if add_components(A, fit, weights, rng):
                 slow, stalled = False, 0
-            elif slow and not found.redescending:
-                found.redescending, weights = True, _weights(found, sigma, True)
+            elif slow and not fit.redescending:
+                fit.redescending, weights = True, _weights(fit, sigma, True)
             elif slow:
-                stalled += 1 if found.scale < TUNING.rest * before else 4
-        if stalled > TUNING.patience:
-            if not bold or not grow(A, found, weights, rng, at_least=1):
+                progress = fit.scale < NO_PROGRESS * last_scale
+                stalled += 1 if progress else NO_PROGRESS_ROUNDS
+        if stalled > MAX_STALLED:
+            if not extra_components or not add_components(
+                A, fit, weights, rng, at_least=1
+            ):
                 break
-            bold, stalled = bold - 1, 0
-            found.redescending, weights = False, _weights(found, sigma)
-        found.at = fit(A, found.at, weights, found.e, TUNING.gradients, 1e-3)
-        found.e = A.y - A.forward(*found.at.factors)
-        before = found.scale
-        found.scale = scale_of(found.e, found.at.freedom / A.count)
-        found.redescending |= found.scale < TUNING.near * found.first
-        if not log.note("pursuit", found.at, found.e, A):
+            extra_components, stalled = extra_components - 1, 0
+            fit.redescending, weights = False, _weights(fit, sigma)
+        last_scale = fit.scale
+        _refit(A, fit, weights)
+        fit.redescending |= fit.scale < REDESCEND_BELOW * fit.data_scale
+        if not log.note("pursuit", fit.at, fit.e, A):
             break
-    return found
+    return fit
 
 
-def _weights(found: Fit, sigma: float | None, redescending: bool = False) -> Array:
-    """Return how far each residual is believed.
+def _refit(A: Measurements, fit: Fit, weights: Array) -> None:
+    """Replace X by its weighted least-squares fit, with residuals and scale."""
+    fit.at = fit_least_squares(A, fit.at, weights, fit.e, GRADIENT_STEPS, GRADIENT_TOL)
+    fit.e = A.y - A.forward(*fit.at.factors)
+    fit.scale = residual_scale(fit.e, fit.at.degrees_of_freedom / A.n_numbers)
 
-    Through an operator that sees X line by line some lines converge late, and their
-    residuals are not errors. So the reach of the redescending weights falls as the
-    scale to the power 2/3 only, which leaves them ever more room; the few errors within
-    it matter ever less.
+
+def _weights(fit: Fit, sigma: float | None, redescending: bool = False) -> Array:
+    """Return the regression weight of each measurement, from its residual.
+
+    If the operator measures rows or columns one by one, some of them converge late, and
+    their large residuals are not errors. Therefore the cutoff of the redescending
+    weights falls only as the scale to the power 2/3, and includes ever larger multiples
+    of the scale. The few errors within it matter less and less.
     """
-    size, scale = np.abs(found.e), max(found.scale, sigma or 0.0)
-    if redescending or found.redescending:
-        late = found.first ** (1 / 3) * scale ** (2 / 3)
-        reach = max(TUNING.reach * scale, TUNING.late * late)
-        return _redescending(size, reach)
-    most = TUNING.huber * scale
-    return np.asarray(np.minimum(1.0, most / np.maximum(size, most)))
+    size, scale = np.abs(fit.e), max(fit.scale, sigma or 0.0)
+    if redescending or fit.redescending:
+        late_scale = fit.data_scale ** (1 / 3) * scale ** (2 / 3)
+        cutoff = max(REDESCENDING_CUTOFF * scale, LATE_CUTOFF * late_scale)
+        return _redescending_weights(size, cutoff)
+    cutoff = HUBER_CUTOFF * scale
+    return np.asarray(np.minimum(1.0, cutoff / np.maximum(size, cutoff)))
 
 
-def _redescending(size: Array, reach: float) -> Array:
-    return np.asarray(1 / (1 + (size / reach) ** 2) ** 2)
+def _redescending_weights(size: Array, cutoff: float) -> Array:
+    """Return 1/(1 + (size/cutoff)²)², a quarter at the cutoff."""
+    return np.asarray(1 / (1 + (size / cutoff) ** 2) ** 2)
 
 
-def left_behind(
+def outliers_explained_by_signal(
     A: Measurements,
     at: FixedRankMatrix,
     e: Array,
-    wrong: Array,
+    is_outlier: Array,
     rng: np.random.Generator,
 ) -> bool:
-    """Whether X could explain some of the measurements that are taken for wrong.
+    """Test whether a change of X would explain some of the flagged measurements.
 
-    A line of X that came out wrong makes its measurements look like errors, but like
-    errors that a change of X accounts for, more than under random signs.
+    A wrong row or column of X gives its measurements large residuals. Unlike errors
+    they project on the tangent space, more than with random signs.
     """
-    if not wrong.any() or not at.rank:
+    if not is_outlier.any() or not at.rank:
         return False
-    pull = clipped(e, float(np.median(np.abs(e[wrong])))) * wrong
-    explained = norm(at.project(A.adjoint(pull)))
+    outliers = clipped(e, float(np.median(np.abs(e[is_outlier])))) * is_outlier
+    explained = norm(at.project(A.adjoint(outliers)))
     by_chance = np.mean(
-        [norm(at.project(A.adjoint(pull * A.signs(rng)))) for _ in range(2)]
+        [norm(at.project(A.adjoint(outliers * A.signs(rng)))) for _ in range(2)]
     )
-    return bool(explained > (1 + TUNING.chance / np.sqrt(2 * at.freedom)) * by_chance)
+    margin = SIGNIFICANT / np.sqrt(2 * at.degrees_of_freedom)
+    return bool(explained > (1 + margin) * by_chance)
 
 
-def reconsidered(
-    A: Measurements, found: Fit, reach: float, rng: np.random.Generator, log: Rounds
+def refit_with_shrinking_cutoff(
+    A: Measurements, fit: Fit, cutoff: float, rng: np.random.Generator, log: RoundLog
 ) -> Fit:
-    """Return a fit after believing residuals so far once more, and less and less."""
-    again = replace(found, redescending=True, looked_at=np.inf)
-    least = TUNING.reach * found.scale + TUNING.least * found.first
-    while reach > least:
-        weights = _redescending(np.abs(again.e), reach)
-        again.at = fit(A, again.at, weights, again.e, TUNING.gradients, 1e-3)
-        again.e = A.y - A.forward(*again.at.factors)
-        again.scale = scale_of(again.e, again.at.freedom / A.count)
-        reach *= TUNING.narrower
-        if not log.note("reconsidered", again.at, again.e, A):
-            return found
-    return pursue(A, again, rng, log)
+    """Return a new pursuit after rounds whose weights include residuals up to a cutoff.
+
+    The cutoff shrinks from round to round. `fit` itself is unchanged.
+    """
+    refit = replace(fit, redescending=True, scale_at_last_search=np.inf)
+    min_cutoff = REDESCENDING_CUTOFF * fit.scale + MIN_CUTOFF * fit.data_scale
+    while cutoff > min_cutoff:
+        _refit(A, refit, _redescending_weights(np.abs(refit.e), cutoff))
+        cutoff *= CUTOFF_FACTOR
+        if not log.note("reconsidered", refit.at, refit.e, A):
+            return fit
+    return pursue(A, refit, rng, log)
 
 
-def grow(
+def add_components(
     A: Measurements,
-    found: Fit,
+    fit: Fit,
     weights: Array,
     rng: np.random.Generator,
     at_least: int = 0,
 ) -> bool:
-    """Make room for components that stand out; at the very start for one anyway."""
-    at, pull = found.at, weights * found.e
-    if at.rank and not at_least and found.scale > 0.9 * found.looked_at:
-        return False  # these residuals were looked at before
-    U, d, V = components(at.beside(A.adjoint(pull)), at.kind, AT_ONCE)
-    count = int(np.sum(np.abs(d) > edge_of(A, found, pull, rng)))
+    """Add the significant components of the weighted residuals to a fit, in place.
+
+    Their values are zero until the next refit. At rank zero one component is added in
+    any case, and `at_least` sets another minimum. Returns whether any was added.
+    """
+    at, weighted_residual = fit.at, weights * fit.e
+    if (
+        at.rank
+        and not at_least
+        and fit.scale > SEARCH_AGAIN_BELOW * fit.scale_at_last_search
+    ):
+        return False
+    normal_part = at.project_normal(A.adjoint(weighted_residual))
+    U, d, V = components(normal_part, at.kind, MAX_COMPONENTS)
+    count = int(np.sum(np.abs(d) > noise_edge(A, fit, weighted_residual, rng)))
     count = max(count, min(at_least or int(not at.rank), len(d)))
     while count and (
         at.rank + count > min(A.shape)
         or degrees_of_freedom(A.shape, at.rank + count, at.kind, at.real)
-        > TUNING.room * A.count
+        > MAX_FREEDOM * A.n_numbers
     ):
         count -= 1
     if count:
-        found.at = at.grown(U[:, :count], V[:, :count])
-    found.looked_at = np.inf if count else found.scale
+        fit.at = at.with_directions(U[:, :count], V[:, :count])
+    fit.scale_at_last_search = np.inf if count else fit.scale
     return count > 0
 
 
-def edge_of(
-    A: Measurements, found: Fit, pull: Array, rng: np.random.Generator
+def noise_edge(
+    A: Measurements, fit: Fit, weighted_residual: Array, rng: np.random.Generator
 ) -> float:
-    """Return the largest value that a component of noise can have, under such pulls."""
-    size = norm(pull)
-    for _ in range(TUNING.flips[bool(found.edges)]):
-        back = A.adjoint(pull * A.signs(rng))
-        found.edges.append(dual_norm(back, found.at.kind) / (size or 1.0))
-    usual = float(np.mean(found.edges))
-    above = 1 + TUNING.stands_out * min(A.shape) ** (-2 / 3)
-    return float(size * max(above * usual, max(found.edges)))
+    """Return the largest value of a component that noise alone can produce.
+
+    Estimated by random signs of the weighted residuals; draws are kept in `fit.edges`.
+    """
+    size = norm(weighted_residual)
+    for _ in range(LATER_SIGN_DRAWS if fit.edges else FIRST_SIGN_DRAWS):
+        back = A.adjoint(weighted_residual * A.signs(rng))
+        fit.edges.append(dual_norm(back, fit.at.kind) / (size or 1.0))
+    mean = float(np.mean(fit.edges))
+    margin = 1 + EDGE_MARGIN * min(A.shape) ** (-2 / 3)
+    return float(size * max(margin * mean, max(fit.edges)))
 
 
-def pruned(
-    A: Measurements, found: Fit, weights: Array, rng: np.random.Generator
+def without_noise_components(
+    A: Measurements, fit: Fit, weights: Array, rng: np.random.Generator
 ) -> FixedRankMatrix:
-    """Return a fit without components that noise alone could have given."""
-    at = found.at
-    edge = edge_of(A, found, weights * found.e, rng)
+    """Return X without the components that noise alone can produce."""
+    at = fit.at
+    edge = noise_edge(A, fit, weights * fit.e, rng)
     keep = np.ones(at.rank, bool)
     for k in np.argsort(np.abs(at.d)):
-        one = A.forward(at.U[:, [k]], at.V[:, [k]])
-        gain = product(one, weights * one)
-        if gain * abs(at.d[k]) > edge:
+        if _gain(A, at, k, weights) * abs(at.d[k]) > edge:
             break
         keep[k] = False
-    return at.kept(keep)
+    return at.select(keep)
 
 
-def unseen(
-    A: Measurements, found: Fit, weights: Array, rng: np.random.Generator
+def detection_limit(
+    A: Measurements, fit: Fit, weights: Array, rng: np.random.Generator
 ) -> float:
-    """Return how large a component can be, relative to the first, and not be seen."""
-    at = found.at
+    """Return the smallest component that noise cannot hide, relative to the largest."""
+    at = fit.at
     if not at.rank:
         return 1.0
-    k = int(np.argmax(np.abs(at.d)))
-    one = A.forward(at.U[:, [k]], at.V[:, [k]])
-    edge = edge_of(A, found, weights * found.e, rng)
-    return edge / (product(one, weights * one) * abs(at.d[k]) or 1.0)
+    largest = int(np.argmax(np.abs(at.d)))
+    gain = _gain(A, at, largest, weights)
+    edge = noise_edge(A, fit, weights * fit.e, rng)
+    return edge / (gain * abs(at.d[largest]) or 1.0)
+
+
+def _gain(A: Measurements, at: FixedRankMatrix, k: int, weights: Array) -> float:
+    """Return ⟨A(u vᴴ), w∘A(u vᴴ)⟩ of component k."""
+    measured = A.forward(at.U[:, [k]], at.V[:, [k]])
+    return product(measured, weights * measured)

@@ -13,21 +13,21 @@ import numpy as np
 
 from discrepant.core.linalg import Array, rank_at_gap
 from discrepant.core.results import Outcome, Status
-from discrepant.fixed_rank.least_squares import fit as least_squares
 from discrepant.fixed_rank.measurements import Measurements
-from discrepant.fixed_rank.noise import Noisy, fit_noise, with_flagged
+from discrepant.fixed_rank.noise import FitWithNoise, fit_with_noise, refit_outliers
 from discrepant.fixed_rank.pursuit import (
     Fit,
-    left_behind,
+    initial_fit,
+    outliers_explained_by_signal,
     pursue,
-    reconsidered,
-    scale_of,
-    start,
+    refit_with_shrinking_cutoff,
+    residual_scale,
 )
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
     Symmetry,
     degrees_of_freedom,
+    fit_least_squares,
 )
 from discrepant.operators.entrywise import Entries
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
@@ -71,7 +71,7 @@ class Pursuit:
             Entries(i, j, (rows.m, rows.n)), y.astype(rows.dtype), real=True
         )
         self.kind: Symmetry = "psd" if self.program.psd else "general"
-        self.rests: list[Noisy] = []  # where pursuits came to rest
+        self.rests: list[FitWithNoise] = []  # where pursuits came to rest
 
     @property
     def size(self) -> float:
@@ -90,17 +90,17 @@ class Pursuit:
     def _pursued(self, at: FixedRankMatrix | None, more: int) -> ExactResult | None:
         A, rng, rounds = self.A, self.rng, _Rounds(self.log)
         with A.threads():
-            fit = pursue(A, start(A, at, self.kind), rng, rounds, None, more)
+            fit = pursue(A, initial_fit(A, at, self.kind), rng, rounds, None, more)
             if not fit.exact:
-                fit = with_flagged(A, fit, self.fdr, rng, rounds)
+                fit = refit_outliers(A, fit, self.fdr, rng, rounds)
             if not fit.exact:
-                rest = fit_noise(A, fit, None, self.fdr, rng, rounds)
+                rest = fit_with_noise(A, fit, None, self.fdr, rng, rounds)
                 self.rests.append(rest)
-                scale = scale_of(rest.e, rest.at.freedom / A.count)
+                scale = residual_scale(rest.e, rest.at.degrees_of_freedom / A.n_numbers)
                 fit = replace(fit, at=rest.at, e=rest.e, scale=scale)
-            elif left_behind(A, fit.at, fit.e, ~fit.clean, rng):
+            elif outliers_explained_by_signal(A, fit.at, fit.e, ~fit.clean, rng):
                 reach = float(np.max(np.abs(fit.e)))
-                again = reconsidered(A, fit, reach, rng, rounds)
+                again = refit_with_shrinking_cutoff(A, fit, reach, rng, rounds)
                 if again.exact and again.clean.sum() >= fit.clean.sum():
                     fit = again
             if not self._enough(fit.clean, fit.at.rank) or self.log.stopped:
@@ -164,7 +164,7 @@ class Pursuit:
             # The smallest ones, or those that are of few lines.
             local = [(X**2).max(axis=0) for X in (at.U, at.V)]
             for order in (-np.abs(at.d), np.maximum(*local)):
-                again = self._refitted(best, at.kept(np.argsort(order)[:rank]))
+                again = self._refitted(best, at.select(np.argsort(order)[:rank]))
                 if self._surplus(again) > self._surplus(best):
                     best = again
                     break
@@ -175,9 +175,14 @@ class Pursuit:
         e, weights = self.A.y - self.A.forward(*at.factors), fit.clean + 1e-3
         for _ in range(3):
             at, e = self._moved(at, weights, e)
-        for d in np.geomspace(fit.first, 1e-8 * fit.first, 30):
+        for d in np.geomspace(fit.data_scale, 1e-8 * fit.data_scale, 30):
             at, e = self._moved(at, 1 / (1 + (e / d) ** 2), e)
-        return replace(fit, at=at, e=e, scale=scale_of(e, at.freedom / self.A.count))
+        return replace(
+            fit,
+            at=at,
+            e=e,
+            scale=residual_scale(e, at.degrees_of_freedom / self.A.n_numbers),
+        )
 
     def _lines_anew(self, fit: Fit) -> Fit:
         """Regress lines in which few entries fit on the space of the others."""
@@ -201,19 +206,19 @@ class Pursuit:
         at = FixedRankMatrix.of(X, self.kind, at.rank)
         e = self.A.y - self.A.forward(*at.factors)
         for d in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
-            at, e = self._moved(at, 1 / (1 + (e / (d * fit.first)) ** 2), e, 30)
-        scale = scale_of(e, at.freedom / self.A.count)
+            at, e = self._moved(at, 1 / (1 + (e / (d * fit.data_scale)) ** 2), e, 30)
+        scale = residual_scale(e, at.degrees_of_freedom / self.A.n_numbers)
         again = replace(fit, at=at, e=e, scale=scale)
         return again if self._surplus(again) > self._surplus(fit) else fit
 
     def _moved(
         self, at: FixedRankMatrix, weights: Array, e: Array, steps: int = 8
     ) -> tuple[FixedRankMatrix, Array]:
-        at = least_squares(self.A, at, weights, e, steps, 1e-6)
+        at = fit_least_squares(self.A, at, weights, e, steps, 1e-6)
         return at, self.A.y - self.A.forward(*at.factors)
 
     def _surplus(self, fit: Fit) -> int:
-        return self._count(fit.clean) - fit.at.freedom
+        return self._count(fit.clean) - fit.at.degrees_of_freedom
 
     def _enough(self, fits: Array, rank: int) -> bool:
         """Whether more entries fit exactly than X of this rank has freedom."""
@@ -299,9 +304,10 @@ class Pursuit:
         others = [self.residual(fit) for fit in fits]
         others += [rest.e for rest in self.rests]
         lengths += [
-            self._length_of(rest.e, ~rest.wrong, rest.at.rank) for rest in self.rests
+            self._length_of(rest.e, ~rest.is_outlier, rest.at.rank)
+            for rest in self.rests
         ]
-        limit = min(lengths) + CLOSE * self.A.count
+        limit = min(lengths) + CLOSE * self.A.n_numbers
         rivals = [
             e for e, length in zip(others, lengths, strict=True) if length <= limit
         ]

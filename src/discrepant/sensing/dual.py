@@ -11,7 +11,6 @@ import numpy as np
 
 from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate, certificate_from_products
-from discrepant.fixed_rank.least_squares import normal
 from discrepant.fixed_rank.measurements import (
     Measurements,
     clipped,
@@ -19,7 +18,12 @@ from discrepant.fixed_rank.measurements import (
     product,
     shrunk_modulus,
 )
-from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry, dual_norm
+from discrepant.fixed_rank.tangent_space import (
+    FixedRankMatrix,
+    Symmetry,
+    dual_norm,
+    solve_normal_equations,
+)
 
 ROUNDS = 6  # of holding entries at λ
 STEPS = 20  # of conjugate gradients a round
@@ -40,11 +44,13 @@ def dual_of_exact(
         left = norm(g) / norm(target)
         if left <= aim:
             # Where the rest of the spectrum is too large, accuracy is no use.
-            if aim == ACCURATE or dual_norm(at.beside(back), at.kind) > 1:
+            if aim == ACCURATE or dual_norm(at.project_normal(back), at.kind) > 1:
                 break
             aim = ACCURATE
-        solved = normal(A, at, free.astype(float), g, STEPS, aim / (2 * left))
-        nu = nu + np.where(free, solved.seen, 0)
+        solved = solve_normal_equations(
+            A, at, free.astype(float), g, STEPS, aim / (2 * left)
+        )
+        nu = nu + np.where(free, solved.measured, 0)
         beyond = np.abs(nu) > lam
         nu, free = clipped(nu, lam), free & ~beyond
     return nu

@@ -249,7 +249,7 @@ def _measured(
         complex_X = dot_test(A, data.dtype, real)
     else:
         complex_X = not real and np.iscomplexobj(A.adjoint(np.ones_like(data)))
-    measuring = Measurements(A, data, not complex_X, spent=2 if check else 1)
+    measuring = Measurements(A, data, not complex_X, n_applications=2 if check else 1)
     warm = _start(start, A.signal_shape, asked.kind, complex_X)
     with measuring.threads():
         found = solve_measured(measuring, asked, report, warm)
@@ -271,7 +271,7 @@ def _start(
     X = X.astype(np.complex128) if complex_X else X.real.astype(np.float64)
     at = FixedRankMatrix.of(X, kind)
     size = np.abs(at.d)
-    return at.kept(size > 1e-9 * size.max(initial=0.0))
+    return at.select(size > 1e-9 * size.max(initial=0.0))
 
 
 def _numbers(y: ArrayLike) -> Array:

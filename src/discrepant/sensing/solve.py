@@ -18,11 +18,26 @@ from discrepant.core.linalg import Array, norm, rank_at_gap
 from discrepant.core.progress import Report
 from discrepant.core.results import Outcome, Status
 from discrepant.core.robust_statistics import clipping_bound
-from discrepant.fixed_rank.least_squares import normal
 from discrepant.fixed_rank.measurements import Measurements
-from discrepant.fixed_rank.noise import Noisy, fit_noise, predicts, with_flagged
-from discrepant.fixed_rank.pursuit import Fit, left_behind, pursue, reconsidered, start
-from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry, dual_norm
+from discrepant.fixed_rank.noise import (
+    FitWithNoise,
+    fit_with_noise,
+    held_out_scale,
+    refit_outliers,
+)
+from discrepant.fixed_rank.pursuit import (
+    Fit,
+    initial_fit,
+    outliers_explained_by_signal,
+    pursue,
+    refit_with_shrinking_cutoff,
+)
+from discrepant.fixed_rank.tangent_space import (
+    FixedRankMatrix,
+    Symmetry,
+    dual_norm,
+    solve_normal_equations,
+)
 from discrepant.operators.operator import Operator
 from discrepant.paper.alpha import alpha_from_operator
 from discrepant.sensing.certificate import Proof
@@ -107,12 +122,12 @@ class Solver:
 
     def pursuit(self, at: FixedRankMatrix | None, bold: int = 0) -> Fit:
         """Follow the residuals down, from a point or from zero."""
-        found = start(self.A, at, self.asked.kind)
+        found = initial_fit(self.A, at, self.asked.kind)
         return pursue(self.A, found, self.rng, self.log, self.sigma, bold)
 
     def reconsidered(self, found: Fit) -> Fit:
         """Return a fit at rest after a second look at what it takes for wrong."""
-        return with_flagged(self.A, found, self.asked.fdr, self.rng, self.log)
+        return refit_outliers(self.A, found, self.asked.fdr, self.rng, self.log)
 
     def convex(self, most: float, polish: bool) -> Fit | None:
         """Follow the convex program, so many steps at the most, towards its optimum.
@@ -143,26 +158,29 @@ class Solver:
         dual = bound_from(self.A, self.A.y, now.nu, self.lam, math.inf, self.asked.kind)
         return (primal - dual) / (primal or 1.0)
 
-    def with_noise(self, found: Fit) -> tuple[Noisy, list[str]]:
+    def with_noise(self, found: Fit) -> tuple[FitWithNoise, list[str]]:
         """Refit at the level of the noise; also why that cannot be believed, if so."""
         A = self.A
-        noisy = fit_noise(A, found, self.sigma, self.asked.fdr, self.rng, self.log)
-        at, right = noisy.at, int(np.sum(~noisy.wrong))
-        if noisy.hidden > TUNING.nothing:
+        noisy = fit_with_noise(A, found, self.sigma, self.asked.fdr, self.rng, self.log)
+        at, right = noisy.at, int(np.sum(~noisy.is_outlier))
+        if noisy.detection_limit > TUNING.nothing:
             return noisy, [
                 "No component of X stands out of what measurements of this size give "
                 "by chance"
             ]
-        if right * A.count / A.y.size < TUNING.needed * at.freedom:
+        if right * A.n_numbers / A.y.size < TUNING.needed * at.degrees_of_freedom:
             return noisy, [
                 f"The {right} measurements that fit are too few to tell X of rank "
-                f"{at.rank}, which has {at.freedom} degrees of freedom, from noise"
+                f"{at.rank}, which has {at.degrees_of_freedom} degrees of freedom, "
+                "from noise"
             ]
-        noisy = replace(noisy, held_out=predicts(A, noisy, self.rng))
-        if noisy.wrong.mean() > 0.5:
+        noisy = replace(noisy, held_out_scale=held_out_scale(A, noisy, self.rng))
+        if noisy.is_outlier.mean() > 0.5:
             return noisy, ["More than half of the measurements do not fit"]
-        surprise = noisy.held_out > TUNING.surprise * noisy.expected
-        if surprise or noisy.held_out > TUNING.useless * found.first:
+        surprise = (
+            noisy.held_out_scale > TUNING.surprise * noisy.expected_held_out_scale
+        )
+        if surprise or noisy.held_out_scale > TUNING.useless * found.data_scale:
             return noisy, ["X fits measurements that it was given, but not others"]
         return noisy, []
 
@@ -177,7 +195,7 @@ class Solver:
         weights = clean.astype(float)
         g = at.project(A.adjoint(weights * A.forward(*at.expand(z))))
         for steps, tol in TUNING.probes:
-            solved = normal(A, at, weights, g, steps, tol)
+            solved = solve_normal_equations(A, at, weights, g, steps, tol)
             if norm(solved.x - z) <= TUNING.undetermined * norm(z):
                 return True
         return False
@@ -208,7 +226,7 @@ def solve(
         noisy, doubts = solver.with_noise(found)
         return _as_noise(solver, noisy, doubts)
     untold = asked.noise == "auto" and not told
-    if untold and found.scale <= TUNING.small * found.first:
+    if untold and found.scale <= TUNING.small * found.data_scale:
         noisy, doubts = solver.with_noise(found)
         if not doubts:
             return _as_noise(solver, noisy)
@@ -231,7 +249,7 @@ def _second_opinion(solver: Solver, first: Fit) -> SensingResult:
     if solver.moving is not None and _low(leading := _leading(solver.moving.at)):
         fits.append(solver.reconsidered(solver.pursuit(leading)))
     judged = [solver.with_noise(found) for found in fits]
-    noisy, doubts = min(judged, key=lambda pair: pair[0].held_out)
+    noisy, doubts = min(judged, key=lambda pair: pair[0].held_out_scale)
     if not doubts:
         return _as_noise(solver, noisy)
     solver.convex(math.inf, polish=False)
@@ -242,9 +260,11 @@ def _as_exact(solver: Solver, found: Fit) -> SensingResult:
     """Hand back an exact fit."""
     A, rng, caveats = solver.A, solver.rng, []
     sure = solver.determined(found.at, found.clean)
-    if not sure or left_behind(A, found.at, found.e, ~found.clean, rng):
+    if not sure or outliers_explained_by_signal(
+        A, found.at, found.e, ~found.clean, rng
+    ):
         reach = float(np.max(np.abs(found.e)))
-        again = reconsidered(A, found, reach, rng, solver.log)
+        again = refit_with_shrinking_cutoff(A, found, reach, rng, solver.log)
         better = again.exact and again.clean.sum() >= found.clean.sum()
         found = again if better else found
         sure = solver.determined(found.at, found.clean)
@@ -261,7 +281,7 @@ def _as_exact(solver: Solver, found: Fit) -> SensingResult:
 
 
 def _as_noise(
-    solver: Solver, noisy: Noisy, doubts: list[str] | None = None
+    solver: Solver, noisy: FitWithNoise, doubts: list[str] | None = None
 ) -> SensingResult:
     """Hand back a fit at the level of the noise."""
     caveats = [f"{doubt}: it need not be the truth." for doubt in doubts or []]
@@ -270,15 +290,15 @@ def _as_noise(
             "The fit with noise went on changing its flags; they are less "
             "sure than they say."
         )
-    if noisy.hidden > TUNING.hidden:
+    if noisy.detection_limit > TUNING.hidden:
         caveats.append(
-            f"Components of X below {noisy.hidden:.0%} of its largest would not stand "
-            "out of the noise, and may be missing."
+            f"Components of X below {noisy.detection_limit:.0%} of its largest would "
+            "not stand out of the noise, and may be missing."
         )
     sentence = f"noise of {noisy.sigma:.2g} on every measurement"
     # λ/κ is 2σ, and 1/κ then the size of the noise that passes for signal (`alpha`).
     kappa = solver.lam / (2 * noisy.sigma) if noisy.sigma else math.inf
-    proof = Proof(noisy.e, noisy.wrong, solver.lam, kappa)
+    proof = Proof(noisy.e, noisy.is_outlier, solver.lam, kappa)
     converged = noisy.settled and not solver.log.stopped
     return _split(solver, noisy.at, proof, sentence, converged, caveats, noisy)
 
@@ -292,11 +312,11 @@ def _as_convex(solver: Solver, doubts: list[str]) -> SensingResult:
         solver.gap = solver._gap_of(now)
     certified = solver.gap <= max(solver.asked.tol, TUNING.certified)
     caveats = []
-    if A.count <= now.at.freedom:
+    if A.n_numbers <= now.at.degrees_of_freedom:
         caveats.append(
             f"{A.y.size} measurements are too few to tell: X of rank {now.at.rank} "
-            f"has {now.at.freedom} degrees of freedom. What is handed back has the "
-            "least ‖X‖_* + λ‖s‖₁ of all that fit."
+            f"has {now.at.degrees_of_freedom} degrees of freedom. What is handed "
+            "back has the least ‖X‖_* + λ‖s‖₁ of all that fit."
         )
     elif doubts:
         caveats.append(
@@ -330,12 +350,14 @@ def _split(
     sentence: str,
     converged: bool,
     caveats: list[str],
-    noisy: Noisy | None = None,
+    noisy: FitWithNoise | None = None,
 ) -> SensingResult:
     A, rounds = solver.A, len(solver.log.rows)
     order = np.argsort(-np.abs(at.d))
-    shape = A.given.shape
-    probability = proof.wrong.astype(float) if noisy is None else noisy.probability
+    shape = A.observation.shape
+    probability = (
+        proof.wrong.astype(float) if noisy is None else noisy.corrupt_probability
+    )
     if solver.log.stopped:
         outcome, how = Outcome.STOPPED, "stopped on request"
         caveats = ["The fit was stopped early: X may be far off."]
@@ -346,8 +368,8 @@ def _split(
     else:
         outcome, how = Outcome.LIMIT, "ended"
     return SensingResult(
-        point=at.kept(order),
-        y=A.given,
+        point=at.select(order),
+        y=A.observation,
         operator=A.operator,
         alpha=solver.alpha,
         psd=solver.asked.kind == "psd",
@@ -372,7 +394,7 @@ def _random(A: Measurements, rng: np.random.Generator) -> Array:
 def _leading(at: FixedRankMatrix) -> FixedRankMatrix:
     """Return the components before the largest gap between two of them."""
     order = np.argsort(-np.abs(at.d))
-    return at.kept(order[: rank_at_gap(np.abs(at.d)[order])])
+    return at.select(order[: rank_at_gap(np.abs(at.d)[order])])
 
 
 def _low(at: FixedRankMatrix) -> bool:
