@@ -22,7 +22,7 @@ from discrepant.table.io.array_files import ZarrFile
 from discrepant.table.io.numeric_file import read_table
 from discrepant.table.io.table_file import read_table_file
 
-pytest.importorskip("resource", reason="limits of memory as on Unix")
+pytest.importorskip("resource", reason="memory limits need Unix")
 fuzz = pytest.importorskip("fuzz")
 tifffile = pytest.importorskip("tifffile")
 Image = pytest.importorskip("PIL.Image")
@@ -39,13 +39,13 @@ def log_counter():
 @pytest.mark.parametrize(
     "path", sorted(fuzz.CORPUS.iterdir()), ids=lambda path: path.name
 )
-def test_files_that_once_failed(path, log_counter):
-    outcome, why = fuzz.read_file(path.name.split("-")[0], path, log_counter)
-    assert outcome in fuzz.GOOD_OUTCOMES, why
+def test_files_that_failed_before_give_a_result_or_one_sentence(path, log_counter):
+    outcome, message = fuzz.read_file(path.name.split("-")[0], path, log_counter)
+    assert outcome in fuzz.GOOD_OUTCOMES, message
 
 
 @pytest.mark.parametrize("kind", fuzz.KINDS)
-def test_damaged_files(kind, tmp_path, log_counter):
+def test_damaged_files_give_a_result_or_one_sentence(kind, tmp_path, log_counter):
     rng = np.random.default_rng(7)
     seeds, ending, _ = fuzz.KINDS[kind]
     path = tmp_path / f"file{ending}"
@@ -55,8 +55,8 @@ def test_damaged_files(kind, tmp_path, log_counter):
         if number % 2:
             damage = fuzz.FORMAT_AWARE_DAMAGE.get(kind, damage)
         path.write_bytes(damage(contents[number % len(contents)], rng))
-        outcome, why = fuzz.read_file(kind, path, log_counter)
-        assert outcome in fuzz.GOOD_OUTCOMES, why
+        outcome, message = fuzz.read_file(kind, path, log_counter)
+        assert outcome in fuzz.GOOD_OUTCOMES, message
 
 
 def test_outcomes_of_the_child_process_are_counted():
@@ -65,16 +65,16 @@ def test_outcomes_of_the_child_process_are_counted():
     assert sum(counts.values()) == counts["result"] + counts["sentence"]
 
 
-def chunk(name, body):
-    check = zlib.crc32(name + body).to_bytes(4, "big")
-    return len(body).to_bytes(4, "big") + name + body + check
+def png_chunk(name, body):
+    checksum = zlib.crc32(name + body).to_bytes(4, "big")
+    return len(body).to_bytes(4, "big") + name + body + checksum
 
 
 def png_bomb(width, height, colours=2, depth=8):
     """Return a PNG file of a few bytes that declares a huge image."""
     head = struct.pack(">IIBBBBB", width, height, depth, colours, 0, 0, 0)
     chunks = [(b"IHDR", head), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*parts) for parts in chunks)
 
 
 def npz_bomb(declared):
@@ -117,7 +117,7 @@ BOMBS = {
     "a.webp": webp_bomb,
     "a.tif": tiff_bomb,
     "short.npz": lambda: npz_bomb(10**12),
-    "long.npz": lambda: npz_bomb(2**14) + b"",
+    "long.npz": lambda: npz_bomb(2**14),
     "a.csv": lambda: b"," * 30_000 + b"\n" + b"1\n" * 5000,
     "a.xlsx": xlsx_bomb,
 }
@@ -129,18 +129,18 @@ def test_bombs_are_refused_before_memory_is_allocated(name, tmp_path, monkeypatc
     path.write_bytes(BOMBS[name]())
     assert path.stat().st_size < 1_000_000
     monkeypatch.setenv("DISCREPANT_MEMORY", "0.001" if name == "long.npz" else "0.1")
-    picture = path.suffix in (".png", ".webp", ".tif")
-    readers = [read] if picture else [read_table, read_table_file]
+    is_image = path.suffix in (".png", ".webp", ".tif")
+    readers = [read] if is_image else [read_table, read_table_file]
     for reader in readers if path.suffix != ".xlsx" else [read_table_file]:
         tracemalloc.start()
         with pytest.raises(InputError, match=r"declares|needs some|cannot be read"):
             reader(path)
-        taken = tracemalloc.get_traced_memory()[1]
+        peak_memory = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert taken < 100_000_000
+        assert peak_memory < 100_000_000
 
 
-def test_the_setting_is_checked(tmp_path, monkeypatch):
+def test_an_invalid_memory_limit_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("DISCREPANT_MEMORY", "much")
     path = tmp_path / "a.npz"
     np.savez(path, np.eye(3))
@@ -148,17 +148,17 @@ def test_the_setting_is_checked(tmp_path, monkeypatch):
         read_table(path)
 
 
-class Boom:
-    """What would run if it were unpickled."""
+class CreatesFolder:
+    """An object that would create a folder when it is unpickled."""
 
     def __reduce__(self):
         return (Path("/nothing").mkdir, ())
 
 
 def test_pickles_are_never_loaded(tmp_path):
-    hidden = np.array([[Boom()]], object)
-    np.save(tmp_path / "a.npy", hidden, allow_pickle=True)
-    np.savez(tmp_path / "a.npz", hidden)
+    objects = np.array([[CreatesFolder()]], object)
+    np.save(tmp_path / "a.npy", objects, allow_pickle=True)
+    np.savez(tmp_path / "a.npz", objects)
     for name in ("a.npy", "a.npz"):
         for reader in (read_table, read_table_file):
             with pytest.raises(InputError, match="never loaded"):
@@ -190,21 +190,21 @@ def test_pickles_in_zarr_are_never_loaded(tmp_path, codecs):
         **codecs,
     }
     (tmp_path / ".zarray").write_text(json.dumps(array))
-    (tmp_path / "0.0").write_bytes(pickle.dumps(Boom()))
+    (tmp_path / "0.0").write_bytes(pickle.dumps(CreatesFolder()))
     with pytest.raises(InputError, match="cannot be read as Zarr"):
         ZarrFile(tmp_path, None)
 
 
-def test_a_damaged_archive_is_closed(tmp_path):
+def test_damaged_archives_are_closed(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, np.eye(3))
     path.write_bytes(path.read_bytes()[:-9])
     before = len(os.listdir("/proc/self/fd"))
-    held = []
+    errors = []  # tracebacks refer to objects that would close the file otherwise
     for _ in range(3):
-        with pytest.raises(InputError, match="not a zip file") as said:
+        with pytest.raises(InputError, match="not a zip file") as caught:
             read_table(path)
-        held.append(said)
+        errors.append(caught)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -220,7 +220,7 @@ def test_zip_members_are_never_extracted_by_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "whole"),
+    ("options", "intact"),
     [
         ({"metadata": None}, 1),
         ({"imagej": True}, 4),
@@ -230,7 +230,7 @@ def test_zip_members_are_never_extracted_by_name(tmp_path):
         ({"ome": True}, 1),
     ],
 )
-def test_intact_pages_of_a_damaged_tiff_are_read(tmp_path, options, whole, log_counter):
+def test_intact_pages_of_damaged_tiffs_are_read(tmp_path, options, intact, log_counter):
     pages = np.random.default_rng(0).integers(0, 255, (6, 40, 50), np.uint8)
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, pages, photometric="minisblack", **options)
@@ -238,13 +238,13 @@ def test_intact_pages_of_a_damaged_tiff_are_read(tmp_path, options, whole, log_c
     with pytest.warns(UserWarning, match="can be read, and the others are lost"):
         picture = read(path)
     assert picture.incomplete
-    assert np.array_equal(picture.values.reshape(-1, 40, 50), pages[:whole])
+    assert np.array_equal(picture.values.reshape(-1, 40, 50), pages[:intact])
     assert not log_counter.lines
     write(tmp_path / "b.tif", picture, picture.values)
     assert np.array_equal(tifffile.imread(tmp_path / "b.tif"), picture.values)
 
 
-def test_pages_lost_on_the_command_line(tmp_path, discrepant):
+def test_the_command_restores_intact_pages_and_reports_lost_ones(tmp_path, discrepant):
     pages = np.add.outer(np.arange(6), np.add.outer(np.arange(20), np.arange(30)))
     pages = pages.astype(np.uint8)
     for name, options in (("a", {"imagej": True}), ("whole", {}), ("none", {})):
@@ -255,8 +255,8 @@ def test_pages_lost_on_the_command_line(tmp_path, discrepant):
     command = ("restore", "--fast", "-o")
     done = discrepant(*command, "out.tif", "a.tif", cwd=tmp_path)
     assert done.returncode == 1
-    said = [line for line in done.stderr.splitlines() if "Compiling for" not in line]
-    assert len(said) == 1 and "3 of its pages can be read" in said[0]
+    lines = [line for line in done.stderr.splitlines() if "Compiling for" not in line]
+    assert len(lines) == 1 and "3 of its pages can be read" in lines[0]
     assert tifffile.imread(tmp_path / "out.tif").shape == (3, 20, 30)
     done = discrepant(*command, "out", "a.tif", "whole.tif", "none.tif", cwd=tmp_path)
     assert done.returncode == 1
@@ -264,7 +264,7 @@ def test_pages_lost_on_the_command_line(tmp_path, discrepant):
     assert tifffile.imread(tmp_path / "out" / "whole.tif").shape == (6, 20, 30)
 
 
-def test_a_tag_that_is_lost_is_said(tmp_path):
+def test_unreadable_tags_give_a_warning(tmp_path):
     pages = np.zeros((3, 40, 50), np.uint8)
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, pages, ome=True, photometric="minisblack")
@@ -273,14 +273,14 @@ def test_a_tag_that_is_lost_is_said(tmp_path):
         read(path)
 
 
-def test_there_is_no_network_at_run_time(tmp_path):
-    """All doors and commands, in a process that may not open a socket."""
+def test_no_network_is_used_at_run_time(tmp_path):
+    """Public functions and a command run in a process that refuses sockets."""
     code = """
 import sys, warnings
-def refused(event, args):
+def refuse_sockets(event, args):
     if event.startswith("socket."):
         raise AssertionError(event)
-sys.addaudithook(refused)
+sys.addaudithook(refuse_sockets)
 warnings.simplefilter("ignore")
 import numpy as np
 from discrepant import RobustPCA, clean, recover, restore

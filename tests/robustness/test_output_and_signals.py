@@ -1,6 +1,6 @@
-"""Faults of the world around a run: what was written is whole, and a sentence is said.
+"""Signals, full disks and concurrent runs: results are complete or absent.
 
-Each row of the table in docs/robustness.md names its test here.
+These tests check the first table of docs/robustness.md.
 """
 
 import json
@@ -21,27 +21,29 @@ from numba.core.caching import IndexDataCacheFile
 from discrepant import InputError, RobustPCA, clean
 from discrepant.core.jit import njit
 from discrepant.core.output_files import LOCK, SCRATCH, atomic_output_folder
-from discrepant.experiments import runner as running
-from support.disks import data, mounted, unmounted
+from discrepant.experiments import runner
+from support.disks import corrupted_rank_one, mount_small_disk, unmount
 from support.messages import without_notice
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="signals, disks and /proc as on Linux"
+    sys.platform != "linux", reason="signals, mounted disks and /proc need Linux"
 )
-# Under nohup, or behind a shell's &, the tests themselves ignore these signals.
-HEED = """
+# Child processes inherit ignored signals if the tests run under nohup or with a shell's
+# &; this code restores the default handlers.
+DEFAULT_SIGNALS = """
 import signal
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """
-WORK = f"""{HEED}
+# Writes half a file to an output folder, then sleeps until a signal arrives.
+WRITER = f"""{DEFAULT_SIGNALS}
 import sys, time
 from pathlib import Path
 from discrepant.cli.main import run
 import typer
 app = typer.Typer()
 @app.command()
-def work(folder: Path):
+def write(folder: Path):
     from discrepant.core.output_files import atomic_output_folder
     with atomic_output_folder(folder, ["a.txt"]) as scratch:
         (scratch / "a.txt").write_text("half")
@@ -49,15 +51,15 @@ def work(folder: Path):
         time.sleep(60)
 @app.command()
 def other(): pass
-sys.argv = ["work", "work", sys.argv[1]]
+sys.argv = ["writer", "write", sys.argv[1]]
 run(app)
 """
 
 
-def at_work(folder):
-    """Start a process that is in the midst of writing to a folder."""
+def start_writer(folder):
+    """Start a process and return it while it writes to a folder."""
     process = subprocess.Popen(
-        [sys.executable, "-c", WORK, str(folder)],
+        [sys.executable, "-c", WRITER, str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -66,20 +68,20 @@ def at_work(folder):
     return process
 
 
-def scratches(folder):
+def scratch_folders(folder):
     return list(folder.glob(f"{SCRATCH}*"))
 
 
-def test_kill_9_leaves_what_the_next_run_removes(tmp_path):
-    process = at_work(tmp_path)
-    assert len(scratches(tmp_path)) == 1
-    with atomic_output_folder(tmp_path, ["b.txt"]) as scratch:  # a run at the same time
+def test_next_run_removes_leftovers_of_a_killed_run(tmp_path):
+    process = start_writer(tmp_path)
+    assert len(scratch_folders(tmp_path)) == 1
+    with atomic_output_folder(tmp_path, ["b.txt"]) as scratch:  # a concurrent run
         (scratch / "b.txt").write_text("whole")
-        assert len(scratches(tmp_path)) == 2
-    assert len(scratches(tmp_path)) == 1  # that of the living one
+        assert len(scratch_folders(tmp_path)) == 2
+    assert len(scratch_folders(tmp_path)) == 1  # that of the running process
     process.kill()
     process.communicate()
-    assert len(scratches(tmp_path)) == 1
+    assert len(scratch_folders(tmp_path)) == 1
     with atomic_output_folder(tmp_path, ["c.txt"]) as scratch:
         (scratch / "c.txt").write_text("whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt", "c.txt"]
@@ -89,8 +91,8 @@ def test_kill_9_leaves_what_the_next_run_removes(tmp_path):
     ("number", "code"),
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
 )
-def test_signals_that_end_a_run_leave_nothing(tmp_path, number, code):
-    process = at_work(tmp_path)
+def test_signals_end_a_run_without_leftovers(tmp_path, number, code):
+    process = start_writer(tmp_path)
     process.send_signal(number)
     errors = process.communicate()[1]
     assert process.returncode == code
@@ -99,10 +101,10 @@ def test_signals_that_end_a_run_leave_nothing(tmp_path, number, code):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signals_end_the_page(number):
+def test_signals_end_the_server(number):
     code = "from discrepant.cli.main import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-uc", HEED + code, "serve", "--no-open"],
+        [sys.executable, "-uc", DEFAULT_SIGNALS + code, "serve", "--no-open"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -121,18 +123,18 @@ def test_signals_end_the_page(number):
     assert errors == ""
 
 
-def test_a_folder_where_a_file_should_go_is_refused_before_the_work(tmp_path):
+def test_a_folder_in_place_of_an_output_file_is_refused_before_the_work(tmp_path):
     (tmp_path / "summary.json").mkdir()
     for overwrite in (False, True):
         with (
             pytest.raises(InputError, match="is a folder"),
             atomic_output_folder(tmp_path, ["a", "summary.json"], overwrite=overwrite),
         ):
-            raise AssertionError("worked all the same")
+            raise AssertionError("the output was not refused")
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_results_are_moved_all_or_none(tmp_path, overwrite):
+def test_all_results_are_moved_or_none(tmp_path, overwrite):
     if overwrite:
         (tmp_path / "a.txt").write_text("old")
     with (
@@ -143,10 +145,10 @@ def test_results_are_moved_all_or_none(tmp_path, overwrite):
     ):
         (scratch / "a.txt").write_text("new")
         (scratch / "b.txt").write_text("new")
-        (tmp_path / "b.txt").mkdir()  # by somebody else, meanwhile
+        (tmp_path / "b.txt").mkdir()  # as if by another process during the run
         (tmp_path / "b.txt" / "inside").write_text("x")
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == ({"a.txt", "b.txt"} if overwrite else {"b.txt"})
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == ({"a.txt", "b.txt"} if overwrite else {"b.txt"})
     assert not overwrite or (tmp_path / "a.txt").read_text() == "old"
 
 
@@ -171,9 +173,9 @@ def test_folders_are_replaced_as_a_whole(tmp_path):
         ) as scratch:
             (scratch / "a").mkdir()
             (scratch / "z").write_text("third")
-            (tmp_path / "z").mkdir()  # by somebody else, meanwhile
+            (tmp_path / "z").mkdir()  # as if by another process during the run
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["second"]
-    assert not scratches(tmp_path)
+    assert not scratch_folders(tmp_path)
 
 
 def test_a_folder_that_holds_the_input_is_not_replaced(tmp_path):
@@ -186,10 +188,10 @@ def test_a_folder_that_holds_the_input_is_not_replaced(tmp_path):
                 tmp_path, ["masks"], folders=["masks"], overwrite=True, keep=keep
             ),
         ):
-            raise AssertionError("worked all the same")
+            raise AssertionError("the output was not refused")
 
 
-def test_of_two_runs_at_once_one_is_refused(tmp_path):
+def test_one_of_two_concurrent_runs_is_refused(tmp_path):
     barrier, outcomes = threading.Barrier(2), []
 
     def write(word):
@@ -211,30 +213,31 @@ def test_of_two_runs_at_once_one_is_refused(tmp_path):
     assert {p.read_text() for p in tmp_path.iterdir()} == set(outcomes)
 
 
-def test_a_full_disk_is_named(tmp_path, discrepant):
+def test_a_full_disk_is_reported_with_its_path(tmp_path, discrepant):
     disk = tmp_path / "disk"
-    mounted(disk, "64k")
+    mount_small_disk(disk, "64k")
     try:
-        np.save(tmp_path / "y.npy", data((200, 100)))
+        np.save(tmp_path / "y.npy", corrupted_rank_one((200, 100)))
         done = discrepant("pca", "y.npy", "-o", disk / "out", cwd=tmp_path)
         assert done.returncode == 2
         assert str(disk) in done.stderr
         assert done.stderr.count("\n") == 1
         assert list(disk.iterdir()) == []
     finally:
-        unmounted(disk)
+        unmount(disk)
 
 
-def test_a_folder_that_cannot_be_written_to(tmp_path):
-    for place in ("/proc/nothing", f"{tmp_path}/{'a' * 300}"):
+def test_unwritable_folders_are_refused(tmp_path):
+    for path in ("/proc/nothing", f"{tmp_path}/{'a' * 300}"):
         with (
             pytest.raises(InputError, match="cannot be written to"),
-            atomic_output_folder(type(tmp_path)(place), ["a"]),
+            atomic_output_folder(type(tmp_path)(path), ["a"]),
         ):
-            raise AssertionError("worked all the same")
+            raise AssertionError("the output was not refused")
 
 
-CACHE = """
+# Fits a model with compiled code and prints the bytes of its result.
+FIT = """
 import numpy as np
 from discrepant import RobustPCA
 Y = np.outer(np.arange(1.0, 31), np.arange(1.0, 21)); Y[3, 4] = 900
@@ -243,8 +246,9 @@ print(RobustPCA(random_state=0, noise=0).fit(Y).low_rank_.tobytes().hex()[:4000]
 
 
 def run_with_cache(folder, **environment):
+    """Run a fit in a process that compiles into the given cache folder."""
     return subprocess.run(
-        [sys.executable, "-c", CACHE],
+        [sys.executable, "-c", FIT],
         capture_output=True,
         text=True,
         env={**os.environ, "NUMBA_CACHE_DIR": str(folder), **environment},
@@ -252,7 +256,7 @@ def run_with_cache(folder, **environment):
 
 
 @pytest.mark.slow
-def test_a_truncated_cache_is_compiled_again(tmp_path):
+def test_truncated_cache_files_are_compiled_again(tmp_path):
     first = run_with_cache(tmp_path)
     assert first.returncode == 0, first.stderr
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -264,14 +268,14 @@ def test_a_truncated_cache_is_compiled_again(tmp_path):
     assert second.stdout == first.stdout
 
 
-SHARED = """
+CACHED_FUNCTION = """
 from discrepant.core.jit import njit
 @njit()
 def plus(x, y):
     return x + y
 """
-# Each process compiles for some of the types, beginning with others.
-SHARING = """
+# Compiles the function for some types; each process starts with another type.
+CALLER = """
 import sys, time
 from functions import plus
 cases = [(1, 1), (1, 0.5), (0.5, 1), (0.5, 0.5), (1j, 1), (1j, 0.5)]
@@ -286,13 +290,13 @@ print(sum(plus.stats.cache_misses.values()), flush=True)
 """
 
 
-def run_sharing(folder, processes, signatures):
-    """Return how often each of some processes compiled, after all got it right."""
-    (folder / "functions.py").write_text(SHARED)
+def count_compilations(folder, processes, signatures):
+    """Call a function in concurrent processes; return how often each compiled it."""
+    (folder / "functions.py").write_text(CACHED_FUNCTION)
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", SHARING, str(k), str(signatures)],
+            [sys.executable, "-c", CALLER, str(k), str(signatures)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -320,51 +324,53 @@ def run_sharing(folder, processes, signatures):
     [(3, 2), pytest.param(16, 6, marks=pytest.mark.slow)],
 )
 def test_processes_share_the_cache(tmp_path, processes, signatures):
-    run_sharing(tmp_path, processes, signatures)
-    assert run_sharing(tmp_path, processes, signatures) == [0] * processes  # all kept
+    count_compilations(tmp_path, processes, signatures)
+    again = count_compilations(tmp_path, processes, signatures)
+    assert again == [0] * processes  # all signatures are in the cache
 
 
 def test_no_two_signatures_share_a_file(tmp_path, monkeypatch):
-    """Two processes that compile at the same time, in the worst order."""
+    """Two dispatchers compile at the same time, and one reads an outdated index."""
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "cache"))
 
     def plus(x):
         return x + 1
 
-    one, two, three = (njit()(plus) for _ in range(3))
+    first, second, third = (njit()(plus) for _ in range(3))
     save = IndexDataCacheFile._save_data
 
     def interrupted(self, name, data):
         with monkeypatch.context() as patch:
             patch.setattr(IndexDataCacheFile, "_save_data", save)
-            # One has read the index before two wrote it.
+            # The first dispatcher reads the index before the second one writes it.
             patch.setattr(IndexDataCacheFile, "_load_index", lambda self: {})
-            assert one(2) == 3
+            assert first(2) == 3
         save(self, name, data)
 
     with monkeypatch.context() as patch:
         patch.setattr(IndexDataCacheFile, "_save_data", interrupted)
-        assert two(2.5) == 3.5
-    assert three(2) == 3 and type(three(2)) is int
-    assert three(2.5) == 3.5
-    assert sum(three.stats.cache_hits.values()) == 2
+        assert second(2.5) == 3.5
+    assert third(2) == 3 and type(third(2)) is int
+    assert third(2.5) == 3.5
+    assert sum(third.stats.cache_hits.values()) == 2
 
 
 @pytest.mark.slow
-def test_a_cache_that_cannot_be_written(tmp_path):
-    for place in ("/proc/nothing", "/dev/null"):
-        done = run_with_cache(place, HOME="/proc/nothing")
+def test_an_unwritable_cache_is_no_error(tmp_path):
+    for folder in ("/proc/nothing", "/dev/null"):
+        done = run_with_cache(folder, HOME="/proc/nothing")
         assert done.returncode == 0, done.stderr
     full = tmp_path / "full"
-    mounted(full, "16k")
+    mount_small_disk(full, "16k")
     try:
         done = run_with_cache(full)
         assert done.returncode == 0, done.stderr
     finally:
-        unmounted(full)
+        unmount(full)
 
 
-MORE_STREAMS = (
+# Commands with unusual streams or environments, for slow runs.
+SLOW_COMMANDS = (
     "PYTHONIOENCODING=cp1252 {} pca --help > log",
     "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {} pca y.npy -o out > log",
     "env -u HOME -u USER {} pca y.npy -o out > log",
@@ -372,49 +378,49 @@ MORE_STREAMS = (
 
 
 @pytest.mark.parametrize(
-    "how",
+    "template",
     [
         "PYTHONIOENCODING=cp1252 {} restore im.npy -o out.npy --fast > log",
         "{} pca y.npy -o out <&- >&- 2>&-",
-        *(pytest.param(way, marks=pytest.mark.slow) for way in MORE_STREAMS),
+        *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW_COMMANDS),
     ],
 )
-def test_streams_of_any_kind(tmp_path, how):
-    np.save(tmp_path / "y.npy", data())
+def test_closed_and_non_utf8_streams_are_no_error(tmp_path, template):
+    np.save(tmp_path / "y.npy", corrupted_rank_one())
     np.save(tmp_path / "im.npy", np.add.outer(*[np.arange(20, dtype=np.uint8)] * 2))
-    command = how.format(f"{sys.executable} -m discrepant")
+    command = template.format(f"{sys.executable} -m discrepant")
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert without_notice(done.stderr.decode()) == ""
 
 
 def test_a_broken_pipe_loses_no_result(tmp_path):
-    np.save(tmp_path / "y.npy", data())
+    np.save(tmp_path / "y.npy", corrupted_rank_one())
     command = f"{sys.executable} -m discrepant pca y.npy -o out | true"
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True)
     assert b"Traceback" not in done.stderr
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["rank"] == 1
 
 
-def test_names_that_are_not_utf8(tmp_path, discrepant):
+def test_file_names_that_are_not_utf8_are_accepted(tmp_path, discrepant):
     name = os.fsdecode(b"caf\xe9.npy")
-    np.save(tmp_path / name, data())
+    np.save(tmp_path / name, corrupted_rank_one())
     done = discrepant("pca", name, "-o", os.fsdecode(b"o\xe9"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("journal", ["5", '["a", 5]', '["a"]', "null", "\ud800", "{"])
-def test_journals_of_the_wrong_shape_are_read_over(tmp_path, journal):
+def test_invalid_lines_of_a_journal_are_ignored(tmp_path, journal):
     path = tmp_path / "journal"
     path.write_text(f'{journal}\n["b", {{"x": 1}}]\n', errors="backslashreplace")
-    assert running._read(path) == {"b": {"x": 1}}
+    assert runner._read(path) == {"b": {"x": 1}}
 
 
 def rank_of(seed):
-    return int(RobustPCA(random_state=0).fit(data(seed=seed)).rank_)
+    return int(RobustPCA(random_state=0).fit(corrupted_rank_one(seed=seed)).rank_)
 
 
-def test_fork_after_a_fit_and_process_pools():
+def test_fits_work_after_a_fork_and_in_process_pools():
     assert rank_of(0) == 1
     with multiprocessing.get_context("fork").Pool(2) as pool:
         assert pool.map(rank_of, range(4)) == [1] * 4
@@ -428,19 +434,19 @@ def test_fork_after_a_fit_and_process_pools():
     assert nested == [[1, 1], [1, 1]]
 
 
-def test_many_threads_ask_one_model(tmp_path):
-    Y = data((60, 40))
+def test_threads_that_read_one_model_get_the_same_bytes():
+    Y = corrupted_rank_one((60, 40))
     model, other = (RobustPCA(random_state=0).fit(Y) for _ in range(2))
     expected = model.sparse_.tobytes(), model.certificate_.gap
 
-    def ask(_):
+    def read_results(_):
         return other.sparse_.tobytes(), other.certificate_.gap
 
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(ask, range(32))) == {expected}
+        assert set(pool.map(read_results, range(32))) == {expected}
 
 
-def test_overlapping_fits_give_blas_back():
+def test_overlapping_fits_restore_the_number_of_blas_threads():
     from threadpoolctl import threadpool_info, threadpool_limits
 
     def counts():
@@ -454,56 +460,58 @@ def test_overlapping_fits_give_blas_back():
         assert counts() == before
 
 
-def test_a_fit_in_any_thread_holds_blas_at_one():
+def test_a_fit_in_any_thread_limits_blas_to_one_thread():
     from threadpoolctl import ThreadpoolController, threadpool_limits
 
     from discrepant.core.threads import OneBlasThread
 
     def counts():
-        found = ThreadpoolController().select(user_api="blas").lib_controllers
-        return {blas.get_num_threads() for blas in found}
+        libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+        return {blas.get_num_threads() for blas in libraries}
 
-    def held():
-        one.enter()
+    def counts_inside():
+        limit.enter()
         inside = counts()
-        one.leave()
+        limit.leave()
         return inside
 
-    one = OneBlasThread()
-    with threadpool_limits(2, user_api="blas"):  # the main thread has spoken first
+    limit = OneBlasThread()
+    with threadpool_limits(2, user_api="blas"):  # set by the main thread before
         before = counts()
         with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(held).result() == {1}
+            assert pool.submit(counts_inside).result() == {1}
         assert counts() == before
 
 
 @pytest.mark.slow
-def test_eight_fits_at_once_take_no_more_work_than_in_a_row():
-    problems = [data((400, 400), seed) for seed in range(8)]
+def test_concurrent_fits_take_no_more_cpu_time_than_sequential_fits():
+    problems = [corrupted_rank_one((400, 400), seed) for seed in range(8)]
 
     def fit(Y):
         RobustPCA(random_state=0).fit(Y)
 
-    def in_a_row():
+    def sequential():
         for Y in problems:
             RobustPCA(random_state=0, n_jobs=1).fit(Y)
 
-    def at_once():
+    def concurrent():
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(fit, problems))
 
-    def work(run):
+    def cpu_seconds(run):
         started = time.process_time()
         run()
         return time.process_time() - started
 
-    in_a_row()
-    at_once()
-    row, once = (min(work(run) for _ in range(5)) for run in (in_a_row, at_once))
-    assert once <= 1.5 * row
+    sequential()  # compiles
+    concurrent()
+    sequential_seconds, concurrent_seconds = (
+        min(cpu_seconds(run) for _ in range(5)) for run in (sequential, concurrent)
+    )
+    assert concurrent_seconds <= 1.5 * sequential_seconds
 
 
-def test_clocks_that_jump_do_not_matter(monkeypatch):
+def test_results_do_not_depend_on_the_system_clock(monkeypatch):
     table = np.random.default_rng(0).standard_normal((40, 4))
     table[:, 1:] += table[:, :1]
     expected = np.asarray(clean(table).table)
@@ -513,7 +521,7 @@ def test_clocks_that_jump_do_not_matter(monkeypatch):
     assert rank_of(0) == 1
 
 
-def test_the_lock_is_not_among_the_results(tmp_path):
+def test_the_lock_file_is_not_among_the_results(tmp_path):
     with atomic_output_folder(tmp_path / "out", ["a"]) as scratch:
         (scratch / "a").write_text("a")
         assert (scratch / LOCK).exists()
