@@ -88,15 +88,28 @@ class FactorModel:
         variance = mixture_variance(self.tail_weights)
         return np.asarray(self.noise * self.residual_scale * np.sqrt(variance))
 
-    def score(self, cells: StandardCells) -> CellScores:
-        """Score every row, independently of the others."""
+    def robust_start(self, cells: StandardCells) -> Array:
+        """Return coefficients of each row that half of its cells cannot mislead."""
+        return _robust_regression(self._scaled(cells), (self.components / self.noise).T)
+
+    def _scaled(self, cells: StandardCells) -> Array:
+        """Return the cells less their mean, over the noise; NaN where missing."""
+        values = np.where(cells.missing, np.nan, cells.values - self.mean)
+        return np.asarray(values / self.noise)
+
+    def score(self, cells: StandardCells, start: Array | None = None) -> CellScores:
+        """Score every row, independently of the others.
+
+        ``start`` is the result of `robust_start`, if it is known: it depends on the
+        components and the noise alone.
+        """
         observed = ~cells.missing
-        Y = np.where(observed, cells.values - self.mean, np.nan) / self.noise
+        Y = self._scaled(cells)
         y = np.where(observed, Y, 0.0)
         X = (self.components / self.noise).T  # (p, r)
         pairs = (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)
         ridge = 1e-9 * np.trace(X.T @ X) * np.eye(self.rank)
-        coefficients = _robust_start(Y, X)
+        coefficients = self.robust_start(cells) if start is None else start
         clean = observed.astype(np.float64)
         log_odds = np.zeros(Y.shape)
         for step in range(REFITS + 1):
@@ -134,8 +147,8 @@ class FactorModel:
         return np.asarray(log_odds + 0.5 * np.log(square) + HALF_LOG_2PI)
 
 
-def _robust_start(Y: Array, X: Array) -> Array:
-    """Return coefficients that half of a row's cells cannot mislead."""
+def _robust_regression(Y: Array, X: Array) -> Array:
+    """Return coefficients of Y on X that half of a row's cells cannot mislead."""
     from discrepant.robust_pca.noisy.lines import regress_lines
 
     if not X.shape[1]:
@@ -164,8 +177,9 @@ def fit_factor_model(cells: StandardCells, seed: int) -> FactorModel:
         signal_variance=np.asarray((scaled**2).sum(axis=0), np.float64),
     )
     observed = ~cells.missing
+    start = model.robust_start(cells)
     for _ in range(ITERATIONS):
-        scores = model.score(cells)
+        scores = model.score(cells, start)
         log_odds = np.clip(scores.log_odds, -50, 50)
         probability = np.where(observed, 1 / (1 + np.exp(-log_odds)), 0.0)
         count = np.maximum(observed.sum(axis=0), 1)
