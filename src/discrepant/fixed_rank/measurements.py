@@ -16,6 +16,13 @@ from discrepant.core.linalg import Array
 from discrepant.core.threads import blas_threads
 from discrepant.operators.operator import Operator
 
+# Residual, relative to the data, that rounding alone leaves of data in single
+# precision, which round at 6e-8.
+SINGLE_ROUNDING = 4e-6
+# Residual, relative to the data, that rounding alone leaves of data in double
+# precision, which round at 1e-16.
+DOUBLE_ROUNDING = 1e-11
+
 
 class Measurements:
     """A linear operator on low-rank matrices, with its data as a flat vector y.
@@ -56,7 +63,7 @@ class Measurements:
     def rounding(self) -> float:
         """Residual, relative to the data, that rounding alone leaves."""
         single = self.observation.dtype.itemsize < (16 if self.complex_data else 8)
-        return 4e-6 if single else 1e-11
+        return SINGLE_ROUNDING if single else DOUBLE_ROUNDING
 
     def forward(self, L: Array, R: Array) -> Array:
         """Return A(L Rᴴ), flat."""

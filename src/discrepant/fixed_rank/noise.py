@@ -15,6 +15,7 @@ from scipy.special import erfc
 from discrepant.core.linalg import Array
 from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.pursuit import (
+    MIN_FREE_FRACTION,
     Fit,
     RoundLog,
     detection_limit,
@@ -40,10 +41,16 @@ SETTLED = 1e-2
 REFIT_QUANTILES = (1.0, 0.5, 0.1)
 # Fraction of the unflagged measurements that are left out to test the prediction.
 HELD_OUT = 0.1
-# Smallest fraction of the measured numbers that X is taken to leave to the noise.
-MIN_FREE_FRACTION = 0.1
 # Iterations of expectation maximisation for the probabilities of corruption.
 EM_ITERATIONS = 20
+# Smallest variance of errors, in variances of the noise, to keep the two apart.
+MIN_ERROR_VARIANCE = 4
+# Variance of errors, in variances of the noise, to start from if nothing is flagged.
+FIRST_ERROR_VARIANCE = 100
+# Largest fraction of corrupt measurements in the mixture.
+MAX_ERROR_FRACTION = 0.9
+# Gauss-Newton steps of the refit without the held-out measurements.
+HELD_OUT_STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,7 @@ def held_out_scale(
     weights = (~fit.is_outlier).astype(float)
     weights[held_out] = 0.0
     at, e = fit.at, fit.e
-    for _ in range(2):
+    for _ in range(HELD_OUT_STEPS):
         at = fit_least_squares(A, at, weights, e, GRADIENT_STEPS, GRADIENT_TOL)
         e = A.y - A.forward(*at.factors)
     return residual_scale(e[held_out])
@@ -177,15 +184,16 @@ def _corrupt_probability(e: Array, sigma: float, is_outlier: Array) -> Array:
     noise_variance = sigma**2 or np.finfo(float).tiny
     min_fraction = 0.5 / e.size
     fraction = max(float(is_outlier.mean()), min_fraction)
-    variance = (
-        float(square[is_outlier].mean()) if is_outlier.any() else 100 * noise_variance
-    )
+    variance = FIRST_ERROR_VARIANCE * noise_variance
+    if is_outlier.any():
+        variance = float(square[is_outlier].mean())
     for _ in range(EM_ITERATIONS):
-        variance = max(variance, 4 * noise_variance)
+        variance = max(variance, MIN_ERROR_VARIANCE * noise_variance)
         excess = square / noise_variance - square / variance
         log_ratio = numbers / 2 * (excess - np.log(variance / noise_variance))
         log_odds = np.log(fraction / (1 - fraction)) + log_ratio
         probability = 1 / (1 + np.exp(-np.clip(log_odds, -700, 700)))
-        fraction = min(max(float(probability.mean()), min_fraction), 0.9)
+        mean = float(probability.mean())
+        fraction = min(max(mean, min_fraction), MAX_ERROR_FRACTION)
         variance = float(probability @ square / probability.sum())
     return np.asarray(probability)

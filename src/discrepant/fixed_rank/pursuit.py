@@ -30,7 +30,8 @@ from discrepant.fixed_rank.tangent_space import (
 HUBER_CUTOFF = 1.345
 # Residual, in scales, at which a redescending weight has fallen to a quarter.
 REDESCENDING_CUTOFF = 4.0
-# The same in units of data_scale^(1/3)·scale^(2/3); the larger one counts (`_weights`).
+# Residual, in units of data_scale^(1/3)·scale^(2/3), at which a redescending weight has
+# fallen to a quarter; the larger of both cutoffs counts (see `_weights`).
 LATE_CUTOFF = 3.0
 # Steps of conjugate gradients per round: few, because the weights change after them.
 GRADIENT_STEPS = 4
@@ -42,6 +43,8 @@ SLOW = 0.8
 FIRST_SIGN_DRAWS = 4
 # Draws of random signs at each later search; earlier draws count too.
 LATER_SIGN_DRAWS = 2
+# Draws of random signs for the test whether X explains outliers.
+TEST_SIGN_DRAWS = 2
 # Margin above the mean edge, in units of n^(−2/3) of it. The largest singular value of
 # a random n×n matrix varies by 0.65 n^(−2/3) of itself (Tracy and Widom), and a
 # component has to exceed the mean by three times that.
@@ -61,13 +64,20 @@ MAX_ROUNDS = 80
 MAX_FREEDOM = 0.9
 # Fraction of the scale of the data up to which a residual fits exactly.
 EXACT = 1e-8
+# Residual, in units of the scale that rounding leaves, up to which it fits exactly; the
+# larger of both bounds counts.
+EXACT_ROUNDINGS = 10
+# Scale, in units of the scale that rounding leaves, at which the pursuit ends: nothing
+# is left to improve.
+MIN_SCALE_ROUNDINGS = 1e-3
 # A search is repeated only if the scale has fallen below this fraction of its last one.
 SEARCH_AGAIN_BELOW = 0.9
 # Standard deviations above the mean of random signs that count as significant.
 SIGNIFICANT = 4.0
 # Factor by which the cutoff shrinks in each round of `refit_with_shrinking_cutoff`.
 CUTOFF_FACTOR = 0.4
-# Part of the smallest such cutoff, as a fraction of the scale of the data.
+# Fraction of the scale of the data that `refit_with_shrinking_cutoff` adds to the
+# cutoff of redescending weights, for the smallest cutoff of its rounds.
 MIN_CUTOFF = 0.01
 # Measured numbers that must fit exactly, per degree of freedom, in an exact fit.
 NUMBERS_PER_FREEDOM = 1.05
@@ -101,7 +111,7 @@ class Fit:
     @property
     def clean(self) -> Array:
         """Mask of the measurements that fit to rounding."""
-        bound = max(EXACT, 10 * self.rounding) * self.data_scale
+        bound = max(EXACT, EXACT_ROUNDINGS * self.rounding) * self.data_scale
         return np.asarray(np.abs(self.e) <= bound)
 
     @property
@@ -168,9 +178,10 @@ def pursue(
         Number of components to add, one at a time, when the fit has stopped improving,
         although they are not significant. If the fit becomes exact, that proves them.
     """
+    min_scale = MIN_SCALE_ROUNDINGS * fit.rounding * fit.data_scale
     last_scale, stalled = np.inf, 0
     for turn in range(MAX_ROUNDS):
-        if fit.exact or fit.scale <= 1e-3 * fit.rounding * fit.data_scale:
+        if fit.exact or fit.scale <= min_scale:
             break
         slow = fit.scale > SLOW * last_scale
         weights = _weights(fit, sigma)
@@ -243,7 +254,10 @@ def outliers_explained_by_signal(
     outliers = clipped(e, float(np.median(np.abs(e[is_outlier])))) * is_outlier
     explained = norm(at.project(A.adjoint(outliers)))
     by_chance = np.mean(
-        [norm(at.project(A.adjoint(outliers * A.signs(rng)))) for _ in range(2)]
+        [
+            norm(at.project(A.adjoint(outliers * A.signs(rng))))
+            for _ in range(TEST_SIGN_DRAWS)
+        ]
     )
     margin = SIGNIFICANT / np.sqrt(2 * at.degrees_of_freedom)
     return bool(explained > (1 + margin) * by_chance)

@@ -1,4 +1,4 @@
-"""Matrices of fixed rank: tangent space, retraction, and least squares on both.
+"""Matrices of fixed rank: tangent space, retraction and least squares on it.
 
 X = U diag(d) Vᴴ with orthonormal U and V. The tangent space at X is {P Vᴴ + U Qᴴ}.
 With P orthogonal to U the coordinates (P, Q) are orthonormal, so least squares in them
