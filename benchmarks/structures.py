@@ -39,7 +39,7 @@ def relative(X, truth):
 
 
 def blocks(seed):
-    """Coherent dense blocks of rank one, aligned with the tiles, and salt."""
+    """Separate low rank from coherent dense blocks and salt."""
     counts = {"tiles and entries": 0, "entries only": 0}
     problems = 0
     for rank in (2, 4, 6, 8):
@@ -68,7 +68,7 @@ def blocks(seed):
 
 
 def image(seed):
-    """A smooth image of low rank, behind occluders at any position."""
+    """Restore a smooth image of low rank behind occluders at any position."""
     rng = np.random.default_rng(seed)
     x = np.linspace(0, 1, 160)
     waves = [
@@ -98,7 +98,7 @@ def image(seed):
 
 
 def tensor(seed):
-    """Low rank in one mode of a tensor."""
+    """Identify the mode in which a tensor has low rank."""
     print("| shape | true mode | mode used most | error | error, one wrong unfolding |")
     print("| --- | --- | --- | --- | --- |")
     for shape in ((30, 30, 30), (40, 24, 20)):
@@ -164,7 +164,7 @@ def rows(seed):
 
 
 def passes(seed):
-    """Passes to 1e-7 at rank n/20 and 10% wrong."""
+    """Count passes to 1e-7 at rank n/20 and 10% wrong."""
     print("| structures | n = 200 | n = 500 |\n| --- | --- | --- |")
     mixtures = {
         "whole + entries": ([Whole(), Entries()], "entries"),
@@ -196,7 +196,7 @@ def passes(seed):
 
 
 def weights(seed):
-    """Exact recoveries by shape at two weights of the entries."""
+    """Count exact recoveries by shape at two weights of the entries."""
     print("| shape | problems | 2.1/(√m + √n) | 1/√max(m, n) |")
     print("| --- | --- | --- | --- |")
     total = np.zeros(3, int)
