@@ -16,6 +16,7 @@ SCRIPTS = {
     "label_noise": ("wrong labels that are flagged", True),
     "localisation": ("of the wrong distances found", False),
     "matrix_sensing": ("converged", False),
+    "occluded_pattern": ("behind the objects", False),
     "quantum_state": ("of the wrong settings found", False),
     "separate_video": ("car pixels detected", True),
 }
