@@ -6,12 +6,12 @@
 
 "blocks": low rank, coherent dense blocks and salt, exact if the relative error of X is
 below 1e-4. "image": an image of low rank behind six occluders and 10% salt; decibels
-are those behind the occluders, a mean of four images. "tensor": low rank in one mode that the method is not
-given, 10% of the entries wrong. "rows": real tables with 5% of their rows and 2% of
-their cells wrong; the area under the ROC curve of a ranking of rows. A wrong row takes
-each cell from another row, so that only relations between columns reveal it. "passes":
-those to a residual of 1e-7. "weights": exact recovery of low rank and wrong entries by
-shape, at the weight λ of `decompose` and at 1/√max(m, n).
+are those behind the occluders, a mean of four images. "tensor": low rank in one mode
+that the method is not given, 10% of the entries wrong. "rows": real tables with 5% of
+their rows and 2% of their cells wrong; the area under the ROC curve of a ranking of
+rows. A wrong row takes each cell from another row, so that only relations between
+columns reveal it. "passes": those to a residual of 1e-7. "weights": exact recovery of
+low rank and wrong entries by shape, at the weight λ of `decompose` and at 1/√max(m, n).
 """
 
 import argparse
@@ -186,7 +186,8 @@ def passes(seed):
             if kind == "both":
                 Y[rng.random(n) < 0.02] += np.sqrt(n) * rng.standard_normal(n)
             if kind == "columns":
-                Y[:, rng.random(n) < 0.1] = np.sqrt(n) * rng.standard_normal((n, 1))
+                wrong = rng.random(n) < 0.1
+                Y[:, wrong] = np.sqrt(n) * rng.standard_normal((n, wrong.sum()))
             if kind == "tiles":
                 structures = [Tiles(n // 10, n // 10), Tiles(n // 4, n // 4)]
                 Y = sum(
