@@ -133,7 +133,7 @@ def flow_end(
     steps: int,
 ) -> tuple[list[Array], float]:
     """Return the parts at the end of a flow from γ, and their relative residual."""
-    step = STEP / sum(2 * np.linalg.norm(y, 2) / lam for lam in weights)
+    step = STEP / sum(2 * float(np.linalg.norm(y, 2)) / lam for lam in weights)
     factors = [FactorPart(s, y.shape, gamma) for s in structures]
     Xi, X, error = np.zeros_like(y), [np.zeros_like(y)], 1.0
     for _ in range(steps):
