@@ -1,14 +1,12 @@
-"""The convex program itself, for any operator, by proximal steps on both sides.
+"""The convex program for any operator, solved by primal-dual steps; operator norm.
 
     min ‖X‖_* + λ‖s‖₁ + (κ/2)‖y − A(X) − s‖²      (κ = ∞: A(X) + s = y)
 
 The flow of the paper is Ṁ = y − A(X) − s with A*(M) ∈ ∂‖X‖_* and M ∈ ∂λ‖s‖₁. A step
-that is implicit on both sides, and linearised in A as far as it must be so that no
-system is solved, is a primal-dual step (Chambolle and Pock): shrink the singular values
-of X + τA*(ν), then move ν by the new residual and clip it at λ. Two applications a
-step.
-
-The ratio of the two step sizes is steered to the ratio of the sizes of ν and X.
+that is implicit in both variables, and linearised in A so that no system has to be
+solved, is a primal-dual step (Chambolle and Pock): shrink the singular values of
+X + τA*(ν), then add the new residual to ν and clip it at λ. A step takes two
+applications. The ratio of the two step sizes follows the ratio of ‖ν‖ and ‖X‖.
 """
 
 from collections.abc import Iterator
@@ -19,27 +17,30 @@ from scipy.linalg import eigh_tridiagonal
 
 from discrepant.core.linalg import Array, norm
 from discrepant.fixed_rank.measurements import Measurements, clipped, product
-from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry, shrunk
+from discrepant.fixed_rank.tangent_space import (
+    FixedRankMatrix,
+    Symmetry,
+    shrunk,
+)
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Constants of the flow."""
-
-    relax: float = 1.6  # over-relaxation; any value below 2 converges
-    safety: float = 0.98  # of the largest product of steps that converges
-    lanczos: int = 6  # steps to find ‖A‖
-    above: float = 1.03  # what they may have missed of it
-    steered: int = 200  # steps after which the ratio stays: an ever changing one may
-    every: int = 10  # not converge; and how often it changes before
-
-
-TUNING = Tuning()
+# Over-relaxation; any value below 2 converges.
+RELAXATION = 1.6
+# Product of both step sizes and ‖A‖², over the largest that converges, as a root.
+STEP_SAFETY = 0.98
+# Lanczos steps to estimate ‖A‖.
+LANCZOS_STEPS = 6
+# Factor of the estimate of ‖A‖: the error that these steps may leave.
+NORM_MARGIN = 1.03
+# Steps after which the ratio of step sizes stays: with an ever changing ratio the
+# iteration may not converge.
+RATIO_STEPS = 200
+# Steps between two changes of the ratio.
+RATIO_INTERVAL = 10
 
 
 @dataclass
-class Moving:
-    """Where the flow stands."""
+class PrimalDualState:
+    """X and the dual after a primal-dual step."""
 
     at: FixedRankMatrix  # X, after its shrinkage
     nu: Array  # the dual, |ν| ≤ λ
@@ -48,28 +49,27 @@ class Moving:
 
 
 def operator_norm(A: Measurements, rng: np.random.Generator) -> float:
-    """Return ‖A‖ from above, as surely as a random start misses nothing.
+    """Return an estimate of ‖A‖ from above, by a few Lanczos steps on A*A.
 
-    By a few steps of Lanczos on A*A, which see far more than as many of the power
-    iteration.
+    They are far more accurate than as many steps of the power iteration.
     """
     X = rng.standard_normal(A.shape).astype(A.dtype)
     X, last = X / norm(X), np.zeros_like(X)
     diagonal: list[float] = []
-    beside: list[float] = [0.0]
-    for _ in range(TUNING.lanczos):
-        ahead = A.adjoint(A.forward_matrix(X)) - beside[-1] * last
-        diagonal.append(product(X, ahead))
-        ahead = ahead - diagonal[-1] * X
-        beside.append(norm(ahead))
-        if beside[-1] <= 1e-12 * abs(diagonal[0]):
+    off_diagonal: list[float] = [0.0]
+    for _ in range(LANCZOS_STEPS):
+        following = A.adjoint(A.forward_matrix(X)) - off_diagonal[-1] * last
+        diagonal.append(product(X, following))
+        following = following - diagonal[-1] * X
+        off_diagonal.append(norm(following))
+        if off_diagonal[-1] <= 1e-12 * abs(diagonal[0]):
             break
-        X, last = ahead / beside[-1], X
-    largest = eigh_tridiagonal(diagonal, beside[1:-1], eigvals_only=True)[-1]
-    return TUNING.above * float(np.sqrt(max(largest, 0.0)))
+        X, last = following / off_diagonal[-1], X
+    largest = eigh_tridiagonal(diagonal, off_diagonal[1:-1], eigvals_only=True)[-1]
+    return NORM_MARGIN * float(np.sqrt(max(largest, 0.0)))
 
 
-def flow(
+def primal_dual_steps(
     A: Measurements,
     kind: Symmetry,
     lam: float,
@@ -77,15 +77,28 @@ def flow(
     rng: np.random.Generator,
     start: tuple[FixedRankMatrix, Array] | None = None,
     y: Array | None = None,
-) -> Iterator[Moving]:
-    """Yield where the flow stands, step by step, without end.
+) -> Iterator[PrimalDualState]:
+    """Yield the state after each primal-dual step, without end.
 
-    From a start or from zero, and for data other than those of A where they are given.
+    Parameters
+    ----------
+    A : Measurements
+        The operator and its data.
+    kind : {"general", "symmetric", "psd"}
+        Symmetry of X.
+    lam, kappa : float
+        Weights of ‖s‖₁ and of the squared noise; κ = ∞ for no noise.
+    rng : Generator
+        Draws the start of the Lanczos iteration.
+    start : (FixedRankMatrix, ndarray), optional
+        X and ν to start from; by default zero.
+    y : ndarray, optional
+        Data in place of those of A.
     """
     y = A.y if y is None else y
     L = operator_norm(A, rng) or 1.0
-    usual = float(np.median(np.abs(y))) or float(np.mean(np.abs(y))) or 1.0
-    ratio = lam * L / usual  # of the size of ν to that of X
+    y_size = float(np.median(np.abs(y))) or float(np.mean(np.abs(y))) or 1.0
+    ratio = lam * L / y_size  # of ‖ν‖ to ‖X‖
     if start is None:
         X, nu = np.zeros(A.shape, A.dtype), np.zeros_like(y)
         AX = np.zeros_like(y)
@@ -95,22 +108,24 @@ def flow(
         ratio = _ratio(X, nu, ratio)
     step = 0
     while True:
-        tau, sigma = TUNING.safety / (L * ratio), TUNING.safety * ratio / L
+        tau, sigma = STEP_SAFETY / (L * ratio), STEP_SAFETY * ratio / L
         at = shrunk(X + tau * A.adjoint(nu), tau, kind)
-        seen = A.forward(*at.factors)
-        raised = (nu + sigma * (y - 2 * seen + AX)) / (1 + sigma / kappa)
-        ahead = clipped(raised, lam)
-        moved_X, moved_nu = at.value() - X, ahead - nu
-        sizes = norm(X) + norm(moved_X), norm(nu) + norm(moved_nu)
-        change = norm(moved_X) / (sizes[0] or 1.0) + norm(moved_nu) / (sizes[1] or 1.0)
-        yield Moving(at, ahead, y - seen, change)
-        X, nu = X + TUNING.relax * moved_X, nu + TUNING.relax * moved_nu
-        AX = AX + TUNING.relax * (seen - AX)
+        AX_new = A.forward(*at.factors)
+        nu_new = (nu + sigma * (y - 2 * AX_new + AX)) / (1 + sigma / kappa)
+        nu_new = clipped(nu_new, lam)
+        change_X, change_nu = at.value() - X, nu_new - nu
+        sizes = norm(X) + norm(change_X), norm(nu) + norm(change_nu)
+        change = norm(change_X) / (sizes[0] or 1.0)
+        change += norm(change_nu) / (sizes[1] or 1.0)
+        yield PrimalDualState(at, nu_new, y - AX_new, change)
+        X, nu = X + RELAXATION * change_X, nu + RELAXATION * change_nu
+        AX = AX + RELAXATION * (AX_new - AX)
         step += 1
-        if step % TUNING.every == 0 and step <= TUNING.steered:
+        if step % RATIO_INTERVAL == 0 and step <= RATIO_STEPS:
             ratio = float(np.sqrt(ratio * _ratio(X, nu, ratio)))
 
 
-def _ratio(X: Array, nu: Array, otherwise: float) -> float:
+def _ratio(X: Array, nu: Array, default: float) -> float:
+    """Return ‖ν‖/‖X‖; a default if either is zero."""
     sizes = norm(nu), norm(X)
-    return sizes[0] / sizes[1] if min(sizes) > 0 else otherwise
+    return sizes[0] / sizes[1] if min(sizes) > 0 else default

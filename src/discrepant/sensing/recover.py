@@ -1,7 +1,8 @@
-"""The front door for any linear operator: `recover` checks, and a solver solves."""
+"""`recover`: validate the arguments, choose a solver, and return its result."""
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,15 +39,17 @@ from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import DEFAULT_STOP, Rule, validate_rules
 from discrepant.sensing.result import SensingResult
-from discrepant.sensing.solve import Asked
-from discrepant.sensing.solve import solve as solve_measured
+from discrepant.sensing.solve import SensingSettings
+from discrepant.sensing.solve import solve as solve_measurements
 
 if TYPE_CHECKING:
     from discrepant.sensing.matrix_result import MatrixResult
 
 SOLVERS = ("implicit", "descent")
-PASSES = 500  # over a matrix that is seen as it is, at the most
-ROUNDS = 2000  # of everything else
+# Default of max_iter for a matrix: passes over the data.
+MAX_PASSES = 500
+# Default of max_iter for measurements by an operator: rounds.
+MAX_ROUNDS = 2000
 
 
 def recover(
@@ -72,7 +75,7 @@ def recover(
     callback: Callback | None = None,
     progress: bool | Progress | None = None,
 ) -> "Recovery | SensingResult | MatrixResult":
-    """Split ``y = A(X) + s`` into a low-rank X and a sparse s.
+    """Decompose ``y = A(X) + s`` into a low-rank X and a sparse s.
 
     Parameters
     ----------
@@ -82,7 +85,7 @@ def recover(
     operator : Operator, optional
         How X was observed: an operator of this package or of its kind, or a SciPy
         LinearOperator or PyLops operator on the entries of a square X; for another
-        shape wrap it, ``Wrapped(operator, shape)``. By default every entry is seen.
+        shape wrap it, ``Wrapped(operator, shape)``. By default y is X + s itself.
     solver : {"implicit", "descent"}
         "implicit" follows the flow of the paper in large steps, and takes a few hundred
         applications of the operator; "descent" is the paper's gradient descent with two
@@ -93,43 +96,43 @@ def recover(
         Whether X is symmetric (Hermitian if it is complex).
     real : bool, optional
         Whether X is real. By default it is complex where the adjoint of the operator
-        gives complex matrices, as that of a Fourier transform does: say ``real=True``
-        for a real X behind such an operator.
+        gives complex matrices, as that of a Fourier transform does: pass ``real=True``
+        for a real X with such an operator.
     noise : "auto" or float
-        Noise on every measurement, beside the gross errors: "auto" finds out whether
-        there is any and how much; 0 says that there is none; a number is its standard
-        deviation (of each part, where measurements are complex).
+        Standard deviation of the noise on every measurement, in addition to the gross
+        errors (of each part, where measurements are complex). "auto" estimates it; 0
+        means that there is none.
     alpha : float or "auto"
         λ = 1/α is the weight of ‖s‖₁ in the convex program, and α the ratio of the
         learning rates of the descent. "auto" is √max(m, n) for a matrix, less where
-        entries are missing, and what that stands for under an operator (see
-        `discrepant.paper.alpha`). Told a number, the solver returns the optimum of that
-        program.
+        entries are missing, and the equivalent for other operators (see
+        `discrepant.paper.alpha`). If you pass a number, the result is the optimum of
+        that program.
     fdr : float
-        Share of false ones among the measurements that are flagged, with noise.
+        With noise: expected fraction of clean ones among the flagged measurements.
     tol : float
-        Relative gap at which the convex program counts as solved. A fit that is exact
-        goes to rounding.
+        Relative gap at which the convex program counts as solved. An exact fit is
+        computed to rounding.
     max_iter : int, optional
-        Rounds at the most.
+        Limit of the number of rounds.
     start : result or ndarray, optional
-        Where to start: what an earlier call returned, or a matrix.
+        Where to start: the result of an earlier call, or a matrix.
     check : bool
-        Whether to test, by one application each, that the adjoint belongs to the
-        forward map.
+        Whether to test, by one application each, that `adjoint` is the adjoint of
+        `forward`.
     step, init_scale, width, stop
-        For the descent alone. The learning rate τ of U, or "auto", which first brings
+        Only for the descent. The learning rate τ of U, or "auto", which first scales
         the data to unit size and clips their gross entries; the standard deviation of
-        the start of U, g and h; the columns of U; and the rules of
+        the initial U, g and h; the number of columns of U; and the rules of
         `discrepant.paper.stopping`, by default a residual of 1e-3 or 20,000 steps.
     random_state : int, Generator or None
-        Seed of whatever is drawn.
+        Seed of all random numbers.
     callback : callable, optional
-        ``callback(moment, signal, corruption)``, now and then; both parts have a method
-        ``value()``. A mapping that it returns is recorded in the history.
+        Called as ``callback(iteration, signal, corruption)`` at intervals; both parts
+        have a method ``value()``. A mapping that it returns is recorded in the history.
     progress : bool or callable, optional
-        True shows a bar; a callable is told ``(share, note)`` now and then, and ends
-        the run with the best so far by returning False.
+        True shows a progress bar. A callable is called with ``(fraction, note)`` at
+        intervals; if it returns False, the run ends with the best result so far.
 
     Returns
     -------
@@ -141,9 +144,9 @@ def recover(
     Warns
     -----
     UserWarning
-        Where the data cannot tell X, or not all of it.
+        If the data do not determine X, or only a part of it.
     ConvergenceWarning
-        Where more rounds are needed.
+        If more rounds are needed.
 
     Examples
     --------
@@ -154,8 +157,8 @@ def recover(
     >>> operator = Sensing(rng.standard_normal((300, 20, 20)))
     >>> y = operator.forward(truth)
     >>> y[:30] += 50 * rng.standard_normal(30)
-    >>> found = recover(y, operator, random_state=0)
-    >>> found.rank, bool(np.allclose(found.low_rank, truth, rtol=0, atol=1e-8))
+    >>> result = recover(y, operator, random_state=0)
+    >>> result.rank, bool(np.allclose(result.low_rank, truth, rtol=0, atol=1e-8))
     (1, True)
     """
     y = to_numpy(y)
@@ -168,98 +171,103 @@ def recover(
         check_integer("width", width, "a whole number from 1", lambda count: count >= 1)
     check_rates(alpha, step, init_scale)
     if solver == "descent":
-        told = {"symmetric": symmetric, "start": start is not None, "real": real}
-        _refuse(told, 'belongs to solver="implicit"')
+        given = {"symmetric": symmetric, "start": start is not None, "real": real}
+        _refuse(given, 'belongs to solver="implicit"')
         data, A = validate_observation(y, operator)
         check_square(A.signal_shape, psd)
-        settings = DescentSettings(
+        descent = DescentSettings(
             alpha, step, init_scale, width, bool(psd), validate_rules(stop), callback
         )
         return recover_by_descent(
-            data, A, settings, random_state=random_state, progress=progress
+            data, A, descent, random_state=random_state, progress=progress
         )
-    told = {
+    given = {
         "step": step != "auto",
         "init_scale": init_scale != 1e-4,
         "width": width is not None,
         "stop": stop is not DEFAULT_STOP,
     }
-    _refuse(told, 'belongs to the descent; pass solver="descent" with it')
+    _refuse(given, 'belongs to the descent; pass solver="descent" with it')
     _check_numbers(noise, fdr, tol, max_iter)
     data, A = match_operator(_numbers(y), operator)
     check_square(A.signal_shape, psd or symmetric)
     kind: Symmetry = "psd" if psd else "symmetric" if symmetric else "general"
-    plain = isinstance(A, Identity | Mask) and data.dtype.kind != "c"
-    asked = Asked(
-        kind, alpha, noise, fdr, tol, max_iter or ROUNDS, random_state, callback
+    is_matrix = isinstance(A, Identity | Mask) and data.dtype.kind != "c"
+    settings = SensingSettings(
+        kind, alpha, noise, fdr, tol, max_iter or MAX_ROUNDS, random_state, callback
     )
     with reporting(progress, "recover") as report:
-        found: SensingResult | MatrixResult
-        if plain and kind != "symmetric" and callback is None and start is None:
-            found, said = _seen_whole(data, A, asked, max_iter or PASSES, report)
+        result: SensingResult | MatrixResult
+        if is_matrix and kind != "symmetric" and callback is None and start is None:
+            settings = replace(settings, max_iter=max_iter or MAX_PASSES)
+            result, messages = _recover_matrix(data, A, settings, report)
         else:
-            found = _measured(data, A, asked, real, check, start, report)
-            category = UserWarning if found.status.converged else ConvergenceWarning
-            said = [(sentence, category) for sentence in found.caveats]
-    for sentence, category in said:
+            result = _recover_measured(data, A, settings, real, check, start, report)
+            category = UserWarning if result.status.converged else ConvergenceWarning
+            messages = [(sentence, category) for sentence in result.caveats]
+    for sentence, category in messages:
         warnings.warn(sentence, category, stacklevel=2)
-    return found
+    return result
 
 
-def _seen_whole(
-    data: Array, A: Operator, asked: Asked, passes: int, report: Report
+def _recover_matrix(
+    data: Array, A: Operator, settings: SensingSettings, report: Report
 ) -> "tuple[MatrixResult, list[tuple[str, type[Warning]]]]":
-    """Recover X from itself, with gaps or without; this loads Numba."""
+    """Decompose a matrix as `RobustPCA` does; also return warnings. Loads Numba."""
     from discrepant.robust_pca.fit_warnings import caveats
     from discrepant.robust_pca.rows.in_memory import ArrayRows
     from discrepant.robust_pca.solve import Settings, solve
     from discrepant.sensing.matrix_result import MatrixResult
 
-    psd = asked.kind == "psd"
-    settings = Settings(
-        alpha=asked.alpha,
+    psd = settings.kind == "psd"
+    matrix_settings = Settings(
+        alpha=settings.alpha,
         psd=psd,
-        noise=asked.noise,
-        fdr=asked.fdr,
-        tol=asked.tol,
-        max_iter=passes,
-        random_state=asked.random_state,
+        noise=settings.noise,
+        fdr=settings.fdr,
+        tol=settings.tol,
+        max_iter=settings.max_iter,
+        random_state=settings.random_state,
     )
     Y = nan_where_missing(data, A)
     Y = Y.astype(np.float32) if Y.dtype.itemsize < 4 else Y
-    split = solve(ArrayRows(Y), settings, None, report)
-    return MatrixResult(split, data, A, psd), list(caveats(Y, split))
+    fit = solve(ArrayRows(Y), matrix_settings, None, report)
+    return MatrixResult(fit, data, A, psd), list(caveats(Y, fit))
 
 
-def _measured(
+def _recover_measured(
     data: Array,
     A: Operator,
-    asked: Asked,
+    settings: SensingSettings,
     real: bool | None,
     check: bool,
     start: Any,
     report: Report,
 ) -> SensingResult:
-    """Recover X from measurements of it."""
-    given, shown = data, A
-    if isinstance(A, Mask):  # what is not observed is no measurement
+    """Recover X from measurements by an operator."""
+    given_data, given_operator = data, A
+    if isinstance(A, Mask):  # only the observed entries are measurements
         rows, columns = np.nonzero(A.observed)
         data, A = data[rows, columns], Entries(rows, columns, A.signal_shape)
     if check:
         complex_X = dot_test(A, data.dtype, real)
     else:
         complex_X = not real and np.iscomplexobj(A.adjoint(np.ones_like(data)))
-    measuring = Measurements(A, data, not complex_X, n_applications=2 if check else 1)
-    warm = _start(start, A.signal_shape, asked.kind, complex_X)
-    with measuring.threads():
-        found = solve_measured(measuring, asked, report, warm)
-    return found if shown is A else found.seen_through(shown, given)
+    measurements = Measurements(
+        A, data, not complex_X, n_applications=2 if check else 1
+    )
+    start = _start_matrix(start, A.signal_shape, settings.kind, complex_X)
+    with measurements.threads():
+        result = solve_measurements(measurements, settings, report, start)
+    if given_operator is A:
+        return result
+    return result.embed_in_mask(given_operator, given_data)
 
 
-def _start(
+def _start_matrix(
     start: Any, shape: tuple[int, int], kind: Symmetry, complex_X: bool
 ) -> FixedRankMatrix | None:
-    """Return the matrix to start from."""
+    """Return the matrix to start from, as factors; None if none is given."""
     if start is None:
         return None
     X = np.asarray(getattr(start, "low_rank", start))
@@ -275,25 +283,26 @@ def _start(
 
 
 def _numbers(y: ArrayLike) -> Array:
-    """Return real or complex floats."""
+    """Return y as an array of real or complex floats."""
     array = np.asarray(y) if np.iscomplexobj(y) else real_array(y)
-    wide = array.dtype.kind == "c" and array.dtype.itemsize > 16
-    return array.astype(np.complex128) if wide else array
+    extended = array.dtype.kind == "c" and array.dtype.itemsize > 16
+    return array.astype(np.complex128) if extended else array
 
 
-def _refuse(told: dict[str, Any], why: str) -> None:
-    for name, value in told.items():
-        if value:
-            raise InputError(f"{name} {why}.")
+def _refuse(given: dict[str, Any], reason: str) -> None:
+    """Raise an error for the first argument that is given."""
+    for name, is_given in given.items():
+        if is_given:
+            raise InputError(f"{name} {reason}.")
 
 
 def _check_numbers(noise: Any, fdr: Any, tol: Any, max_iter: Any) -> None:
-    """Refuse what cannot be worked with."""
+    """Check the numeric settings of the solver."""
     if not isinstance(noise, str) or noise != "auto":
-        what = '"auto" or a number of zero or more'
-        check_number("noise", noise, what, lambda sigma: sigma >= 0)
+        requirement = '"auto" or a number of zero or more'
+        check_number("noise", noise, requirement, lambda sigma: sigma >= 0)
     check_fdr(fdr)
     check_number("tol", tol, "a number between 0 and 1", lambda gap: 0 < gap < 1)
     if max_iter is not None:
-        what = "a whole number from 1"
-        check_integer("max_iter", max_iter, what, lambda count: count >= 1)
+        requirement = "a whole number from 1"
+        check_integer("max_iter", max_iter, requirement, lambda count: count >= 1)

@@ -1,4 +1,4 @@
-"""What a solve of ``y = A(X) + s`` by the fast solver hands back."""
+"""Result of a solve of ``y = A(X) + s`` for a linear operator A."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,31 +16,31 @@ from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.operators.entrywise import Mask
 from discrepant.operators.observation import nan_where_missing
 from discrepant.operators.operator import Operator
-from discrepant.sensing.certificate import Proof, certificate_and_dual
+from discrepant.sensing.certificate import CertificateInputs, certificate_and_dual
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SensingResult(ResultDisplayMixin):
-    """A low-rank X as factors, and which measurements of it are wrong.
+    """A low-rank X as factors, and which of its measurements are corrupt.
 
-    It is a `discrepant.core.results.Result`. What takes further applications of the
-    operator, the certificate and the dual, is computed when first asked for.
+    It is a `discrepant.core.results.Result`. The certificate and the dual take further
+    applications of the operator, and are computed on first access.
 
     Attributes
     ----------
     y, operator, alpha, psd, symmetric
         The problem that was solved; ``lam`` is 1/α.
     outliers : ndarray of bool
-        Which measurements are wrong, of the shape of the data.
+        Which measurements are corrupt, of the shape of the data.
     probability : ndarray
-        The probability of each to be wrong.
+        The probability that each is corrupt.
     sigma : float
         Standard deviation of the noise on the others, of each part where they are
         complex; zero where the fit is exact.
     status, history, n_steps
-        How the run ended and how it went.
+        How the run ended, numbers of each round, and the number of rounds.
     caveats : tuple of str
-        What a user should know before trusting the result; each was a warning.
+        The warnings that were given.
     """
 
     point: FixedRankMatrix = field(repr=False)
@@ -55,9 +55,9 @@ class SensingResult(ResultDisplayMixin):
     status: Status
     history: History = field(repr=False)
     caveats: tuple[str, ...]
-    bound: float = field(repr=False)  # size at which gross entries count, see `proof`
-    measuring: Measurements = field(repr=False)
-    proof: Proof = field(repr=False)
+    bound: float = field(repr=False)  # where the certificate clips gross entries of y
+    measurements: Measurements = field(repr=False)
+    certificate_inputs: CertificateInputs = field(repr=False)
 
     @cached_property
     def signal(self) -> Array:
@@ -66,8 +66,8 @@ class SensingResult(ResultDisplayMixin):
 
     @cached_property
     def corruption(self) -> Array:
-        """The sparse part s: y − A(X) on the wrong measurements, and zero elsewhere."""
-        e = self._laid_out(self.proof.e)
+        """The sparse part s: y − A(X) on the outliers, and zero elsewhere."""
+        e = self._in_data_shape(self.certificate_inputs.e)
         return np.where(self.outliers, e, 0).astype(self.y.dtype)
 
     @property
@@ -82,10 +82,10 @@ class SensingResult(ResultDisplayMixin):
 
     @property
     def residual(self) -> Array:
-        """What is left of the data when both parts are taken; NaN where missing."""
-        e = self._laid_out(self.proof.e)
-        left = np.where(self.outliers, 0, e).astype(self.y.dtype)
-        return nan_where_missing(left, self.operator)
+        """The data minus both parts; NaN where missing."""
+        e = self._in_data_shape(self.certificate_inputs.e)
+        residual = np.where(self.outliers, 0, e).astype(self.y.dtype)
+        return nan_where_missing(residual, self.operator)
 
     @property
     def noise(self) -> Array:
@@ -118,7 +118,7 @@ class SensingResult(ResultDisplayMixin):
         return rows.astype(self._dtype)
 
     def coordinates(self, rows: Array) -> Array:
-        """Return where new rows lie in the row space of X."""
+        """Return the coordinates of new rows in the row space of X."""
         if not self.point.real:
             raise InputError("Coordinates are for real matrices, and X is complex.")
         return l1_coordinates(rows, self.components)
@@ -135,30 +135,30 @@ class SensingResult(ResultDisplayMixin):
 
     @property
     def n_steps(self) -> int:
-        """Rounds of all phases."""
+        """Number of rounds of all phases."""
         return len(self.history["step"])
 
     @property
     def n_applications(self) -> int:
-        """Applications of A and A* so far, those of the certificate included."""
-        return self.measuring.n_applications
+        """Number of applications of A and A* so far, including the certificate's."""
+        return self.measurements.n_applications
 
     @property
     def dual(self) -> Array:
         """The dual ν of ``A(X) + s = y``, of the shape of the data."""
-        return self._laid_out(self._proved[1])
+        return self._in_data_shape(self._certificate_and_dual[1])
 
     @property
     def certificate(self) -> Certificate:
-        """How far this is from a global optimum of the convex program.
+        """Bound on the distance to a global optimum of the convex program.
 
-        With noise, of the program with a penalty (κ/2)‖y − A(X) − s‖² at the level of
-        the noise, of which the result is the refit without shrinkage.
+        With noise, the program has a penalty (κ/2)‖y − A(X) − s‖² at the level of the
+        noise, and the result is its refit without shrinkage.
         """
-        return self._proved[0]
+        return self._certificate_and_dual[0]
 
-    def seen_through(self, operator: Operator, y: Array) -> "SensingResult":
-        """Return the same for a mask, of which only what it shows was solved."""
+    def embed_in_mask(self, operator: Operator, y: Array) -> "SensingResult":
+        """Return the result of observed entries as that of the matrix with a mask."""
         observed: Array = operator.observed  # type: ignore[attr-defined]
         outliers, probability = np.zeros(y.shape, bool), np.zeros(y.shape)
         outliers[observed], probability[observed] = self.outliers, self.probability
@@ -166,19 +166,20 @@ class SensingResult(ResultDisplayMixin):
             self, operator=operator, y=y, outliers=outliers, probability=probability
         )
 
-    def _laid_out(self, flat: Array) -> Array:
-        """Return measurements in the shape of the data."""
+    def _in_data_shape(self, flat: Array) -> Array:
+        """Return flat measurements in the shape of the data."""
         if not isinstance(self.operator, Mask) or flat.size == self.y.size:
             return flat.reshape(self.y.shape)
-        whole = np.zeros(self.y.shape, flat.dtype)
-        whole[self.operator.observed] = flat
-        return whole
+        full = np.zeros(self.y.shape, flat.dtype)
+        full[self.operator.observed] = flat
+        return full
 
     @cached_property
-    def _proved(self) -> tuple[Certificate, Array]:
-        A = self.measuring
+    def _certificate_and_dual(self) -> tuple[Certificate, Array]:
+        A = self.measurements
         with A.threads():
-            return certificate_and_dual(A, self.point, self.proof, self.bound)
+            inputs = self.certificate_inputs
+            return certificate_and_dual(A, self.point, inputs, self.bound)
 
     @property
     def _dtype(self) -> Any:

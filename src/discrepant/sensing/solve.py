@@ -1,10 +1,10 @@
-"""Any operator, one answer: exact where there is one, else at the level of the noise.
+"""Recover X from measurements: pursuit, then the convex program, then a fit with noise.
 
-The pursuit comes first: it costs least, and where it ends exactly nothing is left to
-ask. Where it does not, the convex program is followed instead, and the pursuit tries
-again from there: beyond the reach of the one the other often succeeds. If no fit is
-exact there is noise on every measurement, or nothing to be told; a fit at the level of
-the noise has to predict measurements that were held out.
+The pursuit comes first: it is cheapest, and an exact fit needs nothing else. Where it
+is not exact, primal-dual steps of the convex program run, and the pursuit starts again
+from their result: together they recover more than either. If no fit is exact, there is
+noise on every measurement, or the measurements do not determine X. A fit with noise has
+to predict measurements that were held out.
 """
 
 import math
@@ -40,45 +40,42 @@ from discrepant.fixed_rank.tangent_space import (
 )
 from discrepant.operators.operator import Operator
 from discrepant.paper.alpha import alpha_from_operator
-from discrepant.sensing.certificate import Proof
-from discrepant.sensing.dual import bound_from, primal_of
-from discrepant.sensing.primal_dual import Moving, flow
-from discrepant.sensing.recorder import Recorder
+from discrepant.sensing.certificate import CertificateInputs, dual_value, primal_value
+from discrepant.sensing.primal_dual import PrimalDualState, primal_dual_steps
+from discrepant.sensing.recorder import RoundHistory
 from discrepant.sensing.result import SensingResult
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Constants of the strategy."""
-
-    # Scale of a pursuit at rest, in units of the data's, below which it stands for the
-    # noise without a second opinion.
-    small: float = 0.1
-    bold: int = 2  # components that are tried though nothing says that they are there
-    attempts: tuple[int, ...] = (30, 80, 150)  # steps of the flow before a pursuit
-    look: int = 20  # steps of the flow between looks at its gap
-    certified: float = 1e-4  # gap up to which an exact fit is the convex optimum
-    # Steps of conjugate gradients, and their accuracy, to see whether X is determined:
-    # few are enough as a rule, and then it may be badly conditioned only.
-    probes: tuple[tuple[int, float], ...] = ((20, 3e-3), (150, 1e-6))
-    undetermined: float = 0.01  # share of a random change that measurements do not see
-    # Distance of held-out measurements beyond which a fit with noise predicts nothing:
-    # in units of its own noise, and of the data.
-    surprise: float = 1.6
-    needed: float = 1.2  # measurements for each degree of freedom, with noise
-    useless: float = 0.8
-    # Of the largest component: what noise may hide without a word, and when nothing is
-    # left that is not hidden.
-    hidden: float = 0.25
-    nothing: float = 0.6
-
-
-TUNING = Tuning()
+# Scale of a settled pursuit, over that of the data, below which it counts as noise
+# without trying another fit.
+SMALL_SCALE = 0.1
+# Components that are added without evidence before the convex program is tried.
+EXTRA_COMPONENTS = 2
+# Primal-dual steps after which a pursuit starts from the present X.
+PURSUIT_AFTER = (30, 80, 150)
+# Primal-dual steps between two computations of the gap.
+GAP_INTERVAL = 20
+# Relative gap up to which a fit counts as the optimum of the convex program.
+CERTIFIED_GAP = 1e-4
+# Steps and accuracy of conjugate gradients in the test whether X is determined. A few
+# steps suffice as a rule; if not, X may only be badly conditioned, and more are made.
+DETERMINED_CG = ((20, 3e-3), (150, 1e-6))
+# Fraction of a random change of X that may not be recovered from its measurements.
+MAX_UNDETERMINED = 0.01
+# Scale of held-out measurements over its expected value, at most.
+MAX_HELD_OUT_RATIO = 1.6
+# Scale of held-out measurements over that of the data, at most.
+MAX_HELD_OUT = 0.8
+# Clean measurements for each degree of freedom of a fit with noise, at least.
+MIN_MEASUREMENTS = 1.2
+# Size, over the largest component, that noise may hide without a warning.
+MAX_HIDDEN = 0.25
+# The same from which on the fit has no component that exceeds noise.
+ALL_HIDDEN = 0.6
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of a solve; `discrepant.recover` explains each."""
+class SensingSettings:
+    """Settings of a solve; `discrepant.recover` explains each."""
 
     kind: Symmetry = "general"
     alpha: float | str = "auto"
@@ -89,313 +86,362 @@ class Asked:
     random_state: Any = None
     callback: Any = None
 
+    @property
+    def alpha_is_given(self) -> bool:
+        """Whether the user chose α: then the optimum of that program is wanted."""
+        return not isinstance(self.alpha, str)
 
-class Solver:
-    """One problem on its way to an answer: what the phases share."""
+    @property
+    def estimates_noise(self) -> bool:
+        """Whether there may be noise of a level to be estimated."""
+        return self.noise == "auto" and not self.alpha_is_given
 
-    def __init__(self, A: Measurements, asked: Asked, report: Report) -> None:
-        self.A, self.asked = A, asked
-        self.rng = np.random.default_rng(asked.random_state)
-        self.log = Recorder(
-            report, asked.callback, asked.max_iter, norm(A.y), asked.tol
+
+def solve(
+    A: Measurements,
+    settings: SensingSettings,
+    report: Report,
+    start: FixedRankMatrix | None = None,
+) -> SensingResult:
+    """Decompose ``y = A(X) + s`` into a low-rank X and a sparse s.
+
+    Parameters
+    ----------
+    A : Measurements
+        The operator and its data.
+    settings : SensingSettings
+        The settings.
+    report : callable
+        Called with progress; the solve ends early if it returns False.
+    start : FixedRankMatrix, optional
+        A matrix to start from.
+    """
+    run = SensingRun(A, settings, report)
+    if not A.y.any():
+        return _zero_result(run)
+    fit = run.pursuit(start) if start is not None else None
+    if fit is None or not fit.exact:
+        fit = run.pursuit(None)
+    if not fit.exact and not run.recorder.stopped:
+        fit = run.refit_flagged(fit)
+    if run.recorder.stopped:
+        return _noisy_result(run, run.fit_noise(fit)[0])
+    if fit.exact:
+        return _accepted_exact(run, fit) or _convex_optimum(run)
+    if run.sigma:
+        return _noisy_result(run, *run.fit_noise(fit))
+    if settings.estimates_noise and fit.scale <= SMALL_SCALE * fit.data_scale:
+        noisy, objections = run.fit_noise(fit)
+        if not objections:
+            return _noisy_result(run, noisy)
+    exact: Fit | None = run.pursuit(fit.at, EXTRA_COMPONENTS)
+    if exact is None or not exact.exact:
+        limit = PURSUIT_AFTER[-1] if settings.estimates_noise else math.inf
+        exact = run.convex(limit, try_pursuit=True)
+    if exact is not None:
+        result = _accepted_exact(run, exact)
+        if result is not None:
+            return result
+    if not settings.estimates_noise:
+        return _convex_optimum(run)
+    return _best_noisy_fit(run, fit)
+
+
+class SensingRun:
+    """One solve: settings, random numbers, history, and the phases of the strategy."""
+
+    def __init__(
+        self, A: Measurements, settings: SensingSettings, report: Report
+    ) -> None:
+        self.A, self.settings = A, settings
+        self.rng = np.random.default_rng(settings.random_state)
+        self.recorder = RoundHistory(
+            report, settings.callback, settings.max_iter, norm(A.y), settings.tol
         )
         self.alpha = self._alpha()
         self.lam = 1 / self.alpha
-        self.moving: Moving | None = None  # where the flow stands
-        self._flow: Iterator[Moving] | None = None
+        self.state: PrimalDualState | None = None  # after the last primal-dual step
+        self.gap = math.inf  # relative duality gap of that state, when last computed
+        self._n_steps = 0  # primal-dual steps so far
+        self._steps: Iterator[PrimalDualState] | None = None
 
     def _alpha(self) -> float:
-        if not isinstance(self.asked.alpha, str):
-            return float(self.asked.alpha)
-        # Where X is symmetric only that part of A*(±1) can pass for signal.
-        kind: Symmetry = "general" if self.asked.kind == "general" else "symmetric"
-        found = alpha_from_operator(
+        if not isinstance(self.settings.alpha, str):
+            return float(self.settings.alpha)
+        # If X is symmetric, only the symmetric part of A*(±1) can look like signal.
+        general = self.settings.kind == "general"
+        kind: Symmetry = "general" if general else "symmetric"
+        alpha = alpha_from_operator(
             cast(Operator, self.A), lambda Z: dual_norm(Z, kind), self.rng
         )
-        return found or 1.0
+        return alpha or 1.0
 
     @property
     def sigma(self) -> float | None:
-        """The noise where it is told."""
-        noise = self.asked.noise
+        """The noise if it is given, else None."""
+        noise = self.settings.noise
         return None if isinstance(noise, str) else float(noise)
 
-    def pursuit(self, at: FixedRankMatrix | None, bold: int = 0) -> Fit:
-        """Follow the residuals down, from a point or from zero."""
-        found = initial_fit(self.A, at, self.asked.kind)
-        return pursue(self.A, found, self.rng, self.log, self.sigma, bold)
+    def pursuit(self, at: FixedRankMatrix | None, extra_components: int = 0) -> Fit:
+        """Run a pursuit from a matrix or from zero."""
+        fit = initial_fit(self.A, at, self.settings.kind)
+        return pursue(
+            self.A, fit, self.rng, self.recorder, self.sigma, extra_components
+        )
 
-    def reconsidered(self, found: Fit) -> Fit:
-        """Return a fit at rest after a second look at what it takes for wrong."""
-        return refit_outliers(self.A, found, self.asked.fdr, self.rng, self.log)
+    def refit_flagged(self, fit: Fit) -> Fit:
+        """Return a settled fit, refitted if X could explain some of its outliers."""
+        fdr = self.settings.fdr
+        return refit_outliers(self.A, fit, fdr, self.rng, self.recorder)
 
-    def convex(self, most: float, polish: bool) -> Fit | None:
-        """Follow the convex program, so many steps at the most, towards its optimum.
+    def convex(self, max_steps: float, try_pursuit: bool) -> Fit | None:
+        """Make primal-dual steps of the convex program, up to a total number.
 
-        Returns an exact fit if a pursuit from a state on the way ends in one.
+        With `try_pursuit`, pursuits start from X on the way; an exact fit of one is
+        returned.
         """
-        if self._flow is None:
-            start_from, kind = None, self.asked.kind
-            self._flow = flow(self.A, kind, self.lam, math.inf, self.rng, start_from)
-            self.taken, self.gap = 0, math.inf
-        for now in self._flow:
-            self.moving, self.taken = now, self.taken + 1
-            go_on = self.log.note("flow", now.at, now.e, self.A)
-            if self.taken % TUNING.look == 0:
-                self.gap = self._gap_of(now)
-            done = self.gap <= self.asked.tol or not go_on or self.log.ended
-            if polish and (self.taken in TUNING.attempts or done):
-                leading = _leading(now.at)
-                found = self.pursuit(leading) if _low(leading) and go_on else None
-                if found is not None and found.exact:
-                    return found
-            if done or self.taken >= most:
+        if self._steps is None:
+            kind = self.settings.kind
+            self._steps = primal_dual_steps(self.A, kind, self.lam, math.inf, self.rng)
+        for state in self._steps:
+            self.state, self._n_steps = state, self._n_steps + 1
+            may_continue = self.recorder.note("flow", state.at, state.e, self.A)
+            if self._n_steps % GAP_INTERVAL == 0:
+                self.gap = self.gap_of(state)
+            converged = self.gap <= self.settings.tol
+            done = converged or not may_continue or self.recorder.ended
+            if try_pursuit and (self._n_steps in PURSUIT_AFTER or done):
+                leading = _leading_components(state.at)
+                if _is_low_rank(leading) and may_continue:
+                    fit = self.pursuit(leading)
+                    if fit.exact:
+                        return fit
+            if done or self._n_steps >= max_steps:
                 break
         return None
 
-    def _gap_of(self, now: Moving) -> float:
-        primal = primal_of(now.at, now.e, self.lam, math.inf)
-        dual = bound_from(self.A, self.A.y, now.nu, self.lam, math.inf, self.asked.kind)
+    def gap_of(self, state: PrimalDualState) -> float:
+        """Return the relative duality gap of a state."""
+        A, lam, kind = self.A, self.lam, self.settings.kind
+        primal = primal_value(state.at, state.e, lam, math.inf)
+        dual = dual_value(A, A.y, state.nu, lam, math.inf, kind)
         return (primal - dual) / (primal or 1.0)
 
-    def with_noise(self, found: Fit) -> tuple[FitWithNoise, list[str]]:
-        """Refit at the level of the noise; also why that cannot be believed, if so."""
-        A = self.A
-        noisy = fit_with_noise(A, found, self.sigma, self.asked.fdr, self.rng, self.log)
-        at, right = noisy.at, int(np.sum(~noisy.is_outlier))
-        if noisy.detection_limit > TUNING.nothing:
+    def fit_noise(self, fit: Fit) -> tuple[FitWithNoise, list[str]]:
+        """Refit with noise; also return objections to the result, if any."""
+        A, fdr = self.A, self.settings.fdr
+        noisy = fit_with_noise(A, fit, self.sigma, fdr, self.rng, self.recorder)
+        freedom, n_clean = noisy.at.degrees_of_freedom, int(np.sum(~noisy.is_outlier))
+        if noisy.detection_limit > ALL_HIDDEN:
             return noisy, [
-                "No component of X stands out of what measurements of this size give "
-                "by chance"
+                "No component of X exceeds what noise of this size gives by chance"
             ]
-        if right * A.n_numbers / A.y.size < TUNING.needed * at.degrees_of_freedom:
+        if n_clean * A.n_numbers / A.y.size < MIN_MEASUREMENTS * freedom:
             return noisy, [
-                f"The {right} measurements that fit are too few to tell X of rank "
-                f"{at.rank}, which has {at.degrees_of_freedom} degrees of freedom, "
-                "from noise"
+                f"The {n_clean} measurements that fit are too few to distinguish X of "
+                f"rank {noisy.at.rank}, which has {freedom} degrees of freedom, from "
+                "noise"
             ]
         noisy = replace(noisy, held_out_scale=held_out_scale(A, noisy, self.rng))
         if noisy.is_outlier.mean() > 0.5:
             return noisy, ["More than half of the measurements do not fit"]
-        surprise = (
-            noisy.held_out_scale > TUNING.surprise * noisy.expected_held_out_scale
+        unpredicted = (
+            noisy.held_out_scale > MAX_HELD_OUT_RATIO * noisy.expected_held_out_scale
         )
-        if surprise or noisy.held_out_scale > TUNING.useless * found.data_scale:
-            return noisy, ["X fits measurements that it was given, but not others"]
+        if unpredicted or noisy.held_out_scale > MAX_HELD_OUT * fit.data_scale:
+            return noisy, ["X does not predict measurements that were held out"]
         return noisy, []
 
-    def determined(self, at: FixedRankMatrix, clean: Array) -> bool:
-        """Whether no change of X within its rank is invisible to the measurements.
+    def is_determined(self, at: FixedRankMatrix, clean: Array) -> bool:
+        """Whether the clean measurements determine X among matrices of its rank.
 
-        A random change is measured and solved for: what does not come back was not
-        seen.
+        A random change of X is measured and solved for: if it is not recovered, some
+        change of X leaves all measurements as they are.
         """
-        A = self.A
-        z = at.project(_random(A, self.rng))
-        weights = clean.astype(float)
-        g = at.project(A.adjoint(weights * A.forward(*at.expand(z))))
-        for steps, tol in TUNING.probes:
-            solved = solve_normal_equations(A, at, weights, g, steps, tol)
-            if norm(solved.x - z) <= TUNING.undetermined * norm(z):
+        A, weights = self.A, clean.astype(float)
+        change = at.project(_random_matrix(A, self.rng))
+        g = at.project(A.adjoint(weights * A.forward(*at.expand(change))))
+        for steps, tol in DETERMINED_CG:
+            solution = solve_normal_equations(A, at, weights, g, steps, tol)
+            if norm(solution.x - change) <= MAX_UNDETERMINED * norm(change):
                 return True
         return False
 
 
-def solve(
-    A: Measurements, asked: Asked, report: Report, warm: FixedRankMatrix | None = None
-) -> SensingResult:
-    """Split ``y = A(X) + s``, told no more than is asked."""
-    solver = Solver(A, asked, report)
-    if not A.y.any():
-        return _zero(solver)
-    told = not isinstance(asked.alpha, str)
-    found = solver.pursuit(warm) if warm is not None else None
-    if found is None or not found.exact:
-        found = solver.pursuit(None)
-    if not found.exact and not solver.log.stopped:
-        found = solver.reconsidered(found)
-    if solver.log.stopped:
-        return _as_noise(solver, solver.with_noise(found)[0])
-    if found.exact:
-        answer = _as_exact(solver, found)
-        if not told or answer.certificate.gap <= TUNING.certified:
-            return answer
-        solver.convex(math.inf, polish=False)
-        return _as_convex(solver, [])
-    if solver.sigma:
-        noisy, doubts = solver.with_noise(found)
-        return _as_noise(solver, noisy, doubts)
-    untold = asked.noise == "auto" and not told
-    if untold and found.scale <= TUNING.small * found.data_scale:
-        noisy, doubts = solver.with_noise(found)
-        if not doubts:
-            return _as_noise(solver, noisy)
-    again: Fit | None = solver.pursuit(found.at, TUNING.bold)
-    if again is None or not again.exact:
-        again = solver.convex(TUNING.attempts[-1] if untold else math.inf, polish=True)
-    if again is not None:
-        answer = _as_exact(solver, again)
-        if not told or answer.certificate.gap <= TUNING.certified:
-            return answer
-    if not untold:
-        solver.convex(math.inf, polish=False)
-        return _as_convex(solver, [])
-    return _second_opinion(solver, found)
+def _accepted_exact(run: SensingRun, fit: Fit) -> SensingResult | None:
+    """Return the result of an exact fit; None if another optimum is wanted.
+
+    If the user chose α, the fit has to be the optimum of that convex program.
+    """
+    result = _exact_result(run, fit)
+    if not run.settings.alpha_is_given or result.certificate.gap <= CERTIFIED_GAP:
+        return result
+    return None
 
 
-def _second_opinion(solver: Solver, first: Fit) -> SensingResult:
-    """Return the better of two fits with noise, if it can be believed at all."""
+def _convex_optimum(run: SensingRun) -> SensingResult:
+    """Solve the convex program to its tolerance, and return the result."""
+    run.convex(math.inf, try_pursuit=False)
+    return _convex_result(run, [])
+
+
+def _best_noisy_fit(run: SensingRun, first: Fit) -> SensingResult:
+    """Return the fit with noise that predicts best, or else the convex optimum."""
     fits = [first]
-    if solver.moving is not None and _low(leading := _leading(solver.moving.at)):
-        fits.append(solver.reconsidered(solver.pursuit(leading)))
-    judged = [solver.with_noise(found) for found in fits]
-    noisy, doubts = min(judged, key=lambda pair: pair[0].held_out_scale)
-    if not doubts:
-        return _as_noise(solver, noisy)
-    solver.convex(math.inf, polish=False)
-    return _as_convex(solver, doubts)
+    if run.state is not None:
+        leading = _leading_components(run.state.at)
+        if _is_low_rank(leading):
+            fits.append(run.refit_flagged(run.pursuit(leading)))
+    candidates = [run.fit_noise(fit) for fit in fits]
+    noisy, objections = min(candidates, key=lambda pair: pair[0].held_out_scale)
+    if not objections:
+        return _noisy_result(run, noisy)
+    run.convex(math.inf, try_pursuit=False)
+    return _convex_result(run, objections)
 
 
-def _as_exact(solver: Solver, found: Fit) -> SensingResult:
-    """Hand back an exact fit."""
-    A, rng, caveats = solver.A, solver.rng, []
-    sure = solver.determined(found.at, found.clean)
-    if not sure or outliers_explained_by_signal(
-        A, found.at, found.e, ~found.clean, rng
+def _exact_result(run: SensingRun, fit: Fit) -> SensingResult:
+    """Return the result of an exact fit, with a warning if X is not determined."""
+    A, rng, caveats = run.A, run.rng, []
+    determined = run.is_determined(fit.at, fit.clean)
+    if not determined or outliers_explained_by_signal(
+        A, fit.at, fit.e, ~fit.clean, rng
     ):
-        reach = float(np.max(np.abs(found.e)))
-        again = refit_with_shrinking_cutoff(A, found, reach, rng, solver.log)
-        better = again.exact and again.clean.sum() >= found.clean.sum()
-        found = again if better else found
-        sure = solver.determined(found.at, found.clean)
-    clean = found.clean
-    if not sure:
+        cutoff = float(np.max(np.abs(fit.e)))
+        again = refit_with_shrinking_cutoff(A, fit, cutoff, rng, run.recorder)
+        better = again.exact and again.clean.sum() >= fit.clean.sum()
+        fit = again if better else fit
+        determined = run.is_determined(fit.at, fit.clean)
+    clean = fit.clean
+    if not determined:
         caveats.append(
-            "The measurements do not determine X: a part of it could change without "
-            "any of those that fit taking notice, and is arbitrary. More measurements, "
-            "or others, are needed."
+            "The measurements do not determine X: a part of it can change without "
+            "changing any of the measurements that fit, and is arbitrary. More, or "
+            "different, measurements are needed."
         )
     sentence = f"{int(clean.sum())} of {clean.size} measurements fit exactly"
-    proof = Proof(found.e, ~clean, solver.lam)
-    return _split(solver, found.at, proof, sentence, True, caveats)
+    inputs = CertificateInputs(fit.e, ~clean, run.lam)
+    return _result(run, fit.at, inputs, sentence, True, caveats)
 
 
-def _as_noise(
-    solver: Solver, noisy: FitWithNoise, doubts: list[str] | None = None
+def _noisy_result(
+    run: SensingRun, noisy: FitWithNoise, objections: list[str] | None = None
 ) -> SensingResult:
-    """Hand back a fit at the level of the noise."""
-    caveats = [f"{doubt}: it need not be the truth." for doubt in doubts or []]
-    if not noisy.settled and not solver.log.stopped:
+    """Return the result of a fit with noise, with its objections as warnings."""
+    caveats = [
+        f"{text}: the result need not be the truth." for text in objections or []
+    ]
+    if not noisy.settled and not run.recorder.stopped:
         caveats.append(
-            "The fit with noise went on changing its flags; they are less "
-            "sure than they say."
+            "The flags of the fit with noise did not settle; they are less reliable "
+            "than their probabilities."
         )
-    if noisy.detection_limit > TUNING.hidden:
+    if noisy.detection_limit > MAX_HIDDEN:
         caveats.append(
-            f"Components of X below {noisy.detection_limit:.0%} of its largest would "
-            "not stand out of the noise, and may be missing."
+            f"Components of X below {noisy.detection_limit:.0%} of its largest cannot "
+            "be distinguished from noise, and may be missing."
         )
     sentence = f"noise of {noisy.sigma:.2g} on every measurement"
-    # λ/κ is 2σ, and 1/κ then the size of the noise that passes for signal (`alpha`).
-    kappa = solver.lam / (2 * noisy.sigma) if noisy.sigma else math.inf
-    proof = Proof(noisy.e, noisy.is_outlier, solver.lam, kappa)
-    converged = noisy.settled and not solver.log.stopped
-    return _split(solver, noisy.at, proof, sentence, converged, caveats, noisy)
+    # λ/κ is 2σ, and 1/κ then the size of the noise that looks like signal (`alpha`).
+    kappa = run.lam / (2 * noisy.sigma) if noisy.sigma else math.inf
+    inputs = CertificateInputs(noisy.e, noisy.is_outlier, run.lam, kappa)
+    converged = noisy.settled and not run.recorder.stopped
+    return _result(run, noisy.at, inputs, sentence, converged, caveats, noisy)
 
 
-def _as_convex(solver: Solver, doubts: list[str]) -> SensingResult:
-    """Hand back the optimum of the convex program."""
-    A, now = solver.A, solver.moving
-    assert now is not None
-    wrong = np.abs(now.nu) >= solver.lam * (1 - 1e-6)
-    if not math.isfinite(solver.gap):
-        solver.gap = solver._gap_of(now)
-    certified = solver.gap <= max(solver.asked.tol, TUNING.certified)
-    caveats = []
-    if A.n_numbers <= now.at.degrees_of_freedom:
+def _convex_result(run: SensingRun, objections: list[str]) -> SensingResult:
+    """Return the optimum of the convex program, with objections as warnings."""
+    A, state = run.A, run.state
+    assert state is not None
+    is_outlier = np.abs(state.nu) >= run.lam * (1 - 1e-6)
+    if not math.isfinite(run.gap):
+        run.gap = run.gap_of(state)
+    certified = run.gap <= max(run.settings.tol, CERTIFIED_GAP)
+    freedom, caveats = state.at.degrees_of_freedom, []
+    if A.n_numbers <= freedom:
         caveats.append(
-            f"{A.y.size} measurements are too few to tell: X of rank {now.at.rank} "
-            f"has {now.at.degrees_of_freedom} degrees of freedom. What is handed "
-            "back has the least ‖X‖_* + λ‖s‖₁ of all that fit."
+            f"{A.y.size} measurements are too few: X of rank {state.at.rank} has "
+            f"{freedom} degrees of freedom. The result has the least ‖X‖_* + λ‖s‖₁ of "
+            "all that fit."
         )
-    elif doubts:
+    elif objections:
         caveats.append(
-            f"{doubts[0]}: what is handed back is the optimum of the convex program, "
-            "which need not be the truth. More measurements are needed, or fewer wrong "
-            "ones."
+            f"{objections[0]}: the result is the optimum of the convex program, which "
+            "need not be the truth. More measurements, or fewer corrupted ones, are "
+            "needed."
         )
-    if not certified and not solver.log.stopped:
+    if not certified and not run.recorder.stopped:
         caveats.append(
-            f"The convex program is within {solver.gap:.1e} of its optimum only; raise "
-            "max_iter, or tol."
+            f"The result is only within {run.gap:.1e} of the optimum of the convex "
+            "program; raise max_iter, or tol."
         )
-    proof = Proof(now.e, wrong, solver.lam, nu=now.nu)
-    sentence = f"within {solver.gap:.1e} of the optimum of the convex program"
-    return _split(solver, now.at, proof, sentence, certified, caveats)
+    inputs = CertificateInputs(state.e, is_outlier, run.lam, nu=state.nu)
+    sentence = f"within {run.gap:.1e} of the optimum of the convex program"
+    return _result(run, state.at, inputs, sentence, certified, caveats)
 
 
-def _zero(solver: Solver) -> SensingResult:
-    """Hand back zero for data that are zero."""
-    A = solver.A
-    at = FixedRankMatrix.zero(A.shape, solver.asked.kind, A.dtype)
-    proof = Proof(A.y, np.zeros(A.y.shape, bool), solver.lam)
-    solver.log.note("pursuit", at, A.y, A)
-    return _split(solver, at, proof, "all measurements are zero", True, [])
+def _zero_result(run: SensingRun) -> SensingResult:
+    """Return X = 0 for data that are all zero."""
+    A = run.A
+    at = FixedRankMatrix.zero(A.shape, run.settings.kind, A.dtype)
+    inputs = CertificateInputs(A.y, np.zeros(A.y.shape, bool), run.lam)
+    run.recorder.note("pursuit", at, A.y, A)
+    return _result(run, at, inputs, "all measurements are zero", True, [])
 
 
-def _split(
-    solver: Solver,
+def _result(
+    run: SensingRun,
     at: FixedRankMatrix,
-    proof: Proof,
+    inputs: CertificateInputs,
     sentence: str,
     converged: bool,
     caveats: list[str],
     noisy: FitWithNoise | None = None,
 ) -> SensingResult:
-    A, rounds = solver.A, len(solver.log.rows)
+    """Return a `SensingResult`, with its status and the warnings for the user."""
+    A, rounds = run.A, len(run.recorder.rows)
     order = np.argsort(-np.abs(at.d))
     shape = A.observation.shape
-    probability = (
-        proof.wrong.astype(float) if noisy is None else noisy.corrupt_probability
-    )
-    if solver.log.stopped:
+    probability = inputs.is_outlier.astype(float)
+    if noisy is not None:
+        probability = noisy.corrupt_probability
+    if run.recorder.stopped:
         outcome, how = Outcome.STOPPED, "stopped on request"
         caveats = ["The fit was stopped early: X may be far off."]
     elif converged:
-        outcome, how = Outcome.CONVERGED, "converged"
-        if noisy is not None:
-            outcome = Outcome.NOISE_LEVEL
+        outcome = Outcome.CONVERGED if noisy is None else Outcome.NOISE_LEVEL
+        how = "converged"
     else:
         outcome, how = Outcome.LIMIT, "ended"
     return SensingResult(
         point=at.select(order),
         y=A.observation,
         operator=A.operator,
-        alpha=solver.alpha,
-        psd=solver.asked.kind == "psd",
-        symmetric=solver.asked.kind != "general",
-        outliers=proof.wrong.reshape(shape),
+        alpha=run.alpha,
+        psd=run.settings.kind == "psd",
+        symmetric=run.settings.kind != "general",
+        outliers=inputs.is_outlier.reshape(shape),
         probability=probability.reshape(shape),
         sigma=0.0 if noisy is None else noisy.sigma,
         status=Status(outcome, f"{how} after {rounds} rounds: {sentence}"),
-        history=solver.log.history(),
+        history=run.recorder.history(),
         caveats=tuple(caveats),
         bound=clipping_bound(np.abs(A.y), float(np.abs(A.y).max())) or math.inf,
-        measuring=A,
-        proof=proof,
+        measurements=A,
+        certificate_inputs=inputs,
     )
 
 
-def _random(A: Measurements, rng: np.random.Generator) -> Array:
+def _random_matrix(A: Measurements, rng: np.random.Generator) -> Array:
     X = rng.standard_normal(A.shape)
     return X if A.real else X + 1j * rng.standard_normal(A.shape)
 
 
-def _leading(at: FixedRankMatrix) -> FixedRankMatrix:
-    """Return the components before the largest gap between two of them."""
+def _leading_components(at: FixedRankMatrix) -> FixedRankMatrix:
+    """Return the components before the largest gap of the singular values."""
     order = np.argsort(-np.abs(at.d))
     return at.select(order[: rank_at_gap(np.abs(at.d)[order])])
 
 
-def _low(at: FixedRankMatrix) -> bool:
+def _is_low_rank(at: FixedRankMatrix) -> bool:
     return 0 < at.rank <= max(1, min(len(at.U), len(at.V)) // 2)
