@@ -78,7 +78,7 @@ class TestSize:
     def test_values_far_beyond_the_data_are_reported(self):
         Y = noisy()
         found = recover(Y, random_state=0)
-        far = replace(found.split, singular_values=1e3 * found.split.singular_values)
+        far = replace(found.fit, singular_values=1e3 * found.fit.singular_values)
         assert not any("far beyond" in sentence for sentence, _ in caveats(Y, found))
         assert any("far beyond" in sentence for sentence, _ in caveats(Y, far))
 
