@@ -287,3 +287,82 @@ def test_invalid_input_is_refused(frames, message):
         warnings.simplefilter("ignore")
         for _ in separate(frames, stream=True):
             pass
+
+
+def moving_square(frames=60, seed=7):
+    """A square that crosses a textured ground, and its mask."""
+    rng = np.random.default_rng(seed)
+    video = rng.uniform(60, 180, (60, 80)) + 2 * rng.standard_normal((frames, 60, 80))
+    truth = np.zeros(video.shape, bool)
+    for time in range(frames):
+        left = 2 * time % 80
+        truth[time, 20:34, left : left + 14] = True
+    video[truth] = 250
+    return np.clip(video, 0, 255).astype(np.uint8), truth
+
+
+def test_region_of_interest_limits_the_foreground():
+    frames, truth = moving_square()
+    roi = np.zeros(truth.shape[1:], np.uint8)
+    roi[:, :40] = 255
+    masks = separate(frames, roi=roi).foreground
+    assert not masks[:, :, 40:].any()
+    assert f_measure(masks[..., :40], truth[..., :40]) > 0.9
+    with pytest.raises(InputError, match="the size of a frame"):
+        separate(frames, roi=roi[:50])
+    with pytest.raises(InputError, match="empty"):
+        separate(frames, roi=0 * roi)
+
+
+def test_saved_model_continues_and_can_be_frozen(tmp_path):
+    frames, truth = moving_square()
+    path = tmp_path / "model.npz"
+    separate(frames).save(path)
+    still = np.repeat(frames[40:41], 20, axis=0)  # the square stays from the start
+    frozen = separate(still, model=path, learn=False)
+    assert f_measure(frozen.foreground, np.repeat(truth[40:41], 20, axis=0)) > 0.9
+    assert np.array_equal(frozen.background[0], frozen.background[19])
+    with pytest.raises(InputError, match="for frames of 60×80"):
+        separate(frames[:, :50], model=path)
+    path.write_text("no archive")
+    with pytest.raises(InputError, match="cannot be read as a model"):
+        separate(frames, model=path)
+    np.savez(path, image=frames[0])
+    with pytest.raises(InputError, match="not a saved background model"):
+        separate(frames, model=path)
+
+
+def test_learning_time_decides_when_an_object_becomes_background():
+    ground = np.random.default_rng(8).integers(60, 180, (60, 80))
+    rng = np.random.default_rng(9)
+    video = ground + 2 * rng.standard_normal((260, 60, 80))
+    video[60:, 20:34, 30:44] = 250  # enters at frame 60, then stays
+    video = np.clip(video, 0, 255).astype(np.uint8)
+    soon, late = (
+        np.stack([f.foreground for f in separate(iter(video), learning_time=t)])
+        for t in (2.0, 60.0)
+    )
+    assert late[-1, 20:34, 30:44].mean() > 0.9
+    assert not soon[-1].any() and soon[70, 20:34, 30:44].mean() > 0.9
+
+
+def test_flickering_region_stops_being_foreground():
+    """Components that keep vanishing raise the variance of the decision there."""
+    rng = np.random.default_rng(10)
+    video = rng.uniform(60, 180, (60, 80)) + 2 * rng.standard_normal((400, 60, 80))
+    for time in range(400):  # splashes of water at random places of a corner
+        y, x = rng.integers(2, 18, 2)
+        video[time, y : y + 8, x : x + 8] += 30
+    masks = np.stack(
+        [f.foreground for f in separate(iter(np.clip(video, 0, 255).astype(np.uint8)))]
+    )
+    assert masks[300:].mean() < 0.5 * masks[20:120].mean()
+
+
+def test_boxes_of_a_frame():
+    frames, _ = moving_square()
+    boxes = [frame.boxes for frame in separate(iter(frames))]
+    assert boxes[30].shape == (1, 5)
+    x, y, width, height, area = boxes[30][0]
+    assert abs(x - 60) <= 1 and abs(y - 20) <= 1
+    assert abs(width - 14) <= 2 and abs(height - 14) <= 2 and 150 < area < 240

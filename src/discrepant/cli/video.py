@@ -1,5 +1,6 @@
 """The command `discrepant video`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,20 +31,37 @@ def video(
     grey: Annotated[
         bool, typer.Option("--grey", help="Raw frames are grey instead of RGB.")
     ] = False,
+    learning_time: Annotated[
+        float,
+        typer.Option(help="Seconds until an object that stays becomes background."),
+    ] = 60.0,
+    roi: Annotated[
+        Path | None,
+        typer.Option(help="Image of the region of interest: black is never movement."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Start with the background of an earlier `model.npz`."),
+    ] = None,
+    freeze: Annotated[
+        bool, typer.Option("--freeze", help="Do not update the background of --model.")
+    ] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Separate moving objects from the background in a fixed-camera video.
 
     Writes `background.png`, `mask.mp4`, `side-by-side.mp4` (input, background,
-    foreground), the activity over time (`activity.csv`, `activity.png`) and
-    `summary.json`. Memory use does not grow with the length of the video. Ctrl-C stops
-    early and writes the frames that are done.
+    foreground), the activity over time (`activity.csv`, `activity.png`), the bounding
+    boxes (`boxes.csv`), the background model (`model.npz`) and `summary.json`.
+    Memory use does not grow with the length of the video. Ctrl-C stops early and
+    writes the frames that are done.
 
     Examples: `discrepant video in.mp4 -o out`,
     `ffmpeg … -f rawvideo -pix_fmt rgb24 - | discrepant video - --size 320x240 -o out`
     """
     from discrepant.cli.interrupt import interruptible
     from discrepant.video.separate_file import separate_file
+    from discrepant.video.stream import SeparationOptions
 
     with interruptible(on_terminal(), "Separating", print_warning) as progress:
         report = separate_file(
@@ -53,6 +71,7 @@ def video(
             masks=masks,
             size=size,
             grey=grey,
+            options=SeparationOptions(learning_time, roi, model, not freeze),
             overwrite=overwrite,
             progress=progress,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -13,6 +14,8 @@ from discrepant.video.figures import plot_separation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from discrepant.video.model.separator import Separator
 
 
 class LazyFrames:
@@ -74,6 +77,11 @@ class Separation(DisplayMixin):
     rank: int
     noise: Array = field(repr=False)
     notes: tuple[str, ...]
+    _separator: "Separator" = field(repr=False, compare=False)
+
+    def save(self, path: str | Path) -> None:
+        """Write the background model, for `model` of `separate` on the same camera."""
+        self._separator.save(path)
 
     @property
     def activity(self) -> Array:

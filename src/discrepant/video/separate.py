@@ -12,8 +12,9 @@ from discrepant.core.memory import check_memory
 from discrepant.core.progress import Progress, StoppedError, reporting
 from discrepant.core.validation import check_flag
 from discrepant.video.io.frame_source import open_frames
+from discrepant.video.model.settings import DEFAULT_LEARNING_TIME
 from discrepant.video.result import LazyFrames, Separation
-from discrepant.video.stream import Stream
+from discrepant.video.stream import SeparationOptions, Stream
 
 if TYPE_CHECKING:
     from discrepant.video.model.background import Background, FrameFit
@@ -23,7 +24,14 @@ FIRST_INTERVAL = 8  # frames between snapshots at the start; doubled when there 
 
 
 def separate(
-    frames: Any, *, stream: bool | None = None, progress: bool | Progress | None = False
+    frames: Any,
+    *,
+    stream: bool | None = None,
+    learning_time: float = DEFAULT_LEARNING_TIME,
+    roi: Any = None,
+    model: str | Path | None = None,
+    learn: bool = True,
+    progress: bool | Progress | None = False,
 ) -> Separation | Stream:
     """Separate the video of a fixed camera into background and moving objects.
 
@@ -40,6 +48,17 @@ def separate(
     stream : bool, optional
         Return a `Stream`, which yields frame by frame in bounded memory. The default is
         True for cameras and iterators, False for sources that can be read again.
+    learning_time : float
+        Seconds after which an object that stays becomes background. Arrays, folders
+        and iterators count as 25 frames per second.
+    roi : array or path, optional
+        Region of interest, of the size of a frame: where it is zero, there is no
+        foreground.
+    model : path, optional
+        Start with the background that `Stream.save` or `Separation.save` wrote, instead
+        of the first frames.
+    learn : bool
+        Update the background by each frame. False freezes that of `model`.
     progress : bool or callable
         See `core.progress.reporting`. If it stops the work, the frames that are done
         are returned.
@@ -61,8 +80,9 @@ def separate(
     """
     if stream is not None:
         check_flag("stream", stream)
+    options = SeparationOptions(learning_time, roi, model, learn)
     source, rereadable = open_frames(frames)
-    flow = Stream(source)
+    flow = Stream(source, options)
     if stream or (stream is None and not rereadable):
         return flow
     result = separate_whole(flow, progress)
@@ -121,6 +141,7 @@ def separate_whole(flow: Stream, progress: bool | Progress | None) -> Separation
         rank=rank,
         noise=flow.noise,
         notes=tuple(flow.notes),
+        _separator=separator,
     )
 
 

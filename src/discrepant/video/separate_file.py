@@ -19,7 +19,12 @@ from discrepant.video.figures import activity_plot
 from discrepant.video.io.frame_source import FrameSource, open_frames
 from discrepant.video.io.intensity import IntensityScale
 from discrepant.video.io.video_file import RawFrames, VideoFile, VideoWriter, pyav
-from discrepant.video.stream import Frame, Stream
+from discrepant.video.stream import (
+    DEFAULT_OPTIONS,
+    Frame,
+    SeparationOptions,
+    Stream,
+)
 
 PIPE = "-"  # name of the file that is standard input
 Preview = Callable[[Array, Array, Array], None]  # frame, background and mask, uint8
@@ -74,6 +79,7 @@ def separate_file(
     masks: bool = False,
     size: str | None = None,
     grey: bool = False,
+    options: SeparationOptions = DEFAULT_OPTIONS,
     overwrite: bool = False,
     progress: bool | Progress | None = False,
     preview: Preview | None = None,
@@ -95,6 +101,8 @@ def separate_file(
         Columns and rows of raw frames, such as "320x240".
     grey : bool
         Raw frames are grey instead of RGB.
+    options : SeparationOptions
+        Learning time, region of interest and model, see `separate`.
     overwrite : bool
         Replace existing results.
     progress : bool or callable
@@ -107,6 +115,7 @@ def separate_file(
     pyav()  # fail now: a folder is read without PyAV, but nothing is written
     names = [
         "background.png", "mask.mp4", "side-by-side.mp4", "activity.csv",
+        "boxes.csv", "model.npz",
         "activity.png", "summary.json",
     ]  # fmt: skip
     names += ["background.mp4"] * background + ["masks"] * masks
@@ -117,7 +126,7 @@ def separate_file(
         ) as scratch,
     ):
         started = time.perf_counter()
-        stream = Stream(source)
+        stream = Stream(source, options)
         with ExitStack() as open_files:
             writers = _Writers(scratch, stream, background, masks, open_files)
             try:
@@ -139,6 +148,8 @@ def separate_file(
         activity = np.array(writers.activity)
         count = len(activity)
         _save_png(scratch / "background.png", writers.last_background)
+        _write_boxes(scratch / "boxes.csv", writers.boxes)
+        stream.save(scratch / "model.npz")
         _write_activity(scratch / "activity.csv", activity, stream.rate)
         no_picture = ""
         try:
@@ -220,6 +231,7 @@ class _Writers:
         if self._masks is not None:
             self._masks.mkdir()
         self.activity: list[float] = []
+        self.boxes: list[tuple[int, ...]] = []  # frame, x, y, width, height, area
         self.rank = 1
 
     def add(self, frame: Frame) -> tuple[Array, Array, Array]:
@@ -235,6 +247,7 @@ class _Writers:
         if self._masks is not None:
             _save_png(self._masks / f"{frame.number:06d}.png", white)
         self.activity.append(float(mask.mean()))
+        self.boxes += [(frame.number, *box) for box in frame.boxes.tolist()]
         self.rank = max(self.rank, self._stream.rank)
         self.last_background = background
         return image, background, white
@@ -263,6 +276,12 @@ def _write_activity(path: Path, activity: Array, rate: float) -> None:
     """Write the fraction of foreground of each frame."""
     lines = [f"{k},{k / rate:.3f},{a:.6f}" for k, a in enumerate(activity)]
     path.write_text("\n".join(["frame,seconds,foreground", *lines]) + "\n")
+
+
+def _write_boxes(path: Path, boxes: list[tuple[int, ...]]) -> None:
+    """Write the bounding box and the area of each object, in pixels."""
+    lines = [",".join(map(str, box)) for box in boxes]
+    path.write_text("\n".join(["frame,x,y,width,height,area", *lines]) + "\n")
 
 
 def _write_error(error: OSError, output: Path) -> InputError:

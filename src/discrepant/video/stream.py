@@ -2,16 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.ndimage import find_objects, label
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.threads import ONE_BLAS_THREAD
+from discrepant.core.validation import check_flag, check_number
 from discrepant.video.io.frame_source import FrameSource, prefetch
 from discrepant.video.io.intensity import IntensityScale
+from discrepant.video.io.video_file import read_image
 from discrepant.video.model.settings import (
+    DEFAULT_LEARNING_TIME,
     LARGE_FRAME,
     PREVIEW_FRAMES,
     PREVIEW_SPAN,
@@ -27,6 +32,46 @@ NOISE_RATIO = 2.0  # noise over the standard deviation of the background image
 
 
 @dataclass(frozen=True)
+class SeparationOptions:
+    """Choices of the user; see `separate`."""
+
+    learning_time: float = DEFAULT_LEARNING_TIME  # seconds
+    roi: Any = None  # array or path of an image
+    model: str | Path | None = None  # path of a saved model
+    learn: bool = True
+
+    def __post_init__(self) -> None:
+        check_flag("learn", self.learn)
+        check_number(
+            "learning_time", self.learning_time, "a positive number", lambda s: s > 0
+        )
+        if not self.learn and self.model is None:
+            raise InputError("`learn=False` needs `model`, a saved background.")
+
+    def region(self, shape: tuple[int, ...]) -> Array | None:
+        """Return the region of interest for frames of a shape, as a boolean array."""
+        if self.roi is None:
+            return None
+        if isinstance(self.roi, str | Path):
+            region = read_image(Path(self.roi))
+        else:
+            region = np.asarray(self.roi)
+        region = region != 0
+        region = region.any(axis=-1) if region.ndim == 3 else region
+        if region.shape != shape[:2]:
+            given, needed = ("×".join(map(str, s)) for s in (region.shape, shape[:2]))
+            raise InputError(
+                f"`roi` must have the size of a frame, {needed}; got {given}."
+            )
+        if not region.any():
+            raise InputError("`roi` is empty: no pixel of it is set.")
+        return np.asarray(region)
+
+
+DEFAULT_OPTIONS = SeparationOptions()
+
+
+@dataclass(frozen=True)
 class Frame:
     """One frame of a stream, separated.
 
@@ -39,6 +84,11 @@ class Frame:
     background: Array
     foreground: Array
     probability: Array
+
+    @property
+    def boxes(self) -> Array:
+        """Bounding boxes of the objects: x, y, width, height and area, one per row."""
+        return bounding_boxes(self.foreground)
 
 
 class Stream:
@@ -61,7 +111,9 @@ class Stream:
         Remarks on the result: a truncated file, a camera that moves.
     """
 
-    def __init__(self, source: FrameSource) -> None:
+    def __init__(
+        self, source: FrameSource, options: SeparationOptions = DEFAULT_OPTIONS
+    ) -> None:
         # Imported here: it loads the compiler.
         from discrepant.video.model.scene_changes import CameraMotion
         from discrepant.video.model.separator import Separator
@@ -79,7 +131,15 @@ class Stream:
         preview, age = self._preview()
         ONE_BLAS_THREAD.enter()  # for small products, more threads are slower
         try:
-            self.separator = Separator(np.stack(preview), age)
+            self.separator = Separator(
+                np.stack(preview),
+                age,
+                options.learning_time * self.rate,
+                options.region(self.scale.shape),
+            )
+            if options.model is not None:
+                self.separator.load(options.model)
+            self.separator.learning = options.learn
         finally:
             ONE_BLAS_THREAD.leave()
         self._camera_motion = CameraMotion(self.scale.shape)
@@ -123,6 +183,10 @@ class Stream:
                 age *= same / len(later)
                 preview = later[:same]
         return preview[: max(scene_length(preview), 2)], age
+
+    def save(self, path: str | Path) -> None:
+        """Write the background model, for `model` of `separate` on the same camera."""
+        self.separator.save(path)
 
     @property
     def rank(self) -> int:
@@ -201,6 +265,17 @@ class Stream:
                 self.separator.mask.copy(),
                 self.separator.probability,
             )
+
+
+def bounding_boxes(mask: Array) -> Array:
+    """Return x, y, width, height and area of each component of a mask, one per row."""
+    labels, count = label(mask, np.ones((3, 3)))
+    areas = np.bincount(labels.ravel(), minlength=count + 1)[1:]
+    boxes = [
+        (x.start, y.start, x.stop - x.start, y.stop - y.start, area)
+        for (y, x), area in zip(find_objects(labels), areas, strict=True)
+    ]
+    return np.array(boxes, np.int64).reshape(-1, 5)
 
 
 def _notes_on_preview(count: int, preview: list[Array]) -> list[str]:

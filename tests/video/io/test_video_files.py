@@ -61,6 +61,8 @@ def test_all_result_files_are_complete(file, tmp_path):
     assert summary["frames"] == 60 and summary["complete"]
     assert report.active > 40 and not report.caveats
     assert len((tmp_path / "activity.csv").read_text().splitlines()) == 61
+    boxes = (tmp_path / "boxes.csv").read_text().splitlines()
+    assert boxes[0] == "frame,x,y,width,height,area" and len(boxes) > 40
     with pytest.raises(InputError, match="exists already"):
         separate_file(str(file), tmp_path)
 

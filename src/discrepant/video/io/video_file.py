@@ -221,20 +221,23 @@ class ImageFolder:
 
     def __iter__(self) -> Iterator[Array]:
         for path in self.files:
-            yield _read_image(path)
+            yield read_image(path)
 
     def sample(self, count: int, span: int) -> list[Array]:
         """Return `count` of the first `span` images."""
         length = min(span, len(self.files))
         numbers = np.unique(np.linspace(0, length - 1, min(count, length)).astype(int))
-        return [_read_image(self.files[k]) for k in numbers]
+        return [read_image(self.files[k]) for k in numbers]
 
 
-def _read_image(path: Path) -> Array:
+def read_image(path: Path) -> Array:
+    """Return an image file as an array."""
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(path) as image:
+            needed = image.width * image.height * BYTES_PER_PIXEL
+            check_memory(path, needed, "make its frames smaller")
             usable = image.mode in ("L", "I;16", "F", "RGB")
             return np.asarray(image if usable else image.convert("RGB"))
     except (UnidentifiedImageError, OSError, ValueError) as error:

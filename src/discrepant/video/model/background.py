@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import uniform_filter
 
+from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.video.model import background_kernels as kernels
 from discrepant.video.model.background_kernels import BackgroundState
@@ -87,18 +88,16 @@ class Background:
         self._turns = 1 if height * width <= LARGE_FRAME else 2
         self._turn = 0
         rate = np.float32(LEARNING_RATE * self._turns)
-        self._settings = UpdateSettings(learning_rate=rate, floor=VARIANCE_FLOOR)
+        self.settings = UpdateSettings(learning_rate=rate, floor=VARIANCE_FLOOR)
         image, variance = initial_background(first, self.pixels, bands)
-        zeros = np.zeros((2, height, width), np.float32)
+        zeros = np.zeros((height, width), np.float32)
         self.state = BackgroundState(
             image=image,
             patterns=np.empty((0, *image.shape), np.float32),
             variance=variance,
-            age=np.minimum(zeros[0] + np.float32(age), self._settings.max_age),
+            age=np.minimum(zeros + np.float32(age), self.settings.max_age),
             candidate=image.copy(),
-            candidate_votes=zeros[0],
-            flip_rate=zeros[1],
-            previous_raw_mask=np.zeros((height, width), bool),
+            candidate_votes=zeros,
         )
         self.pattern_ids: tuple[int, ...] = (0,)
         self._patterns_so_far = 0
@@ -125,6 +124,32 @@ class Background:
         channels = self.state.image.shape[-1]
         chroma = variance[1] * ((channels - 1) / channels)
         return np.asarray(np.sqrt(variance[0] + chroma))
+
+    def arrays(self) -> dict[str, Array]:
+        """Return all that `restore` needs to continue with this background."""
+        return {
+            **self.state._asdict(),
+            "pattern_ids": np.array(self.pattern_ids),
+            "coefficient_moments": self._coefficient_moments,
+            "pattern_power": self._pattern_power,
+        }
+
+    def restore(self, saved: dict[str, Array], name: str) -> None:
+        """Continue with the arrays of another background; `name` is for messages."""
+        expected = {*self.arrays(), "feedback"}
+        if not expected <= saved.keys():
+            raise InputError(f"{name} is not a saved background model.")
+        shape = saved["image"].shape
+        if shape != self.state.image.shape:
+            sizes = ["×".join(map(str, s)) for s in (shape, self.state.image.shape)]
+            raise InputError(
+                f"The model in {name} is for frames of {sizes[0]}; got {sizes[1]}."
+            )
+        self.state = BackgroundState(*(saved[n] for n in BackgroundState._fields))
+        self.pattern_ids = tuple(saved["pattern_ids"].tolist())
+        self._patterns_so_far = max(self.pattern_ids)
+        self._coefficient_moments = saved["coefficient_moments"]
+        self._pattern_power = saved["pattern_power"]
 
     def fit_frame(self, frame: Array) -> FrameFit:
         """Fit gain, illumination and patterns to the samples of a frame."""
@@ -172,7 +197,6 @@ class Background:
         frame: Array,
         predicted: Array,
         mask: Array,
-        pixel_mask: Array,
         absorption_speed: Array,
         fit: FrameFit,
         pattern_gains: Array,
@@ -180,9 +204,9 @@ class Background:
     ) -> None:
         """Update a band of the background by a frame and its mask."""
         kernels.update(
-            frame, predicted, mask, pixel_mask, absorption_speed, self.state,
+            frame, predicted, mask, absorption_speed, self.state,
             fit.coefficients.astype(np.float32), pattern_gains, *band,
-            self._turn % self._turns, self._turns, self._settings,
+            self._turn % self._turns, self._turns, self.settings,
         )  # fmt: skip
 
     def pattern_gains(self, c: Array) -> Array:

@@ -34,8 +34,6 @@ class BackgroundState(NamedTuple):
     age: Array  # (rows, columns), frames that the image's value rests on
     candidate: Array  # (rows, columns, channels), value that may replace the image's
     candidate_votes: Array  # (rows, columns), frames that showed the candidate
-    flip_rate: Array  # (rows, columns), changes of the pixel's class per frame
-    previous_raw_mask: Array  # (rows, columns), bool: the last frame's pixel mask
 
 
 @njit(**FAST)
@@ -130,7 +128,7 @@ def residuals(frame, predicted, residual, square, brightness, chroma):
 
 @njit(**FAST)
 def update(
-    frame, predicted, mask, raw_mask, speed, state, c, pattern_gains, top, bottom,
+    frame, predicted, mask, speed, state, c, pattern_gains, top, bottom,
     turn, turns, settings,
 ):  # fmt: skip
     """Update a band of the background by a frame.
@@ -149,10 +147,6 @@ def update(
     variance = state.variance
     for y in range(top + (turn - top) % turns, bottom, turns):
         residuals(frame[y], predicted[y], residual, square, brightness, chroma)
-        _update_flip_rate(
-            raw_mask[y], state.previous_raw_mask[y], state.flip_rate[y],
-            settings.flip_rate,
-        )  # fmt: skip
         for x in range(width):
             limit[x] = np.float32(3) * np.sqrt(noise_variance(variance, y, x, channels))
             brightness[x] *= brightness[x]
@@ -171,24 +165,14 @@ def update(
         for x in range(width):
             if mask[y, x]:
                 _update_candidate(
-                    y, x, frame, predicted, brightness[x], chroma[x], speed[y, x], c,
-                    state, settings,
-                )  # fmt: skip
+                    y, x, frame, predicted, speed[y, x], c, state, settings
+                )
 
 
 @njit(**FAST)
 def noise_variance(variance, y, x, channels):
     """Return the variance of a pixel's noise, per channel."""
     return variance[0, y, x] + variance[1, y, x] * np.float32((channels - 1) / channels)
-
-
-@njit(**FAST)
-def _update_flip_rate(raw_mask, previous, flip_rate, weight):
-    """Update how often the pixels of a row change between background and not."""
-    for x in range(len(raw_mask)):
-        flip = ONE if raw_mask[x] != previous[x] else ZERO
-        flip_rate[x] += weight * (flip - flip_rate[x])
-        previous[x] = raw_mask[x]
 
 
 @njit(**FAST)
@@ -232,23 +216,12 @@ def _update_image(y, state, residual, mask, rate, limit, c, pattern_gains):
 
 
 @njit(**FAST)
-def _update_candidate(
-    y, x, frame, predicted, brightness, chroma, speed, c, state, settings
-):
-    """Let the value at a covered pixel gather votes to replace the background's.
-
-    `brightness` and `chroma` are the squares of the pixel's residual.
-    """
+def _update_candidate(y, x, frame, predicted, speed, c, state, settings):
+    """Let the value at a covered pixel gather votes to replace the background's."""
     channels = frame.shape[2]
-    image, patterns, variance = state.image, state.patterns, state.variance
+    image, patterns = state.image, state.patterns
     candidate, votes = state.candidate, state.candidate_votes
-    noise = noise_variance(variance, y, x, channels)
-    # No object comes and goes so often: the background sways, so widen its variance.
-    if state.flip_rate[y, x] > settings.sway_rate:
-        now = variance[0, y, x]
-        variance[0, y, x] += 0.05 * (min(brightness, 25.0 * now) - now)
-        now = variance[1, y, x]
-        variance[1, y, x] += 0.05 * (min(chroma, 25.0 * now) - now)
+    noise = noise_variance(state.variance, y, x, channels)
     distance = 0.0
     for k in range(channels):
         difference = frame[y, x, k] - predicted[y, x, k]

@@ -34,7 +34,6 @@ GHOST_RATIO = 2.0  # votes for a ghost per vote for an object: uneven ground mis
 class MaskArrays(NamedTuple):
     """What the classification holds for each pixel of a frame, all (rows, columns)."""
 
-    pixel_mask: Array  # bool: score of the pixel alone is positive
     score: Array  # float32: log-odds of foreground, of the pixel alone
     score_code: Array  # uint8: smoothed score from −1 (0) to 1 (255)
     component_mask: Array  # bool: the background is covered, soft edges included
@@ -51,10 +50,23 @@ class RunBuffers(NamedTuple):
     sums: Array  # float64, (runs, 3): sums over components
 
 
+class FeedbackState(NamedTuple):
+    """Where the background has produced short-lived components, all (rows, columns).
+
+    Leaves, water and flicker produce components that vanish soon; objects enter and
+    leave over many frames. `factor` multiplies the variances of the decision, not the
+    learned ones: it grows where a component vanished soon, and decays slowly.
+    """
+
+    factor: Array  # float32: multiplies the variances, at least 1
+    age: Array  # int32: frames since the pixel's component appeared; 0: background
+    vanished: Array  # bool: pixels of components that vanished soon, with their margin
+
+
 @njit(**FAST)
 def classify(
-    frame, predicted, variance, flip_rate, previous, smoothed, arrays, top, bottom,
-    settings,
+    frame, predicted, variance, factor, previous, smoothed, arrays, top,
+    bottom, settings,
 ):  # fmt: skip
     """Fill the scores of a band: of each pixel alone, and smoothed in space and time.
 
@@ -73,17 +85,14 @@ def classify(
             residuals(frame[y], predicted[y], residual, square, brightness, chroma)
             row = scores[y - first]
             _pixel_score(
-                brightness, chroma, variance[0, y], variance[1, y], channels,
-                settings.offset, row,
+                brightness, chroma, variance[0, y], variance[1, y], factor[y],
+                channels, settings.offset, row,
             )  # fmt: skip
-            if start <= y < end:
-                for x in range(width):
-                    arrays.pixel_mask[y, x] = row[x] > ZERO
             for x in range(width):
                 if row[x] > ZERO:
                     row[x] = _limit_score(
                         row[x], y, x, frame, predicted, brightness[x], variance,
-                        flip_rate, settings,
+                        settings,
                     )  # fmt: skip
             if start <= y < end:
                 for x in range(width):
@@ -105,24 +114,24 @@ def classify(
 
 
 @njit(**FAST)
-def _pixel_score(brightness, chroma, brightness_variance, chroma_variance, channels,
-                 offset, out):  # fmt: skip
+def _pixel_score(
+    brightness, chroma, brightness_variance, chroma_variance, factor, channels, offset,
+    out,
+):  # fmt: skip
     """Fill the log-odds of a row, from its residuals in units of their variances."""
     half = np.float32(0.5)
     chroma_weight = half if channels > 1 else ZERO  # grey has no chroma
     for x in range(len(out)):
         square = brightness[x] * brightness[x]
-        value = half * (square / brightness_variance[x] - offset)
-        out[x] = value + chroma_weight * chroma[x] / chroma_variance[x]
+        value = half * square / brightness_variance[x]
+        value += chroma_weight * chroma[x] / chroma_variance[x]
+        out[x] = value / factor[x] - half * offset
 
 
 @njit(**FAST, forceinline=True)
-def _limit_score(
-    score, y, x, frame, predicted, brightness, variance, flip_rate, settings
-):
-    """Return a positive score, limited where pixels flip often, −1 in a shadow."""
-    limit = np.float32(-settings.flip_penalty * math.log(flip_rate[y, x] + 1e-3))
-    score = min(score, settings.max_score, limit)
+def _limit_score(score, y, x, frame, predicted, brightness, variance, settings):
+    """Return a positive score, limited to the largest, or −1 in a shadow."""
+    score = min(score, settings.max_score)
     if score > ZERO and brightness < ZERO:
         noise = noise_variance(variance, y, x, frame.shape[2])
         if _is_shadow(frame, predicted, y, x, noise, settings):
@@ -278,8 +287,11 @@ def clean_components(score, mask, settings, runs):
 
 
 @njit(**FAST)
-def ghost_speed(frame, predicted, variance, mask, vote, most, runs, out):
-    """Fill how much sooner the components of a mask may become background.
+def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, out):
+    """Fill how many votes for a new background value each component has per frame.
+
+    A ghost, the place that an object left, has up to `most`, an object `least`, and a
+    component that may be either has 1. Returns the number of runs of the mask.
 
     Along the outline of a component, its inside is compared with its surroundings: of
     an object the prediction fits these better, of a ghost the frame does. `vote` is
@@ -301,7 +313,101 @@ def ghost_speed(frame, predicted, variance, mask, vote, most, runs, out):
     for i in range(count):
         for_object, for_ghost = sums[parent[i]][:2]
         excess = max(for_ghost - GHOST_RATIO * for_object, 0.0)
-        out[rows[i], starts[i] : ends[i]] = min(np.exp(vote * excess), most)
+        speed = max(min(np.exp(vote * excess), most), least)
+        if for_object > GHOST_RATIO * for_ghost:
+            speed = least
+        out[rows[i], starts[i] : ends[i]] = speed
+    return count
+
+
+@njit(**EXACT)
+def _any_near(mask, y, start, end, reach):
+    """Return whether a mask is set within some pixels of a run."""
+    height, width = mask.shape
+    for v in range(max(0, y - reach), min(height, y + reach + 1)):
+        for u in range(max(0, start - reach), min(width, end + reach)):
+            if mask[v, u]:
+                return True
+    return False
+
+
+@njit(**EXACT)
+def update_feedback(mask, runs, count, old_runs, old_count, state, settings):
+    """Follow the components of a mask; raise the factor where they vanish soon.
+
+    `runs` and `old_runs` are the labelled runs of this mask and of the one before.
+    """
+    height, width = mask.shape
+    reach, margin = settings.reach, settings.margin
+    starts, ends, rows, parent, sums = runs
+    sums[:count, 0] = 0  # age of the components that each continues, at most
+    for i in range(count):
+        for v in range(max(0, rows[i] - reach), min(height, rows[i] + reach + 1)):
+            for u in range(max(0, starts[i] - reach), min(width, ends[i] + reach)):
+                sums[parent[i], 0] = max(sums[parent[i], 0], state.age[v, u])
+    old_starts, old_ends, old_rows, old_parent, old_sums = old_runs
+    old_sums[:old_count, 0] = 0  # whether the component continues
+    for i in range(old_count):
+        if not old_sums[old_parent[i], 0]:
+            near = _any_near(mask, old_rows[i], old_starts[i], old_ends[i], reach)
+            old_sums[old_parent[i], 0] = near
+    for i in range(old_count):
+        y, start, end = old_rows[i], old_starts[i], old_ends[i]
+        if not old_sums[old_parent[i], 0] and state.age[y, start] <= settings.lifetime:
+            top, bottom = max(0, y - margin), min(height, y + margin + 1)
+            left, right = max(0, start - margin), min(width, end + margin)
+            state.vanished[top:bottom, left:right] = True
+        state.age[y, start:end] = 0
+    for i in range(count):
+        state.age[rows[i], starts[i] : ends[i]] = sums[parent[i], 0] + 1
+    for y in range(height):
+        factor, vanished = state.factor[y], state.vanished[y]
+        for x in range(width):
+            growth = settings.growth if vanished[x] else ONE
+            grown = settings.decay * growth * factor[x]
+            factor[x] = min(max(grown, ONE), settings.max_factor)
+            vanished[x] = False
+
+
+@njit(**EXACT)
+def smooth_mask(mask, runs, count, per_side, max_radius, min_area, buffers, out):
+    """Fill a mask whose components are smoothed by a median that follows their size.
+
+    The median's radius is `per_side` times the square root of the component's area, so
+    that small objects keep their shape; windows are cut at the border of the frame.
+    Components below `min_area` pixels are removed.
+    """
+    height, width = mask.shape
+    starts, ends, rows, parent, sums = runs
+    radii, integral = buffers
+    sums[:count, 0] = 0
+    for i in range(count):
+        sums[parent[i], 0] += ends[i] - starts[i]
+    radii[:] = 0
+    for y in range(height):
+        total = 0
+        for x in range(width):
+            total += mask[y, x]
+            integral[y + 1, x + 1] = integral[y, x + 1] + total
+            out[y, x] = mask[y, x]
+    for i in range(count):
+        if sums[parent[i], 0] < min_area:
+            out[rows[i], starts[i] : ends[i]] = False
+            continue
+        radius = min(int(per_side * math.sqrt(sums[parent[i], 0]) + 0.5), max_radius)
+        left, right = max(0, starts[i] - radius), min(width, ends[i] + radius)
+        for v in range(max(0, rows[i] - radius), min(height, rows[i] + radius + 1)):
+            for u in range(left, right):
+                radii[v, u] = max(radii[v, u], radius)
+    for y in range(height):
+        for x in range(width):
+            radius = radii[y, x]
+            if radius:
+                y0, y1 = max(0, y - radius), min(height, y + radius + 1)
+                x0, x1 = max(0, x - radius), min(width, x + radius + 1)
+                total = integral[y1, x1] - integral[y0, x1]
+                total += integral[y0, x0] - integral[y1, x0]
+                out[y, x] = 2 * total > (y1 - y0) * (x1 - x0)
 
 
 @njit(**FAST)

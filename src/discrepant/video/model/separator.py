@@ -4,13 +4,20 @@ Importing this module loads the compiler.
 """
 
 from collections import deque
+from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
+from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.video.model import mask_kernels as kernels
 from discrepant.video.model.background import Background, FrameFit
-from discrepant.video.model.mask_kernels import MaskArrays, RunBuffers
+from discrepant.video.model.mask_kernels import (
+    FeedbackState,
+    MaskArrays,
+    RunBuffers,
+)
 from discrepant.video.model.row_bands import Band, RowBands
 from discrepant.video.model.scene_changes import (
     RETURN_FRACTION,
@@ -19,10 +26,15 @@ from discrepant.video.model.scene_changes import (
 )
 from discrepant.video.model.settings import (
     BORDER_CONTRAST,
+    DEFAULT_LEARNING_TIME,
     MAX_GHOST_SPEED,
+    MAX_MEDIAN_RADIUS,
+    MEDIAN_RADIUS,
+    MIN_AREA_FRACTION,
     OUTLINE_VOTE,
     PATTERN_WINDOW,
     ComponentSettings,
+    FeedbackSettings,
     PixelSettings,
 )
 
@@ -36,6 +48,10 @@ class Separator:
         The first frames, or a sample of later ones, in grey levels.
     age : float
         Number of frames that their median counts for.
+    learning_time : float
+        Number of frames after which an object that stays becomes background.
+    roi : ndarray of bool, (rows, columns), optional
+        Region of interest: pixels outside it are never foreground.
 
     Attributes
     ----------
@@ -45,21 +61,37 @@ class Separator:
         The background of the last frame, in grey levels.
     mask : ndarray of bool, (rows, columns)
         The foreground of the last frame.
+    learning : bool
+        Whether frames update the background; False freezes it.
     scene_starts : list of int
         Frames at which the background started again.
     """
 
-    def __init__(self, first: Array, age: float) -> None:
+    def __init__(
+        self,
+        first: Array,
+        age: float,
+        learning_time: float = 25 * DEFAULT_LEARNING_TIME,
+        roi: Array | None = None,
+    ) -> None:
         shape = first.shape[1:]
         self._bands = RowBands(shape)
         self.background = Background(first, age, self._bands)
+        self.learning, self._outside = True, None if roi is None else ~roi
         self.predicted = np.empty(shape, np.float32)
         self.mask = np.zeros(shape[:2], bool)
         self._pixel_settings = PixelSettings.of(shape[2])
         self._component_settings = ComponentSettings.of(self.mask.size)
         runs = shape[0] * (shape[1] // 2 + 1)
-        starts, ends, rows, parent = np.empty((4, runs), np.int32)
-        self._runs = RunBuffers(starts, ends, rows, parent, np.empty((runs, 3)))
+        self._runs, self._old_runs = _run_buffers(runs), _run_buffers(runs)
+        self._feedback_settings = FeedbackSettings()
+        self._trimmed = np.zeros_like(self.mask)
+        radii = np.zeros(self.mask.shape, np.int32)
+        self._median_buffers = radii, np.zeros(np.add(radii.shape, 1), np.int32)
+        # Votes per frame of an object, so that it is absorbed after `learning_time`.
+        settings = self.background.settings
+        frames = float(settings.replace_after * settings.max_age)
+        self._object_speed = frames / max(learning_time, 1.0)
         self._recent: deque[tuple[Array, Array]] = deque(maxlen=PATTERN_WINDOW)
         self._count = 0
         self._previous_scene: Background | None = None
@@ -70,12 +102,17 @@ class Separator:
         """Forget what the classification has of earlier frames."""
         shape = self.mask.shape
         self._arrays = MaskArrays(
-            pixel_mask=np.zeros(shape, bool),
             score=np.zeros(shape, np.float32),
             score_code=np.zeros(shape, np.uint8),
             component_mask=np.zeros(shape, bool),
             absorption_speed=np.ones(shape, np.float32),
         )
+        self._feedback = FeedbackState(
+            factor=np.ones(shape, np.float32),
+            age=np.zeros(shape, np.int32),
+            vanished=np.zeros(shape, bool),
+        )
+        self._run_count = self._old_run_count = 0
         self._smoothed, self._previous = np.zeros((2, *shape), np.float32)
         self._scene_changes = SceneChanges()
         self._recent.clear()
@@ -93,7 +130,7 @@ class Separator:
     def process(self, frame: Array) -> FrameFit:
         """Classify one frame, then update the background."""
         fit = self._classify(frame)
-        if self._scene_changed(frame):
+        if self.learning and self._scene_changed(frame):
             fit = self._classify(frame)
         self._update(frame, fit)
         return fit
@@ -105,12 +142,16 @@ class Separator:
         self._bands.each(lambda band: background.predict(fit, predicted, band))
         # Shadows and smoothing of a band use the rows beside it: predict all first.
         self._bands.each(lambda band: self._classify_pixels(frame, band))
+        if self._outside is not None:
+            arrays.component_mask[self._outside] = False
+            arrays.score_code[self._outside] = 0
         kernels.clean_components(
             arrays.score, arrays.component_mask, self._component_settings, self._runs
         )
-        kernels.ghost_speed(
+        self._run_count = kernels.absorption_speed(
             frame, predicted, background.state.variance, arrays.component_mask,
-            OUTLINE_VOTE, MAX_GHOST_SPEED, self._runs, arrays.absorption_speed,
+            OUTLINE_VOTE, MAX_GHOST_SPEED, self._object_speed, self._runs,
+            arrays.absorption_speed,
         )  # fmt: skip
         self._smoothed, self._previous = self._previous, self._smoothed
         return fit
@@ -118,8 +159,8 @@ class Separator:
     def _classify_pixels(self, frame: Array, band: Band) -> None:
         state = self.background.state
         kernels.classify(
-            frame, self.predicted, state.variance, state.flip_rate, self._previous,
-            self._smoothed, self._arrays, *band, self._pixel_settings,
+            frame, self.predicted, state.variance, self._feedback.factor,
+            self._previous, self._smoothed, self._arrays, *band, self._pixel_settings,
         )  # fmt: skip
 
     def _scene_changed(self, frame: Array) -> bool:
@@ -155,23 +196,61 @@ class Separator:
 
         def update(band: Band) -> None:
             kernels.trim_borders(
-                frame, self.predicted, covered, BORDER_CONTRAST, self.mask, *band
+                frame, self.predicted, covered, BORDER_CONTRAST, self._trimmed, *band
             )
-            background.update(
-                frame, self.predicted, covered, arrays.pixel_mask,
-                arrays.absorption_speed, fit, pattern_gains, band,
-            )  # fmt: skip
+            if self.learning:
+                background.update(
+                    frame, self.predicted, covered, arrays.absorption_speed, fit,
+                    pattern_gains, band,
+                )  # fmt: skip
 
         self._bands.each(update)
-        self._recent.append((frame, covered.copy()))
+        kernels.smooth_mask(
+            self._trimmed, self._runs, self._run_count, MEDIAN_RADIUS,
+            MAX_MEDIAN_RADIUS, MIN_AREA_FRACTION * self.mask.size,
+            self._median_buffers, self.mask,
+        )  # fmt: skip
         self._count += 1
+        if not self.learning:
+            return
+        self._update_feedback()
+        self._recent.append((frame, covered.copy()))
         if self._count % PATTERN_WINDOW == 0:
             background.drop_weak_patterns()
             background.find_patterns(list(self._recent))
 
+    def save(self, path: str | Path) -> None:
+        """Write the background and the feedback to a NumPy archive (.npz)."""
+        np.savez_compressed(
+            path, **self.background.arrays(), feedback=self._feedback.factor
+        )
+
+    def load(self, path: str | Path) -> None:
+        """Continue with the background and the feedback that `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                saved = {name: archive[name] for name in archive.files}
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            raise InputError(f"{path} cannot be read as a model: {error}.") from None
+        self.background.restore(saved, str(path))
+        self._feedback.factor[:] = saved["feedback"]
+
+    def _update_feedback(self) -> None:
+        kernels.update_feedback(
+            self._arrays.component_mask, self._runs, self._run_count, self._old_runs,
+            self._old_run_count, self._feedback, self._feedback_settings,
+        )  # fmt: skip
+        self._runs, self._old_runs = self._old_runs, self._runs
+        self._old_run_count = self._run_count
+
     def close(self) -> None:
         """Shut down the threads."""
         self._bands.close()
+
+
+def _run_buffers(count: int) -> RunBuffers:
+    starts, ends, rows, parent = np.empty((4, count), np.int32)
+    return RunBuffers(starts, ends, rows, parent, np.empty((count, 3)))
 
 
 def _probabilities() -> Array:

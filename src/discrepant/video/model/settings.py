@@ -31,6 +31,10 @@ PATTERN_EIGENVALUE = 10.0  # least eigenvalue, in units of the edge of the noise
 # Absorption of objects that stay.
 OUTLINE_VOTE = 0.2  # log-odds that a component is a ghost, per vote along its outline
 MAX_GHOST_SPEED = 30.0  # largest factor by which a ghost is absorbed sooner
+MEDIAN_RADIUS = 0.05  # of the final median, in square roots of a component's pixels
+MAX_MEDIAN_RADIUS = 6  # pixels
+MIN_AREA_FRACTION = 3e-4  # of the frame: smaller components are not in the final mask
+DEFAULT_LEARNING_TIME = 60.0  # seconds until an object that stays becomes background
 BORDER_CONTRAST = 0.4  # contrast of a border pixel, relative to the object beside it
 
 
@@ -39,7 +43,6 @@ class PixelSettings(NamedTuple):
 
     offset: np.float32  # squared residual, in variances, at which the score is zero
     max_score: np.float32  # largest log-odds of one pixel
-    flip_penalty: np.float32  # largest log-odds, in −log of the pixel's rate of flips
     time_weight: np.float32  # weight of the previous frame's smoothed score
     space_weight: np.float32  # weight of each of eight neighbours, per iteration
     iterations: int  # mean-field iterations
@@ -52,11 +55,10 @@ class PixelSettings(NamedTuple):
     @classmethod
     def of(cls, channels: int) -> "PixelSettings":
         """Return the constants for frames of some number of channels."""
-        f, colour = np.float32, channels > 1
+        f = np.float32
         return cls(
-            offset=f(12 if colour else 9),  # 3 more for the two values of chroma
+            offset=f(12 if channels > 1 else 9),  # 3 more for the two values of chroma
             max_score=f(6),
-            flip_penalty=f(2),
             time_weight=f(1),
             space_weight=f(0.35),
             iterations=3,
@@ -64,9 +66,20 @@ class PixelSettings(NamedTuple):
             shadow_max=f(0.97),
             shadow_reach=1,
             # Without chroma, a plain dark coat resembles a shadow: allow less misfit.
-            shadow_misfit=f(8 if colour else 3),
+            shadow_misfit=f(8 if channels > 1 else 4),
             shadow_max_variance=f(25),
         )
+
+
+class FeedbackSettings(NamedTuple):
+    """Constants of the feedback of short-lived components on the decision."""
+
+    growth: np.float32 = np.float32(1.25)  # of the factor, per component that vanishes
+    decay: np.float32 = np.float32(1 - 1 / 2000)  # of the factor, per frame
+    max_factor: np.float32 = np.float32(30)  # of the variances
+    lifetime: int = 25  # frames within which the component of a moving background goes
+    margin: int = 2  # pixels around such a component where the factor grows, too
+    reach: int = 3  # pixels that a component may move between two frames
 
 
 class VarianceFloor(NamedTuple):
@@ -82,10 +95,8 @@ class UpdateSettings(NamedTuple):
 
     learning_rate: np.float32  # weight of a new frame in the background image
     floor: VarianceFloor
-    flip_rate: np.float32 = np.float32(1 / 50)  # weight of a frame in the rate of flips
     replace_after: np.float32 = np.float32(2)  # votes for a new value, in present ages
     max_age: np.float32 = np.float32(150)  # frames
-    sway_rate: np.float32 = np.float32(0.2)  # flips per frame above which pixels sway
 
 
 class ComponentSettings(NamedTuple):
