@@ -5,6 +5,7 @@ Importing this module loads the compiler.
 
 from collections import deque
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -221,9 +222,8 @@ class Separator:
 
     def save(self, path: str | Path) -> None:
         """Write the background and the feedback to a NumPy archive (.npz)."""
-        np.savez_compressed(
-            path, **self.background.arrays(), feedback=self._feedback.factor
-        )
+        arrays: dict[str, Any] = self.background.arrays()
+        np.savez_compressed(path, **arrays, feedback=self._feedback.factor)
 
     def load(self, path: str | Path) -> None:
         """Continue with the background and the feedback that `save` wrote."""
