@@ -1,4 +1,4 @@
-"""Behaviour that all commands share: help, errors, outputs, Ctrl-C."""
+"""Behaviour of all commands: help, errors, outputs, Ctrl-C."""
 
 import signal
 import subprocess
@@ -154,8 +154,8 @@ def test_compiling_is_announced_once(monkeypatch):
 
     messages = []
     monkeypatch.setattr(progress, "_listeners", [messages.append])
-    monkeypatch.setattr(jit, "PATIENCE", -1.0)
-    monkeypatch.setattr(jit.NOTICE, "announced", False)
+    monkeypatch.setattr(jit, "ANNOUNCE_AFTER", -1.0)
+    monkeypatch.setattr(jit.COMPILE_NOTICE, "announced", False)
 
     def double(x):
         return 2 * x

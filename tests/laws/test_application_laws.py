@@ -101,7 +101,7 @@ def restore_fast(image):
 
 
 def agree(one, other, fraction=0.97):
-    """Assert that two results agree."""
+    """Assert that a fraction of the masks and nearly all values are equal."""
     assert (one.mask == other.mask).mean() >= fraction
     difference = np.abs(one.image.astype(int) - other.image.astype(int))
     assert np.median(difference) == 0

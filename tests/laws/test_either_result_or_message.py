@@ -24,7 +24,7 @@ from discrepant.table.io.numeric_file import read_table
 from discrepant.table.io.table_file import read_table_file
 
 Y = corrupted_matrix((20, 12), 1, 0.05, random_state=0).observed
-PICTURE = np.add.outer(np.arange(16), np.arange(16)).astype(np.uint8)
+IMAGE = np.add.outer(np.arange(16), np.arange(16)).astype(np.uint8)
 TABLE = np.random.default_rng(0).normal(size=(30, 4))
 
 INVALID = [
@@ -42,11 +42,11 @@ def run_descent(**settings):
 
 
 def restore_grey(**settings):
-    restore(PICTURE, **{"quality": "fast", **settings})
+    restore(IMAGE, **{"quality": "fast", **settings})
 
 
 def restore_colour(**settings):
-    restore(np.stack([PICTURE] * 3, -1), quality="fast", **settings)
+    restore(np.stack([IMAGE] * 3, -1), quality="fast", **settings)
 
 
 def clean_table(**settings):
@@ -58,7 +58,7 @@ def fit_cleaner(**settings):
 
 
 def separate_frames(**settings):
-    separate(np.stack([PICTURE] * 3), **settings)
+    separate(np.stack([IMAGE] * 3), **settings)
 
 
 PARAMETERS = {
@@ -110,7 +110,7 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("text", HEADERS)
-def test_headers_of_numbers(tmp_path, text):
+def test_numeric_headers_are_recognised(tmp_path, text):
     path = tmp_path / "a.csv"
     path.write_text(text)
     table = read_table(path)
@@ -154,7 +154,7 @@ def test_ambiguous_decimal_marks_are_refused(tmp_path):
     assert read_table(path, decimal=".").values[0, 0] == 1234
 
 
-def test_a_line_of_twenty_thousand_columns(tmp_path):
+def test_twenty_thousand_columns_are_read(tmp_path):
     path = tmp_path / "a.csv"
     names = ",".join(f"column{i}" for i in range(20_000))
     path.write_text(f"{names}\n{','.join(['1'] * 20_000)}\n")
@@ -164,19 +164,20 @@ def test_a_line_of_twenty_thousand_columns(tmp_path):
 def test_a_masked_array_of_objects_keeps_its_mask():
     mask = np.zeros(Y.shape, bool)
     mask[2, 3] = True
-    held = np.ma.MaskedArray(Y.astype(object), mask=mask)
-    for part in (RobustPCA(random_state=0).fit(held).residual_, recover(held).residual):
+    masked = np.ma.MaskedArray(Y.astype(object), mask=mask)
+    model = RobustPCA(random_state=0).fit(masked)
+    for part in (model.residual_, recover(masked).residual):
         assert np.array_equal(np.isnan(part), mask)
 
 
-def test_masked_frames_and_those_of_torch():
-    frames = np.stack([PICTURE] * 6)
+def test_masked_frames_and_torch_frames_are_separated():
+    frames = np.stack([IMAGE] * 6)
     frames[3, 4, 4] = 255
     plain = separate(frames)
     mask = frames == 255
-    held = separate(np.ma.MaskedArray(frames, mask))
-    assert not held.foreground[3, 4, 4]
-    assert np.abs(held.background[3][4, 4] - 8) < 2
+    masked = separate(np.ma.MaskedArray(frames, mask))
+    assert not masked.foreground[3, 4, 4]
+    assert np.abs(masked.background[3][4, 4] - 8) < 2
     torch = pytest.importorskip("torch")
     result = separate(torch.from_numpy(frames))
     assert np.array_equal(result.foreground, plain.foreground)
@@ -192,14 +193,14 @@ def test_dates_of_polars_are_refused():
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int8, np.uint16])
-def test_integers_at_their_limits(dtype):
-    ends = np.iinfo(dtype)
-    values = np.array([-1e30, float(ends.min), 3.4, float(ends.max), 1e30])
-    expected = [ends.min, ends.min, 3, ends.max, ends.max]
+def test_rounding_clips_to_the_integer_range(dtype):
+    limits = np.iinfo(dtype)
+    values = np.array([-1e30, float(limits.min), 3.4, float(limits.max), 1e30])
+    expected = [limits.min, limits.min, 3, limits.max, limits.max]
     assert round_to_dtype(values, np.dtype(dtype)).tolist() == expected
 
 
-def test_white_does_not_turn_black():
+def test_values_near_the_integer_limit_do_not_overflow():
     white = np.full((24, 24), np.iinfo(np.int64).max)
     white[::2] -= 1 << 40
     bad = np.zeros(white.shape, bool)
@@ -207,7 +208,7 @@ def test_white_does_not_turn_black():
     assert restore(white, mask=bad, quality="fast").image.min() > 1 << 62
 
 
-def test_the_score_of_huge_rows_is_a_number():
+def test_the_score_of_huge_rows_does_not_overflow():
     model = RobustPCA(random_state=0).fit(Y)
     huge = Y / np.abs(Y).max() * 1.7e308
     assert np.isclose(model.score(huge), model.score(Y), atol=1e-6)
@@ -220,7 +221,7 @@ def test_a_cleaner_of_some_columns_scores_new_rows(columns):
     assert result.shape == (5, 4)
 
 
-def test_models_loaded_as_maps_work(tmp_path):
+def test_memory_mapped_models_give_the_same_results(tmp_path):
     large = corrupted_matrix((600, 400), 3, 0.1, random_state=0).observed
     model = RobustPCA(random_state=0).fit(large)
     joblib.dump(model, tmp_path / "model")
@@ -249,14 +250,16 @@ YEARS = {
     "Norway,North,9,7,8": False,
     "Norway,Centre,4,8,9": False,
 }
-LANDS = "Spain Italy Peru Chad Mali Oman Cuba Fiji Iran Iraq Togo Laos".split()
+COUNTRIES = "Spain Italy Peru Chad Mali Oman Cuba Fiji Iran Iraq Togo Laos".split()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "xlsx"])
 @pytest.mark.parametrize("first", YEARS)
 def test_years_after_columns_of_text_are_labels(tmp_path, first, suffix):
     rng = np.random.default_rng(0)
-    texts = [[land, ("North", "South")[k % 2]] for k, land in enumerate(LANDS)]
+    texts = [
+        [country, ("North", "South")[k % 2]] for k, country in enumerate(COUNTRIES)
+    ]
     if first[0].isdigit():
         texts = [[f"{a:.3f}", f"{b:.3f}"] for a, b in rng.normal(8, 3, (12, 2))]
     numbers = [[f"{value:.3f}" for value in row] for row in rng.normal(8, 3, (12, 3))]
@@ -276,7 +279,9 @@ def test_years_after_columns_of_text_are_labels(tmp_path, first, suffix):
 
 def test_years_that_may_be_values_are_refused(tmp_path):
     path = tmp_path / "a.csv"
-    body = "".join(f"{land},North,{k}.5,{k}\n" for k, land in enumerate(LANDS))
+    body = "".join(
+        f"{country},North,{k}.5,{k}\n" for k, country in enumerate(COUNTRIES)
+    )
     path.write_text("Country,Region,1960,1970\n" + body)
     with pytest.raises(InputError, match="header=True or header=False"):
         read_table_file(path)
@@ -291,4 +296,4 @@ def test_an_open_quote_is_named_in_linear_time(tmp_path):
     start = time.perf_counter()
     with pytest.raises(InputError, match="quote in line 51 that is never closed"):
         read_table_file(path)
-    assert time.perf_counter() - start < 5  # all lines at once took a minute
+    assert time.perf_counter() - start < 5  # quadratic time took a minute

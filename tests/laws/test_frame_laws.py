@@ -38,7 +38,7 @@ def separate_quietly(frames, **options):
 
 
 def assert_same(one, other):
-    """Assert that two results agree."""
+    """Assert that two results are equal, bit for bit."""
     assert np.array_equal(one.foreground, other.foreground)
     for name in ("background", "probability"):
         pair = (np.asarray(getattr(result, name)) for result in (one, other))
@@ -46,6 +46,7 @@ def assert_same(one, other):
 
 
 def agreement(mask, other):
+    """Return the fraction of pixels at which two masks agree."""
     return (mask == other).mean()
 
 

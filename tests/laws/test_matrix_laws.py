@@ -35,7 +35,7 @@ def incoherent(X, rank):
 
 
 class RandomProblem(SimpleNamespace):
-    """A problem that is printed as the call that returns it."""
+    """A problem whose `repr` is the call that returns it."""
 
     def __repr__(self):
         return f"corrupted_matrix{self.arguments}"

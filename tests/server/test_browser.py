@@ -1,4 +1,4 @@
-"""The page in a real browser: every action that a user can take."""
+"""The web page in Chromium: every action that a user can take."""
 
 import os
 import re
@@ -92,6 +92,7 @@ def table(tmp_path_factory):
 
 
 def write_street_video(path, times):
+    """Write a video that repeats 100 frames of a street; return its path."""
     from discrepant.video import example_data
     from discrepant.video.io.video_file import VideoWriter
 
@@ -104,10 +105,12 @@ def write_street_video(path, times):
 
 
 def upload(page, *files):
+    """Choose files in the upload field of the page."""
     page.set_input_files("#files", [str(file) for file in files])
 
 
 def wait_for_results(page, number=1):
+    """Wait until the given number of jobs show their downloads."""
     page.locator(".downloads").nth(number - 1).wait_for()
 
 
@@ -119,7 +122,10 @@ def download(page, link):
 
 
 def wait_until(page, expression):
-    """Wait until an expression is true; the page's policy forbids Playwright's way."""
+    """Wait until an expression is true.
+
+    Playwright's own function needs `eval`, which the page's security policy forbids.
+    """
     for _ in range(TIMEOUT // 100):
         if page.evaluate(expression):
             return
@@ -134,7 +140,7 @@ def test_an_image_is_restored_compared_and_painted_on(page, image):
     wait_for_results(page)
     assert "values were corrupted" in page.locator(".state").inner_text()
     assert "token" not in page.url
-    cut = (
+    slider_position = (
         "getComputedStyle(document.querySelector('.layers')).getPropertyValue('--cut')"
     )
     box = page.locator(".layers").bounding_box()
@@ -142,10 +148,10 @@ def test_an_image_is_restored_compared_and_painted_on(page, image):
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 20)
     page.mouse.up()
-    assert abs(float(page.evaluate(cut).rstrip("%")) - 25) < 1
+    assert abs(float(page.evaluate(slider_position).rstrip("%")) - 25) < 1
     page.locator(".slider").focus()
     page.keyboard.press("Home")
-    assert page.evaluate(cut) == "0%"
+    assert page.evaluate(slider_position) == "0%"
     assert page.locator(".mask").is_hidden()
     page.locator(".show-mask").check()
     assert page.locator(".mask").is_visible()

@@ -37,6 +37,7 @@ def page(app):
 
 
 def csv_table(rows=80):
+    """Return the text of a table with one gross error, in row 8 of column c."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(rows, 1)) + 0.1 * rng.normal(size=(rows, 4))
     values[7, 2] += 9
@@ -111,8 +112,8 @@ def test_a_table_is_cleaned_and_flags_can_be_rejected(page):
     response = page.post(f"/jobs/{job['key']}/rejected", content=json.dumps([0]))
     assert response.status_code == 200
     assert page.get(link).text == csv_table()
-    for wrong in ("[1]", "[-1]", '["0"]', "{}", "nonsense"):
-        response = page.post(f"/jobs/{job['key']}/rejected", content=wrong)
+    for invalid in ("[1]", "[-1]", '["0"]', "{}", "nonsense"):
+        response = page.post(f"/jobs/{job['key']}/rejected", content=invalid)
         assert response.status_code == 400
         assert "rejected flags" in response.json()["error"]
 

@@ -1,4 +1,4 @@
-"""A synthetic CleanResult, for tests of figures and reports."""
+"""A synthetic `CleanResult`, for tests of figures and reports."""
 
 from dataclasses import dataclass
 
@@ -17,18 +17,19 @@ class StoredScores:
     log_odds: pd.DataFrame
 
     def frame(self, name):
+        """Return the data frame of the given name."""
         return getattr(self, name)
 
 
 def synthetic_result(rows=600, *, names=None, bad_rows=(), caveats=()):
-    """Return a sensor table whose known errors are flagged and replaced."""
-    frame, wrong = sensor_table(rows)
+    """Return a result for a sensor table whose errors are all flagged and replaced."""
+    frame, corrupt = sensor_table(rows)
     if names is not None:
         frame.columns = names
-    wrong[list(bad_rows), 3:] = True
+    corrupt[list(bad_rows), 3:] = True
     expected = pd.DataFrame(np.nan, frame.index, frame.columns)
     for place in range(3, frame.shape[1]):
-        clean = frame.iloc[:, place].mask(wrong[:, place])
+        clean = frame.iloc[:, place].mask(corrupt[:, place])
         smooth = clean.rolling(7, center=True, min_periods=1).median().interpolate()
         expected.isetitem(place, smooth.bfill())
     sizes = [
@@ -38,15 +39,15 @@ def synthetic_result(rows=600, *, names=None, bad_rows=(), caveats=()):
     noise = pd.Series([np.nan] * 3 + sizes, frame.columns)
     table = frame.copy()
     flags = []
-    for row, place in np.argwhere(wrong & frame.notna().to_numpy()):
+    for row, place in np.argwhere(corrupt & frame.notna().to_numpy()):
         centre, half = expected.iloc[row, place], 3 * noise.iloc[place]
         interval = centre - half, centre + half
         table.iloc[row, place] = centre
         label, name = frame.index[row], frame.columns[place]
         value = frame.iloc[row, place]
         flags.append((label, name, value, centre, *interval, 9.0, 0.999, "level"))
-    heads = "row column value expected low high score probability kind".split()
-    mask = pd.DataFrame(wrong & frame.notna(), frame.index, frame.columns)
+    flag_columns = "row column value expected low high score probability kind".split()
+    mask = pd.DataFrame(corrupt & frame.notna(), frame.index, frame.columns)
     columns = tuple(
         ColumnSummary(
             name,
@@ -61,7 +62,7 @@ def synthetic_result(rows=600, *, names=None, bad_rows=(), caveats=()):
     )
     return CleanResult(
         table=table,
-        flagged=pd.DataFrame(flags, columns=heads),
+        flagged=pd.DataFrame(flags, columns=flag_columns),
         mask=mask,
         bad_rows=frame.index[list(bad_rows)],
         row_numbers=np.array(bad_rows, int),

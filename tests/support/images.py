@@ -6,6 +6,7 @@ from discrepant.image.files.formats import read, write
 
 
 def ramp_image(shape=(24, 30, 3), dtype=np.uint8):
+    """Return an image whose values increase with row, column and channel."""
     i, j = np.mgrid[: shape[0], : shape[1]]
     values = 40 + 3 * i + 2 * j
     if len(shape) == 3:
@@ -14,6 +15,7 @@ def ramp_image(shape=(24, 30, 3), dtype=np.uint8):
 
 
 def corrupted_image(shape=(24, 30, 3), dtype=np.uint8):
+    """Return the ramp with two white pixels."""
     values = ramp_image(shape, dtype)
     values[5, 7] = values[15, 22] = 255
     return values
@@ -28,6 +30,7 @@ def read_and_rewrite(path, ending=None):
 
 
 def exif_bytes(orientation):
+    """Return EXIF metadata with an orientation (1 to 8) and a maker."""
     from PIL import Image
 
     exif = Image.Exif()

@@ -10,7 +10,7 @@ from discrepant.image.corruptions import salt_and_pepper
 
 
 def smooth_image(channels):
-    """Return smooth shapes with edges and stripes, 96×96, of 8 bits."""
+    """Return an 8-bit image of 96×96 pixels: smooth, with edges and stripes."""
     rng = np.random.default_rng(5)
     values = gaussian_filter(rng.normal(size=(96, 96, channels)), (9, 9, 0))
     values = 128 + 60 * values / np.abs(values).max()
@@ -20,6 +20,7 @@ def smooth_image(channels):
 
 
 def with_salt_and_pepper(image, fraction):
+    """Return an 8-bit image with a fraction of its values set to 0 or 255."""
     corrupted, _ = salt_and_pepper(image / 255, fraction, random_state=1)
     return np.rint(255 * corrupted).astype(np.uint8)
 

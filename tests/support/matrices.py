@@ -6,7 +6,7 @@ from discrepant.paper.synthetic import corrupted_matrix
 
 
 def draw(*shape, seed=0):
-    """Return standard normal numbers."""
+    """Return an array of standard normal numbers."""
     return np.random.default_rng(seed).standard_normal(shape)
 
 

@@ -1,4 +1,4 @@
-"""Settings, a truth and a corrupted image for fits of a small network; a fixture."""
+"""Settings and images for fits of a small network, with one thread and a fixed seed."""
 
 import pytest
 import torch

@@ -16,9 +16,9 @@ from discrepant.core.errors import InputError, missing_extra
 OUTPUTS = ("matrix.png", "photograph.png", "table.csv", "table.html", "summary.json")
 MATRIX_SHAPE = (400, 300)
 MATRIX_RANK = 8
-CORRUPTED_FRACTION = 0.2  # of the entries of the matrix
-MISSING_FRACTION = 0.1  # of the entries of the matrix
-RANDOM_FRACTION = 0.5  # of the values of the photograph
+CORRUPTED_FRACTION = 0.2  # of the entries of the matrix that are corrupted
+MISSING_FRACTION = 0.1  # of the entries of the matrix that are missing
+RANDOM_FRACTION = 0.5  # of the values of the photograph that become random
 
 
 def demo(
@@ -42,7 +42,7 @@ def run_demo(
     """Recover a matrix, clean a table, restore a photograph, and write the results.
 
     The photograph needs scikit-image; the figures need matplotlib. Without these, the
-    text says what to install.
+    text names the packages to install.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def run_demo(
 def recover_matrix(
     folder: Path | None, seed: int, progress: bool
 ) -> tuple[dict[str, Any], str]:
-    """Recover a corrupted matrix, and draw it if there is a folder for the figure.
+    """Recover a corrupted matrix, and draw it if a folder is given.
 
     Returns the part of the summary and the status of the solver.
     """
@@ -122,7 +122,7 @@ def clean_table(folder: Path, seed: int, progress: bool) -> dict[str, Any]:
     from discrepant.table.example_data import sensor_table
     from discrepant.table.report.report import write_report
 
-    table, wrong = sensor_table(random_state=seed)
+    table, corrupt = sensor_table(random_state=seed)
     table.to_csv(folder / "table.csv", index=False)
     started = time.perf_counter()
     result = clean(table, random_state=seed, progress=progress)
@@ -131,9 +131,9 @@ def clean_table(folder: Path, seed: int, progress: bool) -> dict[str, Any]:
     flagged = np.asarray(result.mask)
     return {
         "shape": table.shape,
-        "wrong": int(wrong.sum()),
+        "wrong": int(corrupt.sum()),
         "flagged": int(flagged.sum()),
-        "found": int((flagged & wrong).sum()),  # wrong cells among the flagged ones
+        "found": int((flagged & corrupt).sum()),  # flagged cells that are wrong
         "seconds": round(seconds, 3),
     }
 
@@ -144,7 +144,7 @@ def restore_photograph(
     """Restore a photograph of which half of the values are random.
 
     Returns its PSNR before and after in decibels, or None without scikit-image. The
-    figure is drawn if there is a folder for it.
+    figure is drawn if a folder is given.
     """
     try:
         from skimage import data
@@ -159,8 +159,8 @@ def restore_photograph(
     sample_images: Any = data
     truth = sample_images.astronaut()[:256, 96:352]
     rng = np.random.default_rng(seed)
-    wrong = rng.random(truth.shape) < RANDOM_FRACTION
-    observed = np.where(wrong, rng.integers(0, 256, truth.shape), truth)
+    corrupt = rng.random(truth.shape) < RANDOM_FRACTION
+    observed = np.where(corrupt, rng.integers(0, 256, truth.shape), truth)
     observed = observed.astype(np.uint8)
     started = time.perf_counter()
     result = restore(observed, quality="fast", progress=progress)

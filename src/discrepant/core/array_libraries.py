@@ -1,8 +1,8 @@
-"""Arrays of PyTorch, JAX, CuPy and the like: read as NumPy arrays, returned in kind.
+"""Convert arrays of PyTorch, JAX, CuPy and similar libraries to NumPy and back.
 
 All computations of this package run on the processor. An array of another library is
-copied there if it lies on another device; results are converted to that library and
-copied to that device.
+copied to main memory if it is on another device; results are converted to that library
+and copied to that device.
 """
 
 import sys
@@ -32,7 +32,7 @@ class ArrayKind:
 
     @classmethod
     def of(cls, X: Any) -> "ArrayKind | None":
-        """Return library and device of X; None if it is no array of another library."""
+        """Return the library and device of X, or None if X needs no conversion."""
         if not hasattr(X, "__dlpack__") or isinstance(X, np.ndarray | np.generic):
             return None
         if not hasattr(X, "__array_namespace__") and library(X) not in (
@@ -42,27 +42,27 @@ class ArrayKind:
         return cls(cls(X).convert(np.zeros(0, np.float32)))
 
     def convert(self, values: np.ndarray) -> Any:
-        """Return a NumPy array as one of this library, on this device."""
-        like, values = self.example, np.require(values, requirements=["C", "W"])
-        if library(like) == "cupy":
-            with like.device:
+        """Return a NumPy array as an array of this library, on this device."""
+        example, values = self.example, np.require(values, requirements=["C", "W"])
+        if library(example) == "cupy":
+            with example.device:
                 return sys.modules["cupy"].asarray(values)
-        named = hasattr(like, "__array_namespace__")
-        xp = like.__array_namespace__() if named else sys.modules[library(like)]
+        named = hasattr(example, "__array_namespace__")
+        xp = example.__array_namespace__() if named else sys.modules[library(example)]
         try:
-            return xp.asarray(values, device=like.device)
+            return xp.asarray(values, device=example.device)
         except TypeError:  # devices such as Apple's MPS have no float64
-            return xp.asarray(values.astype(np.float32), device=like.device)
+            return xp.asarray(values.astype(np.float32), device=example.device)
 
 
 def library(X: Any) -> str:
-    """Return the name of the library that X belongs to; subclasses count as theirs."""
+    """Return the name of the library that X belongs to, also for subclasses."""
     roots = [base.__module__.partition(".")[0] for base in type(X).__mro__]
     return next((root for root in WITHOUT_NAMESPACE if root in roots), roots[0])
 
 
 def to_numpy(X: Any) -> Any:
-    """Return an array of another library as a NumPy array; all else as it is."""
+    """Return an array of another library as a NumPy array, other objects unchanged."""
     if ArrayKind.of(X) is None:
         return X
     try:

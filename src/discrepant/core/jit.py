@@ -1,8 +1,8 @@
-"""`njit`: Numba's, with a cache on disk that processes can share, and a notice.
+"""`njit` of Numba with a disk cache that is safe for concurrent processes.
 
-Machine code is kept beside the source, or in the user's cache folder if that cannot be
-written to, or in ``NUMBA_CACHE_DIR``. The first run on a machine compiles for a while,
-which is announced once. Importing this module loads the compiler.
+Machine code is stored beside the source, or in the user's cache folder if that cannot
+be written to, or in ``NUMBA_CACHE_DIR``. The first run on a machine compiles for up to
+a minute and announces this once. Importing this module loads the compiler.
 """
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
@@ -20,17 +20,18 @@ from discrepant.core.progress import announce
 
 __all__ = ["njit"]
 
-PATIENCE = 1.5  # seconds of compiling before it is announced
+# Seconds of compiling before it is announced: shorter waits need no explanation.
+ANNOUNCE_AFTER = 1.5
 
 
 def _njit(*, cache=True, **options):
-    """Compile a function as `numba.njit` does, and keep the machine code."""
+    """Compile a function like `numba.njit`, and store the machine code on disk."""
 
     def compiled(function):
         dispatcher = numba.njit(**options)(function)
         if cache:
             try:
-                dispatcher._cache = _Cache(function)
+                dispatcher._cache = _SafeCache(function)
             except RuntimeError:  # no folder can be written to
                 pass
         return dispatcher
@@ -42,12 +43,12 @@ if not TYPE_CHECKING:
     njit = _njit
 
 
-class _Cache(FunctionCache):
-    """Numba's cache of one function, in `_Files`; a full disk is no error."""
+class _SafeCache(FunctionCache):
+    """Numba's cache of one function, with `_CacheFiles`; ignores a full disk."""
 
     def __init__(self, function):
         super().__init__(function)
-        self._cache_file = _Files(
+        self._cache_file = _CacheFiles(
             self._cache_path,
             self._impl.filename_base,
             self._impl.locator.get_source_stamp(),
@@ -60,13 +61,14 @@ class _Cache(FunctionCache):
             pass
 
 
-class _Files(IndexDataCacheFile):
-    """One file for each signature, processor, and version of the source and of Numba.
+class _CacheFiles(IndexDataCacheFile):
+    """One cache file per signature, processor, version of the source and of Numba.
 
     Numba numbers these files and keeps an index of them. Two processes that compile a
     function for different types at the same time write to the same number, and the
     index of one then leads to the machine code of the other: a third process loads code
-    for the wrong types. With names that follow from the key no two keys share a file.
+    for the wrong types. Here the name of a file is a hash of its key, so that different
+    keys have different files.
     """
 
     def load(self, key):
@@ -78,7 +80,7 @@ class _Files(IndexDataCacheFile):
         return data if stored_key == key else None
 
     def save(self, key, data):
-        """Write the compiled function to its file, in one step."""
+        """Write the compiled function to its file atomically."""
         self._save_data(self._name(key), (key, data))
 
     def _name(self, key):
@@ -87,27 +89,32 @@ class _Files(IndexDataCacheFile):
         return f"{self._index_name.removesuffix('.nbi')}.{digest}.nbc"
 
 
-class _Notice(event.Listener):
-    """Announce once that this package is being compiled, if it takes long."""
+class _CompileNotice(event.Listener):
+    """Announces once that this package is compiled, if that takes long."""
 
     def __init__(self):
-        self.depth, self.began, self.spent, self.announced = 0, 0.0, 0.0, False
+        self.depth = 0  # compilations that are nested in each other
+        self.started = 0.0  # time at which the outermost one started, in seconds
+        self.seconds = 0.0  # total time of compilations so far
+        self.announced = False
 
     def on_start(self, event):
         if self.depth == 0:
             self._announce(event)
-            self.began = time.perf_counter()
-        self.depth += 1  # a function compiles those that it calls
+            self.started = time.perf_counter()
+        self.depth += 1  # compiling a function compiles the functions that it calls
 
     def on_end(self, event):
         self.depth -= 1
         if self.depth == 0:
-            self.spent += time.perf_counter() - self.began
+            self.seconds += time.perf_counter() - self.started
             self._announce(event)
 
     def _announce(self, event):
-        ours = event.data["dispatcher"].py_func.__module__.startswith("discrepant.")
-        if ours and self.spent > PATIENCE and not self.announced:
+        in_package = event.data["dispatcher"].py_func.__module__.startswith(
+            "discrepant."
+        )
+        if in_package and self.seconds > ANNOUNCE_AFTER and not self.announced:
             self.announced = True
             announce(
                 "Compiling for this machine, which takes up to a minute; the next run "
@@ -115,5 +122,5 @@ class _Notice(event.Listener):
             )
 
 
-NOTICE = _Notice()
-event.register("numba:compile", NOTICE)
+COMPILE_NOTICE = _CompileNotice()
+event.register("numba:compile", COMPILE_NOTICE)
