@@ -35,12 +35,13 @@ from support import fuzz_seeds as seeds
 
 # Address space of a child process in bytes, including the compiler.
 MEMORY = 3 << 30
-# Processor time for one file, in seconds; it does not depend on the load.
-SECONDS = 20
+# Processor time for one file in seconds, which does not depend on the load.
+FILE_SECONDS = 20
 # Folder of files that once failed.
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
 # Number of files between two measurements of memory.
 BATCH = 100
+# Outcomes that are no failure.
 GOOD_OUTCOMES = ("result", "sentence")
 # Bytes by which a child may grow from its first batch to its last.
 GROWTH = 64 << 20
@@ -81,6 +82,7 @@ def read_video(path):
         separate_file(str(path), path.parent / "out", overwrite=True)
 
 
+# Valid files, file name extension and reader of each format.
 KINDS = {
     "png": (seeds.png_seeds, ".png", read_image),
     "jpeg": (seeds.jpeg_seeds, ".jpg", read_image),
@@ -221,10 +223,10 @@ def child(kind, seed, pipe, folder):
             failed.write_bytes(path.read_bytes())
         pipe.send(outcome)
         if number % BATCH == BATCH - 1:
-            pipe.send(("size", (_resident(), len(os.listdir("/proc/self/fd")))))
+            pipe.send(("size", (_resident_bytes(), len(os.listdir("/proc/self/fd")))))
 
 
-def _resident():
+def _resident_bytes():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
@@ -241,17 +243,17 @@ def run(kind, seconds, seed, keep=True, max_files=1 << 62):
         sum(counts.values()) < max_files
     ):
         with tempfile.TemporaryDirectory() as folder:
-            ours, theirs = context.Pipe(duplex=False)
-            worker = context.Process(target=child, args=(kind, seed, theirs, folder))
+            receiver, sender = context.Pipe(duplex=False)
+            worker = context.Process(target=child, args=(kind, seed, sender, folder))
             worker.start()
-            theirs.close()
-            why = _follow(
-                *(worker, ours, time.monotonic() + left, counts, kind, max_files)
+            sender.close()
+            failure = _follow(
+                *(worker, receiver, time.monotonic() + left, counts, kind, max_files)
             )
             worker.kill()
             worker.join()
             if keep:
-                _keep_failures(kind, Path(folder), why)
+                _keep_failures(kind, Path(folder), failure)
         seed += 1
     return counts
 
@@ -261,7 +263,7 @@ def _follow(worker, pipe, end, counts, kind, max_files):
     first, since = None, None  # memory and files; processor time at the start of a file
     while time.monotonic() < end and sum(counts.values()) < max_files:
         if not pipe.poll(1.0):
-            if since is not None and _cpu_seconds(worker.pid) > since + SECONDS:
+            if since is not None and _cpu_seconds(worker.pid) > since + FILE_SECONDS:
                 counts["hang"] += 1
                 return "hang"
             continue
@@ -295,10 +297,10 @@ def _cpu_seconds(process):
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-def _keep_failures(kind, folder, why):
+def _keep_failures(kind, folder, failure):
     """Save files that failed in the corpus, and the current one after a crash."""
     for path in filter(Path.is_file, folder.iterdir()):
-        name = why.split()[0] if why and path.stem == "file" else path.stem
+        name = failure.split()[0] if failure and path.stem == "file" else path.stem
         if name != "file":
             CORPUS.mkdir(exist_ok=True)
             content = path.read_bytes()

@@ -31,14 +31,19 @@ from discrepant.server.access import AccessGuard
 from discrepant.server.app import build_app
 from discrepant.video.example_data import street
 
-# Rounds before allocated and resident memory are first measured. Allocated memory is
-# constant within a dozen rounds; resident memory only when the arena of every thread
-# has run every pair of jobs at the same time.
-WARM, SETTLED = 20, 200
-# Bytes by which allocated and resident memory may grow.
-GROWTH, HELD = 8 << 20, 64 << 20
-# Address and access token of the server in this process.
-HERE, TOKEN = "http://127.0.0.1:8000", "a-token"
+# Rounds before allocated memory is first measured; it is constant after a dozen.
+ALLOCATED_WARM_UP = 20
+# Rounds before resident memory is first measured. It is constant only when the arena of
+# every thread has run every pair of jobs at the same time.
+RESIDENT_WARM_UP = 200
+# Bytes by which allocated memory may grow.
+ALLOCATED_GROWTH = 8 << 20
+# Bytes by which resident memory may grow.
+RESIDENT_GROWTH = 64 << 20
+# Address of the server in this process.
+ORIGIN = "http://127.0.0.1:8000"
+# Access token of the server.
+TOKEN = "a-token"
 
 
 def upload_and_download(page, name, content):
@@ -72,7 +77,7 @@ def jobs(page):
     png = io.BytesIO()
     Image.fromarray(picture).save(png, "PNG")
 
-    def separated():
+    def separate_video():
         result = separate(frames)
         return result.foreground.tobytes() + result.background[-1].tobytes()
 
@@ -89,7 +94,7 @@ def jobs(page):
         ).signal.tobytes(),
         "table": lambda: np.asarray(clean(table).table).tobytes(),
         "picture": lambda: restore(picture, quality="fast").image.tobytes(),
-        "video": separated,
+        "video": separate_video,
         "page, table": lambda: upload_and_download(page, "t.csv", csv),
         "page, picture": lambda: upload_and_download(page, "p.png", png.getvalue()),
     }
@@ -107,7 +112,7 @@ class Mallinfo(ctypes.Structure):
     ]
 
 
-def in_use():
+def allocated_bytes():
     """Return the bytes of allocated memory; 0 without glibc."""
     mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if mallinfo is None:
@@ -117,17 +122,17 @@ def in_use():
     return statistics.uordblks + statistics.hblkhd
 
 
-def held():
+def resident_bytes():
     """Return the resident memory of this process in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-def state():
+def measure():
     """Return allocated and resident memory, open files and threads."""
     gc.collect()
     files = len(os.listdir("/proc/self/fd"))
-    return in_use(), held(), files, threading.active_count()
+    return allocated_bytes(), resident_bytes(), files, threading.active_count()
 
 
 def main():
@@ -136,8 +141,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=60.0)
     end = time.monotonic() + 60 * parser.parse_args().minutes
     warnings.simplefilter("ignore")
-    site = AccessGuard(build_app(), {HERE.removeprefix("http://")}, TOKEN)
-    with TestClient(site, base_url=HERE, headers={"origin": HERE}) as page:
+    app = AccessGuard(build_app(), {ORIGIN.removeprefix("http://")}, TOKEN)
+    with TestClient(app, base_url=ORIGIN, headers={"origin": ORIGIN}) as page:
         page.get("/", params={"token": TOKEN})
         sys.exit(repeat(jobs(page), end))
 
@@ -155,27 +160,27 @@ def repeat(work, end):
                     differing += 1
                     print(f"round {rounds}: {name} differs from its first result")
         rounds += 1
-        if rounds == WARM:
-            start = state()
-        if rounds == SETTLED:
-            settled = held()
-        if rounds % WARM == 0:
-            now = state()
+        if rounds == ALLOCATED_WARM_UP:
+            start = measure()
+        if rounds == RESIDENT_WARM_UP:
+            settled = resident_bytes()
+        if rounds % ALLOCATED_WARM_UP == 0:
+            now = measure()
             print(
-                f"{rounds} rounds, memory in use {now[0] / 2**20:.1f} MB, "
-                f"held {now[1] >> 20} MB",
+                f"{rounds} rounds, allocated memory {now[0] / 2**20:.1f} MB, "
+                f"resident {now[1] >> 20} MB",
                 flush=True,
             )
-    last = state()
+    last = measure()
     start = start or last
     settled = settled or last[1]
     print(
         f"{rounds} rounds of {len(work)} jobs, {differing} results that differ; "
-        f"memory in use {start[0] / 2**20:.1f} → {last[0] / 2**20:.1f} MB, held "
+        f"allocated memory {start[0] / 2**20:.1f} → {last[0] / 2**20:.1f} MB, resident "
         f"{settled >> 20} → {last[1] >> 20} MB, open files {start[2]} → {last[2]}, "
         f"threads {start[3]} → {last[3]}"
     )
-    grown = last[0] > start[0] + GROWTH or last[1] > settled + HELD
+    grown = last[0] > start[0] + ALLOCATED_GROWTH or last[1] > settled + RESIDENT_GROWTH
     return bool(differing) or grown or last[2] > start[2] or last[3] > start[3]
 
 
