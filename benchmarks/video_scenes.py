@@ -18,7 +18,7 @@ from scipy import ndimage
 
 KINDS = ("steady", "light", "flicker", "swaying", "stops")
 LENGTH = 200
-SCORED = slice(50, None)  # rivals, too, may first look at the scene
+SCORED = slice(50, None)  # all methods may learn the scene first
 SHADE = 0.65  # what a shadow leaves of the light
 
 
@@ -34,9 +34,9 @@ class Scene:
 
     def f_measure(self, masks: np.ndarray) -> float:
         """Return 2TP / (2TP + FP + FN) over the frames and the window that count."""
-        seen, true = (a[self.scored][:, *self.window] for a in (masks, self.truth))
-        hits = np.count_nonzero(seen & true)
-        return 2 * hits / max(1, np.count_nonzero(seen) + np.count_nonzero(true))
+        mask, truth = (a[self.scored][:, *self.window] for a in (masks, self.truth))
+        hits = np.count_nonzero(mask & truth)
+        return 2 * hits / max(1, np.count_nonzero(mask) + np.count_nonzero(truth))
 
 
 def load(path: Path, *, height: int | None = None) -> np.ndarray:

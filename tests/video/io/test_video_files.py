@@ -127,6 +127,16 @@ def test_frames_too_large_for_memory_are_refused(file, monkeypatch):
         separate(np.zeros((60, 64, 80), np.uint8))
 
 
+def test_images_too_large_for_memory_are_refused(frames, tmp_path, monkeypatch):
+    from PIL import Image
+
+    for k in range(3):
+        Image.fromarray(frames[k]).save(tmp_path / f"{k}.png")
+    monkeypatch.setenv("DISCREPANT_MEMORY", "0.01")  # 96×128 pixels take 13 MB
+    with pytest.raises(InputError, match=r"needs some .* make its frames smaller"):
+        separate(tmp_path)
+
+
 def test_lists_of_other_files_are_refused(file, tmp_path):
     shutil.copy(file, tmp_path / "real.mp4")
     (tmp_path / "a.mp4").write_text("ffconcat version 1.0\nfile real.mp4\n")
