@@ -63,7 +63,7 @@ def peak():
 def error_of(model, seed):
     """Return the relative error of some rows of the low-rank part."""
     X = made(0, STEP, SHAPE[1], RANK, seed)[1]
-    L = model._found.block(slice(0, STEP), slice(None))
+    L = model._result.block(slice(0, STEP), slice(None))
     return float(np.linalg.norm(L - X) / np.linalg.norm(X))
 
 
@@ -238,7 +238,7 @@ def flown(seed):
             model = RobustPCA(random_state=0).fit(array)
             seconds = time.perf_counter() - started
         X = made(0, FLOWN_STEP, FLOWN[1], FLOWN_RANK, seed)[1]
-        L = model._found.block(slice(0, FLOWN_STEP), slice(None))
+        L = model._result.block(slice(0, FLOWN_STEP), slice(None))
         share = (network["sent"] + network["returned"]) / (4 * np.prod(FLOWN))
         print(
             f"{FLOWN[0]}×{FLOWN[1]} float32, rank {model.rank_} (true {FLOWN_RANK}), "

@@ -129,7 +129,7 @@ def test_fits_of_any_library_are_displayed(kind):
 
 def test_display_computes_no_certificate(monkeypatch):
     model = RobustPCA(random_state=0).fit(Y)
-    kind = type(model._found)
+    kind = type(model._result)
     monkeypatch.setattr(kind, "certificate", property(lambda self: 1 / 0))
     assert "certificate_" in dir(model)
     assert "of rank 2" in model._repr_html_()

@@ -214,7 +214,7 @@ def test_the_certificate_bounds_the_optimum_of_cvxpy(seed, missing, n):
     Y, observed = problem.observed, ~np.isnan(problem.observed)
     assume(np.abs(Y[observed]).max() > 0)
     model = fitted(Y, noise=0)
-    bound = model._found.program.scale.bound  # gross entries count as they are clipped
+    bound = model._result.program.scale.bound  # gross entries count as they are clipped
     Y = np.clip(Y, -bound, bound)
     X, lam = cvxpy.Variable(Y.shape), 1 / model.alpha_
     left = cvxpy.multiply(observed.astype(float), np.where(observed, Y, 0) - X)

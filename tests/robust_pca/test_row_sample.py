@@ -1,7 +1,5 @@
 """Sample, solve, sweep: some rows tell the row space, and no direction is lost."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ SHAPE, RANK = (4000, 100), 3
 @pytest.fixture(autouse=True)
 def small_samples(monkeypatch):
     """Let a sample be worth it at a few thousand rows."""
-    monkeypatch.setattr(sample, "TUNING", replace(sample.TUNING, entries=1 << 14))
+    monkeypatch.setattr(sample, "SAMPLE_ENTRIES", 1 << 14)
 
 
 def made(sigma=0.0, wrong=0.1, seed=40, own=(), shape=SHAPE):
@@ -37,7 +35,9 @@ def made(sigma=0.0, wrong=0.1, seed=40, own=(), shape=SHAPE):
 def whole(Y, monkeypatch, **options):
     """Fit without a sample."""
     with monkeypatch.context() as patch:
-        patch.setattr("discrepant.robust_pca.solve.sample_of", lambda rows, rng: None)
+        patch.setattr(
+            "discrepant.robust_pca.solve.choose_sample_rows", lambda rows, rng: None
+        )
         return RobustPCA(random_state=0, **options).fit(Y)
 
 
@@ -55,7 +55,7 @@ class TestExact:
 
     def test_nothing_of_the_size_of_the_data_is_kept(self):
         pca = RobustPCA(random_state=0).fit(made()[0])
-        assert pca._found.state.T is None
+        assert pca._result.state.T is None
 
     def test_the_data_are_read_three_times(self, monkeypatch):
         shapes, run_in_threads = [], ArrayRows._run_in_threads
@@ -110,13 +110,13 @@ class TestExact:
         known = integrate(small, rng=rng)
         assert known.polished and known.rank == RANK
         log = Recorder(lambda share, note: True, 1e-7, 100)
-        assert sample.exact_from(program, known, rng, log) is None
+        assert sample.extend_exact_fit(program, known, rng, log) is None
 
     def test_where_the_sample_does_not_carry_the_whole_is_solved(self, monkeypatch):
         Y, _ = made(own=range(10, 1000))
         first = np.arange(1000, 4000, 10)
         monkeypatch.setattr(
-            "discrepant.robust_pca.solve.sample_of", lambda rows, rng: first
+            "discrepant.robust_pca.solve.choose_sample_rows", lambda rows, rng: first
         )
         pca = RobustPCA(random_state=0).fit(Y)
         assert pca.rank_ == RANK + 1
@@ -160,7 +160,7 @@ class TestNoise:
         Y, _ = made(sigma=0.2, own=range(10, 1000))
         first = np.arange(1000, 4000, 10)
         monkeypatch.setattr(
-            "discrepant.robust_pca.solve.sample_of", lambda rows, rng: first
+            "discrepant.robust_pca.solve.choose_sample_rows", lambda rows, rng: first
         )
         pca = RobustPCA(random_state=0).fit(Y)
         assert pca.rank_ == RANK + 1

@@ -1,4 +1,4 @@
-"""RobustPCA: the matrix methods behind scikit-learn's conventions."""
+"""RobustPCA: robust principal components as a scikit-learn estimator."""
 
 import warnings
 from typing import Any
@@ -26,122 +26,128 @@ from discrepant.core.validation import (
 from discrepant.operators.observation import validate_observation
 from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
 from discrepant.paper.stopping import Residual, Steps
-from discrepant.robust_pca.fit_warnings import caveats, seen_of, stored_caveats
-from discrepant.robust_pca.fitted import FittedParts
-from discrepant.robust_pca.input_data import is_dask, validated
-from discrepant.robust_pca.partial_fit import Tracking
-from discrepant.robust_pca.settings import check_asked
+from discrepant.robust_pca.fit_warnings import (
+    fit_warnings,
+    sample_data,
+    sparse_entries_warnings,
+)
+from discrepant.robust_pca.fitted import FittedPartsMixin
+from discrepant.robust_pca.input_data import is_dask, validate_array
+from discrepant.robust_pca.partial_fit import PartialFitMixin
+from discrepant.robust_pca.settings import SolverSettings, check_parameters
 
-# solver → (tol, max_iter) where they are not given
+# Default (tol, max_iter) of each solver.
 DEFAULTS: dict[str, tuple[float, int]] = {
     "implicit": (1e-7, 500),
     "descent": (1e-3, 20_000),
 }
-# what the implicit solver is told beside them
+# Parameters of the implicit solver besides tol and max_iter.
 SETTINGS = ("alpha", "psd", "noise", "fdr", "polish", "random_state")
 
 
 class RobustPCA(
-    Tracking,
-    FittedParts,
+    PartialFitMixin,
+    FittedPartsMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     BaseEstimator,
 ):
     """Split a table into a low-rank part, sparse gross corruption, and noise.
 
-    Neither the rank, nor the share of corrupted entries, nor the noise need be known,
-    and there is nothing to stop in time. NaN marks missing entries. The data are not
-    centred. Float32 stays float32; every other type of number becomes float64.
+    The rank, the fraction of corrupted entries and the noise are estimated; there is no
+    stopping time to choose. NaN marks missing entries. The data are not centred.
+    Float32 stays float32; every other type of number becomes float64.
 
     Parameters
     ----------
     solver : {"implicit", "descent"}
-        "implicit" follows the paper's flow in a few big steps, each one pass over the
-        data; "descent" is the paper's gradient descent with two learning rates.
+        "implicit" integrates the paper's gradient flow in a few large steps, each one
+        pass over the data. "descent" is the paper's gradient descent with two learning
+        rates.
     alpha : float or "auto"
-        Ratio of the rates of corruption and signal. The result is that of the convex
-        program ``min ‖X‖_* + λ‖S‖₁`` with λ = 1/α. "auto" is √max(m, n), less where
-        entries are missing; with ``psd=True`` the implicit solver reads it off the
+        Ratio of the learning rates of corruption and signal. The result solves the
+        convex program ``min ‖X‖_* + λ‖S‖₁`` with λ = 1/α. "auto" is √max(m, n), less if
+        entries are missing; with ``psd=True`` the implicit solver estimates it from the
         data (see `discrepant.paper.alpha`).
     psd : bool
         Whether the low-rank part is positive semidefinite, as covariance, Gram and
         kernel matrices are. The corruption need not be symmetric.
     tol : float, optional
         Stop when ``‖X + S − Y‖ ≤ tol·‖Y‖``; by default 1e-7, for the descent 1e-3. The
-        implicit solver also asks for a relative dual residual of at most 30·tol, and
-        takes no less than 20 times the rounding error of the data's type. Entries so
-        gross that they are clipped count in ‖Y‖ at the size at which they are.
+        implicit solver also requires a relative dual residual of at most 30·tol. Its
+        smallest tolerance is 20 times the rounding error of the data's type. Entries
+        so gross that they are clipped enter ‖Y‖ with their clipped size.
     max_iter : int, optional
-        Most steps; by default 500, for the descent 20,000.
+        Largest number of steps; by default 500, for the descent 20,000.
     polish : bool
-        Implicit solver: once the rank and the support of S are seen, refine to rounding
-        where that gives an exact solution.
+        Implicit solver: once the rank and the support of S are determined, refine to
+        rounding error if that gives an exact solution.
     noise : "auto", "column", float or array-like of shape (n_features,)
-        Implicit solver: standard deviation of the noise on every entry. "auto" finds
-        it, and whether it differs between columns; where the data have an exact
-        splitting there is none. "column" finds one for each column. Zero asks for the
-        convex program without noise, and so does "auto" together with an `alpha` of
-        one's own or ``polish=False``.
+        Implicit solver: standard deviation of the noise on every entry. "auto"
+        estimates it, and tests whether it differs between columns; it is zero if the
+        data have an exact decomposition. "column" estimates one for each column. Zero
+        selects the convex program without noise; so does "auto" together with a number
+        for `alpha` or with ``polish=False``.
     fdr : float
-        Share of the flagged entries (`outliers_`) that may be clean ones.
+        False discovery rate: the fraction of the flagged entries (`outliers_`) that may
+        be clean.
     warm_start : bool
-        Implicit solver: start from the last fit, if it was of data of the same shape.
+        Implicit solver: start from the last fit, if its data had the same shape.
     memory_limit : int, optional
-        Implicit solver: bytes that its one large working array may take in memory;
-        beyond that it is kept in a temporary file, and so are the two parts. The data
-        may be a memory map, of which no more is then held either. Of a Dask array it
-        is what may be brought into memory, by default 256 MB.
+        Implicit solver: bytes that its one large working array may take in memory. A
+        larger one is kept in a temporary file, and so are the two parts. The data may
+        be a memory map, of which no more is then held in memory either. For a Dask
+        array it is the size that may be loaded into memory, by default 256 MB.
     missing : {"nan", "unstored"}
-        What marks missing entries. With "unstored" the data are a sparse matrix of
-        SciPy, and only what it stores is observed; time and memory go with that, and
-        the parts come back as sparse as the data.
+        How missing entries are marked. With "unstored" the data are a sparse matrix of
+        SciPy, and only stored entries are observed. Time and memory then depend on the
+        number of stored entries, and the parts are as sparse as the data.
     n_jobs : int, optional
-        Implicit solver: threads; by default one a core. −1 is all cores.
+        Implicit solver: number of threads; by default one per core. −1 is all cores.
     step, init_scale, width
-        Descent: its settings; see `discrepant.recover`.
+        Settings of the descent; see `discrepant.recover`.
     random_state : int, Generator, RandomState or None
-        Seed of the start.
+        Seed of the random initialisation.
     verbose : bool or callable
-        Show a progress bar; a callable is told ``(share done, note)``, and ends the fit
-        with the best so far if it returns False.
+        Show a progress bar. A callable receives ``(fraction done, note)``; if it
+        returns False, the fit ends with the best result so far.
 
     Attributes
     ----------
     low_rank_, sparse_ : ndarray or DataFrame of the shape of the data
-        The two parts. The implicit solver computes each when it is first asked for,
-        from the data that were passed to `fit`; they should not be changed before.
-        The sparse part is zero off the outliers.
+        The two parts. The implicit solver computes each on first access, from the data
+        that were passed to `fit`; do not change these data before. The sparse part is
+        zero except at the outliers.
     noise_ : float or ndarray of shape (n_features,)
-        Standard deviation of the noise; zero where the splitting is exact, one number
-        where all columns share it.
+        Standard deviation of the noise; zero if the decomposition is exact, one number
+        if it is the same in all columns.
     outliers_ : ndarray of bool or DataFrame of the shape of the data
-        The entries flagged as corrupt; of these a share `fdr` may be clean.
+        The entries flagged as corrupt; a fraction `fdr` of them may be clean.
     probability_ : ndarray or DataFrame of the shape of the data
-        Probability that an entry is corrupt, calibrated: of those said 0.9, nine in
-        ten are. Zero where it is missing; zero or one where there is no noise.
+        Calibrated probability that an entry is corrupt: of the entries with probability
+        0.9, nine in ten are. Zero for missing entries; zero or one without noise.
     residual_ : ndarray or DataFrame of the shape of the data
         The noise: data minus both parts.
     explained_variance_ratio_ : ndarray of shape (rank,)
-        Share of the squares of the uncorrupted data that each component explains.
+        Fraction of the uncorrupted data's squares that each component explains.
     rank_ : int
         Rank of the low-rank part.
     components_ : ndarray of shape (rank, n_features)
-        Orthonormal basis of its row space.
+        Orthonormal basis of the row space of the low-rank part.
     singular_values_ : ndarray of shape (rank,)
-        Its singular values.
+        Singular values of the low-rank part.
     certificate_ : Certificate
-        How far the result is from a global optimum of the convex program; where there
-        is noise, how far its penalised program was solved, of which the result is the
-        refit. Computed when first asked for, in about the time of a fit.
+        Bound on the distance to a global optimum of the convex program. With noise, it
+        is a bound for the penalised program, whose solution the result refits. It is
+        computed on first access, in about the time of a fit.
     alpha_ : float
-        The ratio that was used.
+        The ratio α that was used.
     n_iter_ : int
-        Steps taken.
+        Number of steps.
     status_ : Status
         How the run ended, in a sentence.
     history_ : History
-        How it went.
+        Residual, rank and other quantities of each step.
 
     Examples
     --------
@@ -204,48 +210,51 @@ class RobustPCA(
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> "RobustPCA":
-        """Split the table X.
+        """Split the table X into a low-rank part, sparse corruption, and noise.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The corrupted table; NaN marks missing entries. It is not changed. Where it
-            is a Dask array, so are the parts, in the same chunks (`docs/scaling.md`).
+            The corrupted table; NaN marks missing entries. It is not changed. If it is
+            a Dask array, so are the parts, in the same chunks (`docs/scaling.md`).
         y : None
             Ignored.
         """
-        check_asked(self)
-        before = getattr(self, "_found", None) if self.warm_start else None
-        self._forget()  # an interrupted fit leaves nothing behind
-        rules = self._rules()
+        check_parameters(self)
+        previous = getattr(self, "_result", None) if self.warm_start else None
+        self._forget_previous_fit()  # an interrupted fit leaves no attributes
+        rules = self._stopping_rules()
         if is_dask(X):
-            return self._lazily(X, rules, before)
-        Y = validated(self, X, reset=True)
-        if self.missing == "unstored":
-            found = self._stored(Y, rules)
-            told = stored_caveats(found)
+            result, messages = self._dask("fit", X, rules, previous)
+            labels, kind = None, None
         else:
-            descent = self.solver == "descent"
-            solve = self._descended if descent else self._integrated
-            found = solve(Y, rules, before)
-            told = caveats(Y, found, seen_of(found))
-        for message, kind in told:
-            warnings.warn(message, kind, stacklevel=2)
-        self._keep(found, labels_of(X), ArrayKind.of(X))
+            Y = validate_array(self, X, reset=True)
+            if self.missing == "unstored":
+                result = self._fit_stored_entries(Y, rules)
+                messages = sparse_entries_warnings(result)
+            else:
+                by_descent = self.solver == "descent"
+                fit = self._fit_by_descent if by_descent else self._fit_implicit
+                result = fit(Y, rules, previous)
+                messages = fit_warnings(Y, result, sample_data(result))
+            labels, kind = labels_of(X), ArrayKind.of(X)
+        for message, category in messages:
+            warnings.warn(message, category, stacklevel=2)
+        self._set_fitted_attributes(result, labels, kind)
         return self
 
     def transform(self, X: Any) -> Any:
         """Return the coordinates of rows in the learned subspace.
 
-        The rows may be corrupted and incomplete themselves: the coordinates minimise
-        the sum of absolute errors over the observed entries, exactly where enough of
-        them are clean. Where there is noise, entries weigh by its size and by how
-        likely they are clean.
+        The rows may be corrupted and incomplete themselves. The coordinates minimise
+        the sum of absolute errors over the observed entries, which is exact if enough
+        of them are clean. After a fit with noise, entries are weighted by their noise
+        and by their probability of being clean.
         """
         self._fitted()
         if is_dask(X):
-            return self._lazy("transform", X)
-        rows = validated(self, X, reset=False)
+            return self._dask("transform", X)
+        rows = validate_array(self, X, reset=False)
         if not issparse(rows) and np.isinf(rows).any():
             raise InputError(
                 "Input X contains infinity; replace it by NaN to mark it as missing."
@@ -254,10 +263,10 @@ class RobustPCA(
         return in_kind_of(X, coordinates)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Return the rows that have the given coordinates; a frame for a frame."""
+        """Return the rows with the given coordinates; a frame for a frame."""
         V = self._fitted().components
         if is_dask(X):
-            return self._lazy("inverse_transform", X)
+            return self._dask("inverse_transform", X)
         C = real_array(to_numpy(X))
         shape = tuple(C.shape)
         if len(shape) != 2 or shape[1] != self.rank_:
@@ -272,77 +281,73 @@ class RobustPCA(
         return labels.with_columns(names).frame(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return how much of new rows the subspace explains: 1 − Σ|X − X̂| / Σ|X|.
+        """Return the fraction of new rows explained: 1 − Σ|X − X̂| / Σ|X|.
 
-        Sums are over observed entries. One is perfect; gross corruption of the rows
-        themselves lowers it by its size, not by its square.
+        Sums are over observed entries. One is perfect. Gross corruption of the rows
+        lowers the score by its size, not by its square.
         """
         if is_dask(X):
-            return float(self._lazy("score", X))
+            return float(self._dask("score", X))
         C, V = to_numpy(self.transform(X)), self._fitted().components
-        rows = validated(self, X, reset=False)
+        rows = validate_array(self, X, reset=False)
         if issparse(rows):
-            raise InputError("score needs an array; mark what is missing by NaN.")
-        top = float(np.nanmax(np.abs(rows), initial=0.0))
-        if not top:
+            raise InputError("score needs an array; mark missing entries by NaN.")
+        largest = float(np.nanmax(np.abs(rows), initial=0.0))
+        if not largest:
             return 1.0
-        near = rows / top  # no sum overflows
-        expected = (np.asarray(C) / top) @ V
-        return 1 - float(np.nansum(np.abs(near - expected)) / np.nansum(np.abs(near)))
+        scaled = rows / largest  # so that no sum overflows
+        expected = (np.asarray(C) / largest) @ V
+        residual = np.nansum(np.abs(scaled - expected))
+        return 1 - float(residual / np.nansum(np.abs(scaled)))
 
-    def _rules(self) -> tuple[Residual, Steps]:
-        """Return when to stop."""
+    def _stopping_rules(self) -> tuple[Residual, Steps]:
+        """Return the tolerance and the step limit, with the solver's defaults."""
         tol, max_iter = DEFAULTS[self.solver]
         return (
             Residual(tol if self.tol is None else self.tol),
             Steps(max_iter if self.max_iter is None else self.max_iter),
         )
 
-    def _integrated(
-        self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
+    def _fit_implicit(
+        self, Y: Array, rules: tuple[Residual, Steps], previous: Result | None
     ) -> Result:
-        """Fit by the implicit integrator, and at the level of the noise if any."""
+        """Fit an array by the implicit solver."""
         from discrepant.robust_pca.exact.result import ExactResult
         from discrepant.robust_pca.noisy.result import NoisyResult
         from discrepant.robust_pca.rows.in_memory import ArrayRows
 
         rows = ArrayRows(Y, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
-        warm = before if isinstance(before, ExactResult | NoisyResult) else None
-        if warm is not None and not warm.program.rows.same_layout(rows):
-            warm = None
-        return self._solved(rows, rules, warm)
+        start = previous if isinstance(previous, ExactResult | NoisyResult) else None
+        if start is not None and not start.program.rows.same_layout(rows):
+            start = None
+        return self._solve_rows(rows, rules, start)
 
-    def _solved(self, rows: Any, rules: tuple[Residual, Steps], warm: Any) -> Result:
-        """Split rows, wherever they lie."""
-        from discrepant.robust_pca.solve import Settings, solve
+    def _solve_rows(
+        self, rows: Any, rules: tuple[Residual, Steps], start: Any
+    ) -> Result:
+        """Fit rows, in memory or in Dask, by the implicit solver."""
+        from discrepant.robust_pca.solve import solve
 
-        told = {name: getattr(self, name) for name in SETTINGS}
-        settings = Settings(**told, tol=rules[0].tol, max_iter=rules[1].limit)
+        settings = SolverSettings(
+            **{name: getattr(self, name) for name in SETTINGS},
+            tol=rules[0].tol,
+            max_iter=rules[1].limit,
+        )
         try:
             with reporting(self.verbose, "Fitting") as report:
-                return solve(rows, settings, warm, report)
-        except SystemError as error:  # how compiled code reports a Ctrl-C
+                return solve(rows, settings, start, report)
+        except SystemError as error:  # compiled code reports Ctrl-C in this way
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
             raise
 
-    def _lazily(
-        self, X: Any, rules: tuple[Residual, Steps], before: Result | None
-    ) -> "RobustPCA":
-        """Fit a Dask array, where it lies."""
-        found, told = self._lazy("fit", X, rules, before)
-        for message, kind in told:
-            warnings.warn(message, kind, stacklevel=3)
-        self._keep(found, None)
-        return self
+    def _dask(self, method: str, X: Any, *arguments: Any) -> Any:
+        """Call a method of this estimator for a Dask array."""
+        from discrepant.robust_pca.dask import estimator as dask_estimator
 
-    def _lazy(self, what: str, X: Any, *told: Any) -> Any:
-        """Return what is asked of a Dask array, as one."""
-        from discrepant.robust_pca.dask import estimator as lazy
+        return getattr(dask_estimator, method)(self, X, *arguments)
 
-        return getattr(lazy, what)(self, X, *told)
-
-    def _stored(self, Y: Any, rules: tuple[Residual, Steps]) -> Result:
+    def _fit_stored_entries(self, Y: Any, rules: tuple[Residual, Steps]) -> Result:
         """Fit the stored entries of a sparse matrix."""
         from discrepant.robust_pca.sparse_entries.solve import solve_stored
 
@@ -363,10 +368,10 @@ class RobustPCA(
                 report=report,
             )
 
-    def _descended(
-        self, Y: Array, rules: tuple[Residual, Steps], before: Result | None
+    def _fit_by_descent(
+        self, Y: Array, rules: tuple[Residual, Steps], previous: Result | None
     ) -> Result:
-        """Fit by the paper's descent."""
+        """Fit an array by the paper's descent, which has no warm start."""
         if self.width is not None:
             check_integer(
                 "width", self.width, "a whole number from 1", lambda n: n >= 1

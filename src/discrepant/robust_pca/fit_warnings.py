@@ -1,4 +1,4 @@
-"""What a user should know before trusting the parts of a fit."""
+"""Warnings about a fit: what a user should know before trusting its parts."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,124 +11,147 @@ from discrepant.core.linalg import Array
 from discrepant.core.results import Result
 from discrepant.core.robust_statistics import MAX_SCALE_RATIO, row_scales
 
-CERTIFIED = 1e-4  # gap up to which a result needs no warning
-NARROW = 10  # lines below which a cell's own noise passes for signal
-LOOKED_AT = 1 << 18  # entries, for the size of columns: 16 to 64 of each
-FAR = 3.0  # times the largest entry: where no value of the low-rank part should be
-MISSED = 0.3  # share of the usual size by which an entry that is missed is missed
+# Relative duality gap up to which a result needs no warning.
+CERTIFIED_GAP = 1e-4
+# Rows or columns below which the noise of a single cell is fitted as signal.
+NARROW = 10
+# Entries read to estimate the sizes of columns: 16 to 64 of each column.
+ENTRIES_READ = 1 << 18
+# The low-rank part extrapolates above this many times the largest sampled entry.
+EXTRAPOLATION = 3.0
+# An entry does not fit if its residual is above this fraction of the median |entry|.
+MISFIT = 0.3
+# Fraction of entries that do not fit above which the low-rank part is in doubt.
+MAX_MISFIT_FRACTION = 0.5
+
+Message = tuple[str, type[Warning]]
+NO_COMPONENT: Message = (
+    "No component is significant: none exceeds the noise. The low-rank part is zero, "
+    "and only entries that are large by themselves are flagged.",
+    UserWarning,
+)
 
 
-def caveats(
-    Y: Any, found: Result, seen: tuple[Array, Array] | None = None
-) -> Iterator[tuple[str, type[Warning]]]:
-    """Yield sentences, each with the kind of warning that it is.
+def fit_warnings(
+    Y: Any, result: Result, data_sample: tuple[Array, Array] | None = None
+) -> Iterator[Message]:
+    """Yield the warnings about a fit, each with its category.
 
-    `seen` holds the sizes of its columns and some of its entries (`even_sample`),
-    where these are not to be read off Y itself.
+    Parameters
+    ----------
+    Y : array of shape (m, n)
+        The data.
+    result : Result
+        The fit.
+    data_sample : tuple of ndarray, optional
+        Sizes of the columns, and the entries of `even_sample`. By default they are read
+        from Y; see `sample_data` for data that are not in memory.
     """
-    noisy = bool(found.noise.any())
-    at = even_sample(Y.shape)
-    sizes, some = seen or (row_scales(Y.T, entries=64), Y[at])
+    has_noise = bool(result.noise.any())
+    sampled = even_sample(Y.shape)
+    sizes, entries = data_sample or (row_scales(Y.T, entries=64), Y[sampled])
     sizes = sizes[sizes > 0]
-    if sizes.size and sizes.max() > MAX_SCALE_RATIO * sizes.min() and not noisy:
+    if sizes.size and sizes.max() > MAX_SCALE_RATIO * sizes.min() and not has_noise:
         yield (
             f"The columns differ in size by a factor of "
-            f"{sizes.max() / sizes.min():.0e}: large ones are taken for corrupt "
-            "or small ones lost beside them; bring them to one unit first.",
+            f"{sizes.max() / sizes.min():.0e}. Entries of large columns are classified "
+            "as corrupt, or small columns are lost; rescale the columns first.",
             UserWarning,
         )
-    low_rank = found.block(*at)
-    missed = _missed_share(some, low_rank)
-    observed = some[~np.isnan(some)]
-    if np.abs(low_rank).max(initial=0.0) > FAR * np.abs(observed).max(initial=0.0):
+    low_rank = result.block(*sampled)
+    largest = np.abs(entries[~np.isnan(entries)]).max(initial=0.0)
+    if np.abs(low_rank).max(initial=0.0) > EXTRAPOLATION * largest:
         yield (
             "The low-rank part has values far beyond all of the data: it extrapolates, "
-            "and need not be the truth.",
+            "and may be wrong.",
             UserWarning,
         )
-    if missed > 0.5 and found.status.converged and not noisy:
+    misfit = _misfit_fraction(entries, low_rank)
+    if misfit > MAX_MISFIT_FRACTION and result.status.converged and not has_noise:
         yield (
-            f"{missed:.0%} of the entries are taken for corrupt, by a good "
-            f"part of their size. A table of {Y.shape[0]}×{Y.shape[1]} may be too "
-            "narrow, or too full of noise and errors; a smaller alpha leaves more "
-            "to the low-rank part.",
+            f"{misfit:.0%} of the entries differ from the low-rank part by more than "
+            f"{MISFIT:.0%} of the median entry, and are classified as corrupt. A table "
+            f"of {Y.shape[0]}×{Y.shape[1]} may be too narrow, or hold too much noise "
+            "and corruption; a smaller alpha leaves more to the low-rank part.",
             UserWarning,
         )
-    mixture = getattr(found, "mixture", None)  # of a fit with noise
+    mixture = getattr(result, "mixture", None)  # of a fit with noise
     if mixture is not None and mixture.clean < 0.5:
         yield (
             f"{1 - mixture.clean:.0%} of the entries do not fit the low-rank part and "
-            "are taken for corrupt: it need not be the truth.",
+            "are classified as corrupt: the low-rank part may be wrong.",
             UserWarning,
         )
-    if noisy and found.rank == 0:
-        yield (
-            "No component stands out of the noise: the low-rank part is zero, and "
-            "only entries that are large by themselves are flagged.",
-            UserWarning,
-        )
-    if noisy and min(Y.shape) < NARROW:
+    if has_noise and result.rank == 0:
+        yield NO_COMPONENT
+    if has_noise and min(Y.shape) < NARROW:
         yield (
             f"A table of {Y.shape[0]}×{Y.shape[1]} is narrow for a low-rank fit with "
-            "noise, and its flags are less sure than they say; discrepant.clean is "
-            "made for such tables.",
+            "noise: its flags are less reliable than fdr states. discrepant.clean is "
+            "intended for such tables.",
             UserWarning,
         )
-    for doubt in getattr(found, "doubts", ()):
+    for doubt in getattr(result, "doubts", ()):
         yield doubt, UserWarning
-    if found.status.converged:
+    yield from _convergence_warnings(result, has_noise)
+
+
+def _convergence_warnings(result: Result, has_noise: bool) -> Iterator[Message]:
+    """Yield a warning if the solver did not converge."""
+    if result.status.converged:
         return
-    if found.status.stopped:
-        yield _stopped(found), ConvergenceWarning
-    elif noisy:
-        yield f"The fit {found.status}. Raise max_iter.", ConvergenceWarning
-    # The residual may be slow to fall where the result is certified already.
-    elif abs(found.certificate.gap) > CERTIFIED:
+    if result.status.stopped:
+        yield _stopped(result)
+    elif has_noise:
+        yield f"The fit {result.status}. Raise max_iter.", ConvergenceWarning
+    # The residual may still fall slowly when the certificate is already good.
+    elif abs(result.certificate.gap) > CERTIFIED_GAP:
         yield (
-            f"{found.status}; {found.certificate}. Raise max_iter, or raise tol.",
+            f"{result.status}; {result.certificate}. Raise max_iter, or raise tol.",
             ConvergenceWarning,
         )
 
 
-def seen_of(found: Any) -> tuple[Array, Array] | None:
-    """Return what `caveats` looks at by way of a fit's rows, which may be on file."""
-    rows = getattr(getattr(found, "program", None), "rows", None)
+def sparse_entries_warnings(result: Any) -> Iterator[Message]:
+    """Yield the warnings about a fit of stored entries (`SparseEntriesResult`)."""
+    if not result.rank:
+        yield NO_COMPONENT
+    n_rows, n_columns = result.undetermined
+    if n_rows or n_columns:
+        yield (
+            f"{n_rows} rows and {n_columns} columns store fewer entries than the rank, "
+            f"{max(result.rank, 1)}: their low-rank part is a guess.",
+            UserWarning,
+        )
+    if result.status.stopped:
+        yield _stopped(result)
+    elif not result.status.converged:
+        yield f"The fit {result.status}. Raise max_iter.", ConvergenceWarning
+
+
+def sample_data(result: Any) -> tuple[Array, Array] | None:
+    """Return column sizes and a sample of the entries of a fit's data.
+
+    They are read through the rows of the fit, since the data may be on file. None if
+    the fit has no rows.
+    """
+    rows = getattr(getattr(result, "program", None), "rows", None)
     if rows is None:
         return None
-    entries = min(max(LOOKED_AT // rows.shape[1], 16), 64)
+    entries = min(max(ENTRIES_READ // rows.shape[1], 16), 64)
     return rows.scales(1, entries), rows.sample()
 
 
-def stored_caveats(found: Any) -> Iterator[tuple[str, type[Warning]]]:
-    """Yield the same of a fit of stored entries (`observed.split.ObservedSplit`)."""
-    if not found.rank:
-        yield (
-            "No component stands out of the noise: the low-rank part is zero, and "
-            "only entries that are large by themselves are flagged.",
-            UserWarning,
-        )
-    few = found.undetermined
-    if any(few):
-        yield (
-            f"{few[0]} rows and {few[1]} columns store fewer entries than the rank, "
-            f"{max(found.rank, 1)}: what the low-rank part says of them is a guess.",
-            UserWarning,
-        )
-    if found.status.stopped:
-        yield _stopped(found), ConvergenceWarning
-    elif not found.status.converged:
-        yield f"The fit {found.status}. Raise max_iter.", ConvergenceWarning
+def _stopped(result: Any) -> Message:
+    message = f"The fit {result.status}; the result so far may be far off."
+    return message, ConvergenceWarning
 
 
-def _stopped(found: Any) -> str:
-    return f"The fit {found.status}; what it found so far may be far off."
-
-
-def _missed_share(some: Array, low_rank: Array) -> float:
-    """Return the share of some entries that the low-rank part misses by a good part."""
-    seen = ~np.isnan(some)
-    usual = float(np.median(np.abs(some[seen]))) if seen.any() else 0.0
+def _misfit_fraction(entries: Array, low_rank: Array) -> float:
+    """Return the fraction of entries far from the low-rank part (see `MISFIT`)."""
+    observed = ~np.isnan(entries)
+    usual = float(np.median(np.abs(entries[observed]))) if observed.any() else 0.0
     if not usual:
         return 0.0
-    missed = np.abs(some - low_rank)[seen]
-    return float(np.mean(missed > MISSED * usual))
+    residual = np.abs(entries - low_rank)[observed]
+    return float(np.mean(residual > MISFIT * usual))

@@ -1,4 +1,4 @@
-"""What a fitted estimator hands out: its parts, labelled as the data were."""
+"""Attributes of a fitted estimator: the parts of its result, labelled as the data."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +14,17 @@ from discrepant.core.display import (
     result_sentence,
 )
 from discrepant.core.labels import Labels
+from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class FittedParts:
-    """The parts of a fit as attributes, each computed when it is first asked for."""
+class FittedPartsMixin:
+    """Parts of a fit as attributes, each computed on first access."""
 
-    _found: Result
+    _result: Result
     _labels: Labels | None
     _array_kind: ArrayKind | None
 
@@ -49,22 +50,20 @@ class FittedParts:
 
     @property
     def residual_(self) -> Any:
-        """What is left of the data: the noise. NaN where they are missing."""
+        """The noise: data minus both parts. NaN where the data are missing."""
         return self._labelled(self._fitted().residual)
 
     @property
     def explained_variance_ratio_(self) -> Any:
-        """Share of the squares of the uncorrupted data that each component explains."""
-        found = self._fitted()
-        squares = np.square(found.singular_values, dtype=np.float64)
-        rest = _squares(found.residual)
-        share = np.asarray(squares / max(squares.sum() + rest, np.finfo(float).tiny))
+        """Fraction of the uncorrupted data's squares that each component explains."""
+        result = self._fitted()
+        squares = np.square(result.singular_values, dtype=np.float64)
+        total = squares.sum() + _sum_of_squares(result.residual)
+        ratio = np.asarray(squares / max(total, np.finfo(float).tiny))
         kind = self._array_kind
-        return (
-            share
-            if kind is None
-            else kind.convert(share.astype(found.components.dtype))
-        )
+        if kind is None:
+            return ratio
+        return kind.convert(ratio.astype(result.components.dtype))
 
     @property
     def certificate_(self) -> Certificate:
@@ -74,57 +73,83 @@ class FittedParts:
     def plot(self) -> "Figure":
         """Draw the data, the low-rank part and the corruption.
 
-        Where the columns' sizes are far apart, each is drawn in units of its spread.
+        Columns of very different sizes are each drawn in units of their spread.
         """
-        shown: ResultDisplayMixin = self._fitted()  # type: ignore[assignment]
-        return shown.plot()
+        result: ResultDisplayMixin = self._fitted()  # type: ignore[assignment]
+        return result.plot()
 
     def _repr_html_inner(self) -> str:
-        """Return what scikit-learn shows of an estimator below what was found."""
-        return self._found_html() + str(super()._repr_html_inner())  # type: ignore[misc]
+        """Return the HTML card of the result, followed by scikit-learn's."""
+        return self._result_html() + str(super()._repr_html_inner())  # type: ignore[misc]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle:
-            bundle["text/html"] = self._found_html() + bundle["text/html"]
+            bundle["text/html"] = self._result_html() + bundle["text/html"]
         return bundle
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> tuple[()]:
-        """Keep scikit-learn from listing all attributes: some take as long as a fit."""
+        """Keep scikit-learn from reading all attributes: some take as long as a fit."""
         return ()
 
     def __dir__(self) -> list[str]:
-        return list(object.__dir__(self))  # scikit-learn's asks for each, see above
+        return list(
+            object.__dir__(self)
+        )  # scikit-learn's reads each attribute, see above
 
-    def _found_html(self) -> str:
+    def _result_html(self) -> str:
         if not self.__sklearn_is_fitted__():
             return ""
-        return card(result_sentence(self._found), result_facts(self._found))
+        return card(result_sentence(self._result), result_facts(self._result))
 
     def _fitted(self) -> Result:
+        """Return the result of the fit; raise an error if there is none."""
         check_is_fitted(self)
-        found: Result = self._found
-        return found
+        result: Result = self._result
+        return result
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_found" in self.__dict__
+        return "_result" in self.__dict__
 
-    def _forget(self) -> None:
-        """Drop what an earlier fit has learned."""
+    def _set_fitted_attributes(
+        self: Any, result: Result, labels: Labels | None, kind: ArrayKind | None = None
+    ) -> None:
+        """Set the attributes of a fit; from here on the model is fitted."""
+        self.noise_ = _one_if_uniform(result.noise)
+        self.rank_ = result.rank
+        self.singular_values_ = result.singular_values
+        self.components_ = result.components
+        self.alpha_ = 1 / result.lam
+        self.n_iter_ = result.n_steps
+        self.status_ = result.status
+        self.history_ = result.history
+        self._labels, self._array_kind, self._result = labels, kind, result
+        for name in ("components_", "singular_values_", "noise_"):
+            values = getattr(self, name)
+            if kind is not None and isinstance(values, np.ndarray):
+                setattr(self, name, kind.convert(values))
+
+    def _forget_previous_fit(self) -> None:
+        """Delete the attributes of an earlier fit."""
         for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
             delattr(self, name)
-        for name in ("_found", "_labels", "_array_kind", "_tracker"):
+        for name in ("_result", "_labels", "_array_kind", "_tracker"):
             self.__dict__.pop(name, None)
 
     def _labelled(self, values: Any) -> Any:
-        """Return an array as the kind of array or labelled frame that was fitted."""
+        """Return values as the kind of array or labelled frame passed to `fit`."""
         if self._array_kind is not None:
             return self._array_kind.convert(values)
         return values if self._labels is None else self._labels.frame(values)
 
 
-def _squares(residual: Any) -> float:
-    """Return the sum of squares; of a sparse part, as if all were like the stored."""
+def _one_if_uniform(noise: Array) -> float | Array:
+    """Return the noise as one number if it is the same in all columns."""
+    return float(noise[0]) if np.all(noise == noise[0]) else noise
+
+
+def _sum_of_squares(residual: Any) -> float:
+    """Return the sum of squares; a sparse residual is extrapolated to all entries."""
     if not issparse(residual):
         return float(np.nansum(np.square(residual, dtype=np.float64)))
     mean = np.mean(np.square(residual.data, dtype=np.float64)) if residual.nnz else 0.0

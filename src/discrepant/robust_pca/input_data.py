@@ -1,4 +1,4 @@
-"""What an estimator is given, looked at once and in scikit-learn's way."""
+"""Validation of an estimator's data, by scikit-learn's conventions."""
 
 from typing import Any
 
@@ -12,32 +12,32 @@ from discrepant.core.labels import column_types, container_kind
 from discrepant.core.validation import error_text, masked_to_nan
 
 
-def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return data as a floating array, or as the sparse matrix that they are.
+def validate_array(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return data as a floating-point array, or as a sparse matrix if allowed.
 
     An array of another library becomes a NumPy array.
 
     Parameters
     ----------
     estimator : BaseEstimator
-        Is told number and names of the features, or asked for them; what its
-        ``missing`` says decides whether the data may be sparse.
+        Stores or checks the number and names of the features; its ``missing`` decides
+        whether the data may be sparse.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The data.
     reset : bool
-        Whether the estimator learns from them what data look like.
+        Whether the estimator takes number and names of the features from the data;
+        otherwise they must agree with its own.
     """
     if is_dask(X):
         raise InputTypeError(
-            "A Dask collection was passed where an array in memory is needed; pass "
-            "X.compute()."
+            "An array in memory is needed, got a Dask collection; pass X.compute()."
         )
     X = to_numpy(X)
     unstored = estimator.missing == "unstored"
     if sparse.issparse(X) and not unstored:
         raise InputTypeError(
-            "Sparse data were passed. If what they do not store is missing, pass "
-            'missing="unstored"; if it is zero, pass X.toarray().'
+            "A dense array is needed, got sparse data. If entries that are not stored "
+            'are missing, pass missing="unstored"; if they are zero, pass X.toarray().'
         )
     if unstored and reset and not sparse.issparse(X):
         raise InputTypeError(
@@ -47,8 +47,8 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
     kinds = {container_kind(type_) for type_ in column_types(X)}
     if kinds & set("mMV"):
         raise InputError(
-            "The data hold dates, durations or records; numbers are needed (drop "
-            "or encode such columns)."
+            "The data contain dates, durations or records; numbers are needed (drop or "
+            "encode such columns)."
         )
     try:
         return validate_data(
@@ -65,5 +65,5 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def is_dask(X: Any) -> bool:
-    """Whether this is an array, a table or the like of Dask; nothing is imported."""
+    """Whether this is a Dask collection; Dask itself is not imported."""
     return type(X).__module__.split(".")[0] == "dask"

@@ -1,10 +1,10 @@
-"""Rows that come one after the other: `partial_fit`, in memory that does not grow.
+"""Fit a stream of rows in constant memory: `RobustPCA.partial_fit`.
 
-The latest rows are kept and split together, as `fit` would; older ones are forgotten.
-Between two fits each new row is only looked at: does the subspace explain most of its
-entries? A run of rows that it does not explain is a change of the scene. What was
-before is then dropped, and the new rows are fitted as soon as there are enough, and
-again as they become more.
+The latest rows are kept in a window and split together, as `fit` would. Between two
+fits, each new row is only tested: does the subspace explain most of its entries? A few
+unexplained rows in succession are a change of the subspace. The older rows are then
+dropped. The new rows are fitted as soon as there are enough, and again as their number
+grows.
 """
 
 from collections.abc import Callable
@@ -15,103 +15,114 @@ from sklearn.utils.metaestimators import available_if
 
 from discrepant.core.array_libraries import ArrayKind
 from discrepant.core.errors import InputError
-from discrepant.core.labels import Labels
 from discrepant.core.linalg import Array
 from discrepant.core.results import Result
 from discrepant.core.robust_regression import l1_coordinates
-from discrepant.robust_pca.input_data import validated
-from discrepant.robust_pca.settings import check_asked
+from discrepant.robust_pca.input_data import validate_array
+from discrepant.robust_pca.settings import check_parameters
 
-WINDOW = 200  # rows that are kept
-FIRST = 20  # rows before the first fit: fewer say little
-RUN = 5  # rows in a row that are not explained: a change
-GROWTH = 1.5  # times as many rows before the next fit
-COLUMNS = 600  # of a row that are looked at, and no less than
-TIMES = 8  # as many as the rank
-SIGMAS = 4.0  # of noise within which an entry is explained
-ROUNDING = 1e-6  # of a row's size, where there is no noise
+# Rows in the window.
+WINDOW = 200
+# Rows before the first fit: fewer hardly determine a subspace.
+FIRST_FIT = 20
+# Unexplained rows in succession that indicate a change of the subspace. Rows are also
+# processed in groups of this size.
+UNEXPLAINED_RUN = 5
+# Factor by which the number of rows grows before the next fit.
+GROWTH = 1.5
+# Columns at which a row is tested, at the least.
+TESTED_COLUMNS = 600
+# Columns at which a row is tested, per component, at the least.
+TESTED_COLUMNS_PER_RANK = 8
+# An entry is explained if its residual is within this many standard deviations.
+MAX_SIGMAS = 4.0
+# Residual allowed in addition, relative to the row's median |entry|: rounding.
+ROUNDING = 1e-6
 
 
-class Tracker:
-    """The latest rows, and the split of those among them that belong together.
+class RowTracker:
+    """Window of the latest rows, and the result of its last fit.
 
     Parameters
     ----------
-    found : Result, optional
-        Of a fit from which to go on.
+    result : Result, optional
+        An earlier fit from which to continue.
     """
 
-    def __init__(self, found: Result | None = None) -> None:
-        self.found = found
-        self.seen = 0
-        self._rows: Array | None = None
-        self._fitted = 0 if found is None else WINDOW  # rows of the last fit
-        self._new = 0  # rows since
-        self._strange = 0  # rows in a row that were not explained
+    def __init__(self, result: Result | None = None) -> None:
+        self.result = result
+        self.n_rows_seen = 0
+        self._window: Array | None = None
+        self._n_fitted = 0 if result is None else WINDOW  # rows of the last fit
+        self._n_since_fit = 0
+        self._n_unexplained = 0  # in succession, up to the latest
 
     def update(self, rows: Array, solve: Callable[[Array], Result]) -> None:
-        """Take in rows, in the order in which they came; `solve` splits a matrix."""
-        for start in range(0, len(rows), RUN):
-            self._take(rows[start : start + RUN], solve)
+        """Add rows in the order of arrival; `solve` fits a matrix."""
+        for start in range(0, len(rows), UNEXPLAINED_RUN):
+            self._add(rows[start : start + UNEXPLAINED_RUN], solve)
 
-    def _take(self, rows: Array, solve: Callable[[Array], Result]) -> None:
-        kept = rows if self._rows is None else np.concatenate([self._rows, rows])
+    def _add(self, rows: Array, solve: Callable[[Array], Result]) -> None:
+        """Add a few rows to the window, and fit it if that is due."""
+        window = rows if self._window is None else np.concatenate([self._window, rows])
         for row in rows:
-            known = None if self.found is None else explained(self.found, row)
-            if known is not None:
-                self._strange = 0 if known else self._strange + 1
-        self.seen += len(rows)
-        self._new += len(rows)
-        if self.found is not None and RUN <= self._strange < 2 * RUN:
-            kept = kept[-self._strange :]  # what was before is another scene
-            self._fitted = 0
-        self._rows = kept[-WINDOW:]
-        if len(self._rows) >= FIRST and self._due(len(self._rows)):
-            self.found = solve(self._rows)
-            self._fitted, self._new = len(self._rows), 0
+            explained = None if self.result is None else is_explained(self.result, row)
+            if explained is not None:
+                self._n_unexplained = 0 if explained else self._n_unexplained + 1
+        self.n_rows_seen += len(rows)
+        self._n_since_fit += len(rows)
+        changed = UNEXPLAINED_RUN <= self._n_unexplained < 2 * UNEXPLAINED_RUN
+        if self.result is not None and changed:
+            window = window[-self._n_unexplained :]  # the rows before have another
+            self._n_fitted = 0
+        self._window = window[-WINDOW:]
+        if len(self._window) >= FIRST_FIT and self._fit_is_due():
+            self.result = solve(self._window)
+            self._n_fitted, self._n_since_fit = len(self._window), 0
 
-    def _due(self, count: int) -> bool:
-        """Whether enough is new: half as much again, or half of a full window."""
-        if self.found is None or not self._fitted:
+    def _fit_is_due(self) -> bool:
+        """Whether rows increased by half, or half of a full window is new."""
+        if self.result is None or not self._n_fitted:
             return True
-        return self._new >= (GROWTH - 1) * min(self._fitted, WINDOW)
+        return self._n_since_fit >= (GROWTH - 1) * min(self._n_fitted, WINDOW)
 
 
-def explained(found: Result, row: Array) -> bool | None:
-    """Return whether most entries of a row lie in a subspace, up to the noise.
+def is_explained(result: Result, row: Array) -> bool | None:
+    """Return whether most entries of a row lie in a fit's subspace, up to the noise.
 
-    Some columns suffice to tell, the same ones for all rows. A row of which hardly
-    anything is there says nothing: None.
+    The test uses some columns, the same for all rows. None if the row has too few
+    observed entries.
     """
-    V = found.components
-    count = max(COLUMNS, TIMES * len(V))
-    some = np.random.default_rng(0).permutation(V.shape[1])[:count]
-    y, noise = row[some].astype(np.float64), found.noise[some]
-    seen = ~np.isnan(y)
-    if np.count_nonzero(seen) <= 2 * len(V):
+    V = result.components
+    n_columns = max(TESTED_COLUMNS, TESTED_COLUMNS_PER_RANK * len(V))
+    columns = np.random.default_rng(0).permutation(V.shape[1])[:n_columns]
+    y, noise = row[columns].astype(np.float64), result.noise[columns]
+    observed = ~np.isnan(y)
+    if np.count_nonzero(observed) <= 2 * len(V):
         return None
-    basis, _ = np.linalg.qr(V[:, some].T.astype(np.float64))
+    basis, _ = np.linalg.qr(V[:, columns].T.astype(np.float64))
     c = l1_coordinates(y[None], np.ascontiguousarray(basis.T))[0]
-    away = np.abs(y - basis @ c)[seen]
-    size = np.median(np.abs(y[seen]))
-    near = away <= SIGMAS * noise[seen] + ROUNDING * size
-    return bool(np.mean(near) > 0.5)
+    residual = np.abs(y - basis @ c)[observed]
+    size = np.median(np.abs(y[observed]))
+    explained = residual <= MAX_SIGMAS * noise[observed] + ROUNDING * size
+    return bool(np.mean(explained) > 0.5)
 
 
-class Tracking:
-    """Gives an estimator that can split a table also `partial_fit`."""
+class PartialFitMixin:
+    """Adds `partial_fit` to an estimator that can split a matrix."""
 
-    _tracker: Tracker
+    _tracker: RowTracker
 
     @available_if(lambda self: self.solver == "implicit")  # type: ignore[untyped-decorator]
     def partial_fit(self: Any, X: Any, y: Any = None) -> Any:
-        """Follow a stream: take in more rows, and forget what is long past.
+        """Continue a stream: add rows, and drop those that left the window.
 
         The latest 200 rows are kept and split together; `low_rank_`, `sparse_` and
-        `outliers_` are those of the rows of the last split. A change of the subspace is
-        noticed within five rows and followed as soon as the new rows determine it.
-        After `fit` it goes on from there; else the model counts as fitted from the
-        twentieth row on. `n_samples_seen_` counts the rows that came this way.
+        `outliers_` belong to the rows of the last split. A change of the subspace is
+        detected within five rows, and the model follows as soon as the new rows
+        determine it. After `fit`, the stream continues from its result. Otherwise the
+        model is fitted from the twentieth row on. `n_samples_seen_` counts the rows
+        passed to this method.
 
         Parameters
         ----------
@@ -120,47 +131,25 @@ class Tracking:
         y : None
             Ignored.
         """
-        check_asked(self)
+        check_parameters(self)
         if self.missing == "unstored" or self.psd or self.solver != "implicit":
             raise InputError(
                 'partial_fit needs solver="implicit", missing="nan" and psd=False: '
-                "rows of a stream are dense, and no square matrix."
+                "a stream consists of dense rows, which form no square matrix."
             )
         first = "_tracker" not in self.__dict__
-        before = self.__dict__.get("_found") if first else None
-        if before is not None and not isinstance(before.components, np.ndarray):
-            before = None  # of a fit elsewhere: begin afresh
-        if first and before is None:
-            self._forget()
-        rows = validated(self, X, reset=first and before is None)
+        previous = self.__dict__.get("_result") if first else None
+        if previous is not None and not isinstance(previous.components, np.ndarray):
+            previous = None  # not in NumPy arrays: start from scratch
+        if first and previous is None:
+            self._forget_previous_fit()
+        rows = validate_array(self, X, reset=first and previous is None)
         if first:
-            self._tracker = Tracker(before)
+            self._tracker = RowTracker(previous)
         tracker = self._tracker
-        tracker.update(rows, lambda some: self._integrated(some, self._rules(), None))
-        self.n_samples_seen_ = tracker.seen
-        if tracker.found is not self.__dict__.get("_found"):
-            self._keep(tracker.found, None, ArrayKind.of(X))
+        rules = self._stopping_rules()
+        tracker.update(rows, lambda window: self._fit_implicit(window, rules, None))
+        self.n_samples_seen_ = tracker.n_rows_seen
+        if tracker.result is not self.__dict__.get("_result"):
+            self._set_fitted_attributes(tracker.result, None, ArrayKind.of(X))
         return self
-
-    def _keep(
-        self: Any, found: Result, labels: Labels | None, kind: ArrayKind | None = None
-    ) -> None:
-        """Show what was found; from here on the model counts as fitted."""
-        self.noise_ = one_or_all(found.noise)
-        self.rank_ = found.rank
-        self.singular_values_ = found.singular_values
-        self.components_ = found.components
-        self.alpha_ = 1 / found.lam
-        self.n_iter_ = found.n_steps
-        self.status_ = found.status
-        self.history_ = found.history
-        self._labels, self._array_kind, self._found = labels, kind, found
-        for name in ("components_", "singular_values_", "noise_"):
-            values = getattr(self, name)
-            if kind is not None and isinstance(values, np.ndarray):
-                setattr(self, name, kind.convert(values))
-
-
-def one_or_all(noise: Array) -> float | Array:
-    """Return one number for the noise where it is the same in all columns."""
-    return float(noise[0]) if np.all(noise == noise[0]) else noise

@@ -1,9 +1,9 @@
-"""Small matrices: exact fits that prove themselves, beyond the convex program.
+"""Exact fits of small matrices that prove themselves, beyond the convex program.
 
-Where entries are in general position no wrong X of rank r fits more of them to rounding
-than it has degrees of freedom. So the pursuit of `discrepant.recover` may propose, and
-only the count decides. Where nothing is exact, the fit of shorter description is kept,
-and what speaks against it is said.
+For entries in general position, no wrong X of rank r fits more of them to rounding than
+it has degrees of freedom. So the pursuit (`discrepant.fixed_rank`) may propose any fit:
+the number of entries that fit decides. If no exact fit exists, the fit of shortest
+description is chosen, and warnings say what speaks against it.
 """
 
 from collections.abc import Sequence
@@ -39,144 +39,197 @@ from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.recorder import Recorder, Step
 
-SMALL = 200  # rows and columns up to which an exact fit is looked for in all ways
-SURPLUS = 1.05  # entries that fit for each degree of freedom, of an exact fit
-NEEDED = 1.2  # the same of a fit that is not exact
-FEWER, DROPPED = 6, 2  # components that are dropped in all, and in vain
-LAD = 60  # rounds of least absolute deviations, for lines in which few entries fit
-MORE = 2  # components that are tried though nothing says that they are there
-LOUD = 0.25  # of the size of the data: noise beyond it is reported
-HIDDEN = 0.25  # of the first component: noise that may hide more is reported
-UNEVEN = 4.0  # times: noise of columns that is said to differ
-CLOSE = 0.02  # nats an entry by which two fits are about as good
-APART = 0.1  # relative distance of two fits that is reported
-FLOOR = 1e-9  # of the size of the data: noise below it does not shorten a description
+# Rows and columns up to which a matrix is small enough for the pursuit.
+MAX_SIDE = 200
+# Entries that must fit per degree of freedom before an exact fit is proven.
+EXACT_ENTRIES_PER_FREEDOM = 1.05
+# Clean entries that a fit with noise needs per degree of freedom.
+NOISY_ENTRIES_PER_FREEDOM = 1.2
+# Components that are dropped from an exact fit in total, at the most.
+MAX_DROPPED = 6
+# Components dropped in a row without a gain after which dropping ends.
+MAX_DROPPED_IN_VAIN = 2
+# Iterations of least absolute deviations for rows and columns with few clean entries.
+LAD_ITERATIONS = 60
+# Components that are tried although no test suggests them.
+EXTRA_COMPONENTS = 2
+# Noise above this fraction of the size of the data is reported.
+LARGE_NOISE = 0.25
+# The fit is checked by other methods if its noise could hide a component of this size,
+# as a fraction of the largest component.
+MAX_HIDDEN_COMPONENT = 0.25
+# Ratio of the noise of columns (90% to 10% quantile) above which it is not uniform.
+UNEVEN_NOISE = 4.0
+# Difference of two description lengths, in nats per entry, below which two fits are
+# equally good.
+EQUAL_LENGTH = 0.02
+# Relative distance between two equally good fits that is reported.
+AMBIGUOUS_DISTANCE = 0.1
+# Noise below this fraction of the size of the data does not shorten a description.
+MIN_NOISE = 1e-9
+# Cutoffs of the last refits of an exact fit, as fractions of the scale of the data.
+REFIT_CUTOFFS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+
+MatrixFit = ExactResult | NoisyResult
 
 
-class Pursuit:
-    """The pursuit on the entries of a small matrix, in the unit of a program."""
+class EntryPursuit:
+    """The pursuit on the observed entries of a small matrix, in the problem's unit.
+
+    Parameters
+    ----------
+    exact_attempt : ExactResult
+        A failed attempt at an exact decomposition; it gives the problem and its state.
+    fdr : float
+        False discovery rate of the flags.
+    rng : numpy.random.Generator
+        Draws the random signs of the pursuit.
+    log : Recorder
+        Records the rounds.
+    """
 
     def __init__(
-        self, first: ExactResult, fdr: float, rng: np.random.Generator, log: Recorder
+        self,
+        exact_attempt: ExactResult,
+        fdr: float,
+        rng: np.random.Generator,
+        log: Recorder,
     ) -> None:
-        self.first, self.program, self.rng, self.log = first, first.program, rng, log
-        self.fdr = fdr
+        self.exact_attempt, self.program = exact_attempt, exact_attempt.program
+        self.fdr, self.rng, self.log = fdr, rng, log
         rows = self.program.rows
         with rows:
             Z = rows.take(np.arange(rows.m), 0) * self.program.unit
-        self.seen = ~np.isnan(Z)
-        y = np.clip(Z[self.seen], -1, 1)
-        i, j = np.nonzero(self.seen)
+        self.observed = ~np.isnan(Z)
+        y = np.clip(Z[self.observed], -1, 1)
+        i, j = np.nonzero(self.observed)
         self.A = Measurements(
             Entries(i, j, (rows.m, rows.n)), y.astype(rows.dtype), real=True
         )
         self.kind: Symmetry = "psd" if self.program.psd else "general"
-        self.rests: list[FitWithNoise] = []  # where pursuits came to rest
+        self.noisy_fits: list[
+            FitWithNoise
+        ] = []  # of pursuits that ended without an exact fit
 
     @property
     def size(self) -> float:
-        """The usual size of the data, in the unit of the program."""
+        """Robust standard deviation of the data, in the unit of the problem."""
         return float(np.median(np.abs(self.A.y)) / MAD) or 1.0
 
-    def exact(
-        self, at: FixedRankMatrix | None = None, more: int = 0
+    # -- exact fits --------------------------------------------------------------------
+
+    def exact_fit(
+        self, at: FixedRankMatrix | None = None, extra_components: int = 0
     ) -> ExactResult | None:
-        """Return the exact fit that is reached from a point, if that is proven."""
+        """Return the exact fit that the pursuit reaches, if it is proven.
+
+        Parameters
+        ----------
+        at : FixedRankMatrix, optional
+            Initial X; zero by default.
+        extra_components : int
+            Components to try although no test suggests them.
+        """
         try:
-            return self._pursued(at, more)
+            return self._pursue(at, extra_components)
         except np.linalg.LinAlgError:  # columns of very different units: no proposal
             return None
 
-    def _pursued(self, at: FixedRankMatrix | None, more: int) -> ExactResult | None:
+    def _pursue(
+        self, at: FixedRankMatrix | None, extra_components: int
+    ) -> ExactResult | None:
         A, rng, rounds = self.A, self.rng, _Rounds(self.log)
         with A.threads():
-            fit = pursue(A, initial_fit(A, at, self.kind), rng, rounds, None, more)
+            fit = pursue(
+                A, initial_fit(A, at, self.kind), rng, rounds, None, extra_components
+            )
             if not fit.exact:
                 fit = refit_outliers(A, fit, self.fdr, rng, rounds)
             if not fit.exact:
-                rest = fit_with_noise(A, fit, None, self.fdr, rng, rounds)
-                self.rests.append(rest)
-                scale = residual_scale(rest.e, rest.at.degrees_of_freedom / A.n_numbers)
-                fit = replace(fit, at=rest.at, e=rest.e, scale=scale)
+                noisy = fit_with_noise(A, fit, None, self.fdr, rng, rounds)
+                self.noisy_fits.append(noisy)
+                scale = residual_scale(
+                    noisy.e, noisy.at.degrees_of_freedom / A.n_numbers
+                )
+                fit = replace(fit, at=noisy.at, e=noisy.e, scale=scale)
             elif outliers_explained_by_signal(A, fit.at, fit.e, ~fit.clean, rng):
-                reach = float(np.max(np.abs(fit.e)))
-                again = refit_with_shrinking_cutoff(A, fit, reach, rng, rounds)
-                if again.exact and again.clean.sum() >= fit.clean.sum():
-                    fit = again
-            if not self._enough(fit.clean, fit.at.rank) or self.log.stopped:
+                cutoff = float(np.max(np.abs(fit.e)))
+                refit = refit_with_shrinking_cutoff(A, fit, cutoff, rng, rounds)
+                if refit.exact and refit.clean.sum() >= fit.clean.sum():
+                    fit = refit
+            if not self._fits_suffice(fit.clean, fit.at.rank) or self.log.stopped:
                 return None
-            fit = self._lines_anew(self._leaner(fit))
-        return self._split(fit)
+            fit = self._refit_sparse_lines(self._drop_components(fit))
+        return self._finish(fit)
 
-    def more(self, convex: ExactResult) -> ExactResult | None:
-        """Try further components, and from what the convex program has found."""
-        found = self.exact(self.rests[-1].at if self.rests else None, MORE)
+    def exact_fit_from(self, convex: ExactResult) -> ExactResult | None:
+        """Return a proven fit, with extra components or from the convex optimum."""
+        last = self.noisy_fits[-1].at if self.noisy_fits else None
+        exact = self.exact_fit(last, EXTRA_COMPONENTS)
         state = convex.state
         s = np.linalg.norm(state.C, axis=0)
         rank = rank_at_gap(np.sort(s)[::-1]) if len(s) else 0
-        if found is not None or not 0 < rank <= min(self.A.shape) // 2:
-            return found
-        keep = np.argsort(-s)[:rank]
-        X = state.U[:, keep] @ state.C[:, keep].T
-        return self.exact(FixedRankMatrix.of(X, self.kind, rank))
+        if exact is not None or not 0 < rank <= min(self.A.shape) // 2:
+            return exact
+        largest = np.argsort(-s)[:rank]
+        X = state.U[:, largest] @ state.C[:, largest].T
+        return self.exact_fit(FixedRankMatrix.of(X, self.kind, rank))
 
-    def proven(self, split: ExactResult) -> ExactResult | None:
-        """Return a splitting if more entries fit exactly than it has freedom."""
-        e = self.residual(split)
-        fits = np.abs(e) <= max(split.state.zeta, self.A.rounding * self.size)
-        # Beyond half of the lines a component for a single line costs less freedom than
-        # the line has entries, and anything would be proven.
-        high = split.rank > min(self.A.shape) / 2
-        if high or not self._enough(fits, split.rank):
+    def if_proven(self, result: ExactResult) -> ExactResult | None:
+        """Return a decomposition if more entries fit than it has degrees of freedom."""
+        e = self.residual(result)
+        fits = np.abs(e) <= max(result.state.zeta, self.A.rounding * self.size)
+        # Above half of the rows, a component for a single row has fewer degrees of
+        # freedom than the row has entries, and everything would be proven.
+        high_rank = result.rank > min(self.A.shape) / 2
+        if high_rank or not self._fits_suffice(fits, result.rank):
             return None
-        F = np.zeros(self.seen.shape, bool)
-        F[self.seen] = fits
+        F = self._as_matrix(fits)
         if self.program.psd:
             F |= F.T
-        few = [int(np.sum(F.sum(axis=axis) <= split.rank)) for axis in (1, 0)]
+        few = [int(np.sum(F.sum(axis=axis) <= result.rank)) for axis in (1, 0)]
         if not any(few):
-            return split
+            return result
         return replace(
-            split,
+            result,
             doubts=(
-                f"{few[0]} rows and {few[1]} columns have no more entries that fit "
-                f"than the rank, {split.rank}: what the low-rank part says of them is "
-                "a guess.",
+                f"In {few[0]} rows and {few[1]} columns no more entries fit than the "
+                f"rank, {result.rank}: their low-rank part is a guess.",
             ),
         )
 
-    def residual(self, split: ExactResult | NoisyResult) -> Array:
-        """Return Y − X of the observed entries, in the unit of the program."""
-        U, C = split.factors
-        X = (U @ (C.T * self.program.unit))[self.seen]
+    def residual(self, result: MatrixFit) -> Array:
+        """Return Y − X of the observed entries, in the unit of the problem."""
+        U, C = result.factors
+        X = (U @ (C.T * self.program.unit))[self.observed]
         return np.asarray(self.A.y - X)
 
-    def _leaner(self, fit: Fit) -> Fit:
+    def _drop_components(self, fit: Fit) -> Fit:
         """Drop components of an exact fit as long as its surplus of equations grows.
 
-        A component may have been spent on the errors of a few lines.
+        A component may have been fitted to the errors of a few rows or columns.
         """
         best = fit
-        for rank in range(fit.at.rank - 1, max(fit.at.rank - FEWER, 0), -1):
-            if best.at.rank - rank > DROPPED:
+        for rank in range(fit.at.rank - 1, max(fit.at.rank - MAX_DROPPED, 0), -1):
+            if best.at.rank - rank > MAX_DROPPED_IN_VAIN:
                 break
             at = best.at
-            # The smallest ones, or those that are of few lines.
-            local = [(X**2).max(axis=0) for X in (at.U, at.V)]
-            for order in (-np.abs(at.d), np.maximum(*local)):
-                again = self._refitted(best, at.select(np.argsort(order)[:rank]))
-                if self._surplus(again) > self._surplus(best):
-                    best = again
+            # Drop the smallest components, or those concentrated on few lines.
+            concentration = [(X**2).max(axis=0) for X in (at.U, at.V)]
+            for order in (-np.abs(at.d), np.maximum(*concentration)):
+                refit = self._refit(best, at.select(np.argsort(order)[:rank]))
+                if self._surplus(refit) > self._surplus(best):
+                    best = refit
                     break
         return best
 
-    def _refitted(self, fit: Fit, at: FixedRankMatrix) -> Fit:
-        """Return an exact fit of lower rank, from what fits so far."""
+    def _refit(self, fit: Fit, at: FixedRankMatrix) -> Fit:
+        """Return an exact fit of lower rank, starting from the clean entries."""
         e, weights = self.A.y - self.A.forward(*at.factors), fit.clean + 1e-3
         for _ in range(3):
-            at, e = self._moved(at, weights, e)
-        for d in np.geomspace(fit.data_scale, 1e-8 * fit.data_scale, 30):
-            at, e = self._moved(at, 1 / (1 + (e / d) ** 2), e)
+            at, e = self._step(at, weights, e)
+        for cutoff in np.geomspace(fit.data_scale, 1e-8 * fit.data_scale, 30):
+            at, e = self._step(at, 1 / (1 + (e / cutoff) ** 2), e)
         return replace(
             fit,
             at=at,
@@ -184,11 +237,11 @@ class Pursuit:
             scale=residual_scale(e, at.degrees_of_freedom / self.A.n_numbers),
         )
 
-    def _lines_anew(self, fit: Fit) -> Fit:
-        """Regress lines in which few entries fit on the space of the others."""
+    def _refit_sparse_lines(self, fit: Fit) -> Fit:
+        """Regress rows and columns with few clean entries on the others' space."""
         at, X = fit.at, fit.at.value()
-        Y, F = np.full(self.seen.shape, np.nan), np.zeros(self.seen.shape, bool)
-        Y[self.seen], F[self.seen] = self.A.y, fit.clean
+        Y, F = np.full(self.observed.shape, np.nan), self._as_matrix(fit.clean)
+        Y[self.observed] = self.A.y
         for axis, basis in ((1, at.V), (0, at.U)):
             count = F.sum(axis=axis)
             usual = float(np.median(count))
@@ -196,7 +249,7 @@ class Pursuit:
             if not few.any():
                 continue
             data = Y[few] if axis == 1 else Y[:, few].T
-            lines = regress_lines(data, basis, LAD)[0] @ basis.T
+            lines = regress_lines(data, basis, LAD_ITERATIONS)[0] @ basis.T
             if axis == 1:
                 X[few] = lines
             if axis == 0 or self.program.psd:
@@ -205,42 +258,51 @@ class Pursuit:
             return fit
         at = FixedRankMatrix.of(X, self.kind, at.rank)
         e = self.A.y - self.A.forward(*at.factors)
-        for d in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
-            at, e = self._moved(at, 1 / (1 + (e / (d * fit.data_scale)) ** 2), e, 30)
+        for cutoff in REFIT_CUTOFFS:
+            at, e = self._step(
+                at, 1 / (1 + (e / (cutoff * fit.data_scale)) ** 2), e, 30
+            )
         scale = residual_scale(e, at.degrees_of_freedom / self.A.n_numbers)
-        again = replace(fit, at=at, e=e, scale=scale)
-        return again if self._surplus(again) > self._surplus(fit) else fit
+        refit = replace(fit, at=at, e=e, scale=scale)
+        return refit if self._surplus(refit) > self._surplus(fit) else fit
 
-    def _moved(
+    def _step(
         self, at: FixedRankMatrix, weights: Array, e: Array, steps: int = 8
     ) -> tuple[FixedRankMatrix, Array]:
+        """Return X and its residual after a weighted least-squares step."""
         at = fit_least_squares(self.A, at, weights, e, steps, 1e-6)
         return at, self.A.y - self.A.forward(*at.factors)
 
     def _surplus(self, fit: Fit) -> int:
+        """Return the number of clean entries beyond the degrees of freedom."""
         return self._count(fit.clean) - fit.at.degrees_of_freedom
 
-    def _enough(self, fits: Array, rank: int) -> bool:
+    def _fits_suffice(self, fits: Array, rank: int) -> bool:
         """Whether more entries fit exactly than X of this rank has freedom."""
-        free = degrees_of_freedom(self.A.shape, rank, self.kind, True)
-        return rank > 0 and self._count(fits) > SURPLUS * free + 2
+        freedom = degrees_of_freedom(self.A.shape, rank, self.kind, True)
+        return rank > 0 and self._count(fits) > EXACT_ENTRIES_PER_FREEDOM * freedom + 2
 
     def _count(self, fits: Array) -> int:
-        """Return how many equations hold: under X ⪰ 0 one for both of a pair."""
+        """Return the number of equations that hold; X ⪰ 0 counts a pair once."""
         if not self.program.psd:
             return int(fits.sum())
-        F = np.zeros(self.seen.shape, bool)
-        F[self.seen] = fits
+        F = self._as_matrix(fits)
         return int(np.triu(F | F.T).sum())
 
-    def _split(self, fit: Fit) -> ExactResult | None:
-        """Hand back an exact fit, polished to rounding, if it is proven."""
+    def _as_matrix(self, of_observed: Array) -> Array:
+        """Return a mask over the observed entries as a matrix; False where missing."""
+        F = np.zeros(self.observed.shape, bool)
+        F[self.observed] = of_observed
+        return F
+
+    def _finish(self, fit: Fit) -> ExactResult | None:
+        """Polish an exact fit to rounding, and return it if it is proven."""
         at, program = fit.at, self.program
         U, C = at.U, at.V * at.d
         zeta = float(np.max(np.abs(fit.e[fit.clean])))
         norm = float(np.linalg.norm(self.A.y))
         with program.rows:
-            better = polish(
+            polished = polish(
                 program,
                 U,
                 C,
@@ -249,149 +311,168 @@ class Pursuit:
                 residual=float(np.linalg.norm(fit.e[fit.clean])) / norm,
                 log=self.log,
             )
-            if better.exact:
-                U, V, s = svd_of_product(better.A, better.B)
-                C, zeta = V * s, better.zeta
+            if polished.exact:
+                U, V, s = svd_of_product(polished.A, polished.B)
+                C, zeta = V * s, polished.zeta
             if program.wrongly_clipped((U, C)):
                 return None
-        residual = self.log.residual
-        state = replace(self.first.state, U=U, C=C, zeta=zeta, residual=residual)
+        state = replace(
+            self.exact_attempt.state, U=U, C=C, zeta=zeta, residual=self.log.residual
+        )
         status = Status(Outcome.EXACT, "converged: exact to rounding, by the pursuit")
-        return self.proven(exact_result(program, state, status, self.log.history()))
+        result = exact_result(program, state, status, self.log.history())
+        return self.if_proven(result)
 
-    # -- where nothing is exact ------------------------------------------------------
+    # -- fits with noise ---------------------------------------------------------------
 
-    def agrees(self, noisy: NoisyResult) -> bool:
-        """Whether a fit needs no second opinion: a pursuit came to rest near it.
+    def confirms(self, noisy: NoisyResult) -> bool:
+        """Whether a fit with noise needs no check by other methods.
 
-        And its noise hides no component of note. A pursuit knows one noise only, and
-        has no say where that of the columns differs by much.
+        Its noise hides no large component, and a pursuit ended near it. A pursuit
+        assumes uniform noise, so it says nothing if the noise of columns differs much.
         """
-        if not noisy.settled or self._hidden(noisy) > HIDDEN:
+        if not noisy.settled or self._hidden_component(noisy) > MAX_HIDDEN_COMPONENT:
             return False
         low, high = np.quantile(noisy.noise, (0.1, 0.9))
-        if high > UNEVEN * low:
+        if high > UNEVEN_NOISE * low:
             return True
-        if not self.rests:
+        if not self.noisy_fits:
             return False
         e = self.residual(noisy)
         size = float(np.linalg.norm(self.A.y - e))
-        free = degrees_of_freedom(self.A.shape, noisy.rank, self.kind, True)
-        expected = self._sigma(noisy) * float(np.sqrt(free))
-        apart = float(np.linalg.norm(self.rests[0].e - e))
-        return apart <= max(APART * size, expected)
+        freedom = degrees_of_freedom(self.A.shape, noisy.rank, self.kind, True)
+        expected = self._noise_level(noisy) * float(np.sqrt(freedom))
+        distance = float(np.linalg.norm(self.noisy_fits[0].e - e))
+        return distance <= max(AMBIGUOUS_DISTANCE * size, expected)
 
-    def start(self, noisy: NoisyResult) -> NoisyStart:
-        """Return where a fit with noise may start: at the first pursuit's rest."""
-        at, sigma = self.rests[0].at, max(self.rests[0].sigma, FLOOR * self.size)
-        every = np.full(noisy.noise.shape, sigma)
-        return NoisyStart(at.U, at.V * at.d / sigma, every, noisy.mixture)
+    def noisy_start(self, noisy: NoisyResult) -> NoisyStart:
+        """Return the first pursuit's result as the start of a fit with noise."""
+        fit = self.noisy_fits[0]
+        at, sigma = fit.at, max(fit.sigma, MIN_NOISE * self.size)
+        of_columns = np.full(noisy.noise.shape, sigma)
+        return NoisyStart(at.U, at.V * at.d / sigma, of_columns, noisy.mixture)
 
-    def best(
-        self, fits: Sequence[ExactResult | NoisyResult]
-    ) -> ExactResult | NoisyResult:
-        """Return the fit of shortest description, with what speaks against it."""
-        lengths = [self._length(fit) for fit in fits]
-        best = fits[int(np.argmin(lengths))]
-        doubts, sigma = [], self._sigma(best) / self.size
-        if best.rank and sigma > LOUD:
+    def best_of(self, results: Sequence[MatrixFit]) -> MatrixFit:
+        """Return the result of shortest description, with warnings about it."""
+        lengths = [self._length(result) for result in results]
+        best = results[int(np.argmin(lengths))]
+        doubts, noise = [], self._noise_level(best) / self.size
+        if best.rank and noise > LARGE_NOISE:
             doubts.append(
-                f"The noise that was found is {sigma:.0%} of the size of the data: it "
-                "may be errors that were not told apart, and may hide components of "
-                "the low-rank part."
+                f"The estimated noise is {noise:.0%} of the size of the data: it may "
+                "consist of corruption that was not separated, and may hide components "
+                "of the low-rank part."
             )
-        # of these, all that fit about as well
-        others = [self.residual(fit) for fit in fits]
-        others += [rest.e for rest in self.rests]
+        residuals = [self.residual(result) for result in results]
+        residuals += [fit.e for fit in self.noisy_fits]
         lengths += [
-            self._length_of(rest.e, ~rest.is_outlier, rest.at.rank)
-            for rest in self.rests
+            self._length_of(fit.e, ~fit.is_outlier, fit.at.rank)
+            for fit in self.noisy_fits
         ]
-        limit = min(lengths) + CLOSE * self.A.n_numbers
-        rivals = [
-            e for e, length in zip(others, lengths, strict=True) if length <= limit
+        limit = min(lengths) + EQUAL_LENGTH * self.A.n_numbers
+        equally_good = [
+            e for e, length in zip(residuals, lengths, strict=True) if length <= limit
         ]
-        e = self.residual(best)
-        norm = float(np.linalg.norm(self.A.y - e))
-        apart = max((float(np.linalg.norm(e - f)) for f in rivals), default=0.0)
-        if apart > APART * norm:
-            ratio = f"{apart / norm:.0%}" if norm else "all of it"
+        own = self.residual(best)
+        norm = float(np.linalg.norm(self.A.y - own))
+        distance = max(
+            (float(np.linalg.norm(own - e)) for e in equally_good), default=0.0
+        )
+        if distance > AMBIGUOUS_DISTANCE * norm:
+            ratio = f"by {distance / norm:.0%}" if norm else "completely"
             doubts.append(
-                f"Another low-rank part that fits about as well differs by {ratio}: "
+                f"Another low-rank part that fits about as well differs {ratio}: "
                 "the data do not decide between them."
             )
         return replace(best, doubts=tuple(doubts))
 
-    def _sigma(self, fit: ExactResult | NoisyResult) -> float:
-        """Return the noise of the usual column, in the unit of the program."""
-        return float(np.median(fit.noise)) * self.program.unit
+    def _noise_level(self, result: MatrixFit) -> float:
+        """Return the noise of the median column, in the unit of the problem."""
+        return float(np.median(result.noise)) * self.program.unit
 
-    def _hidden(self, fit: ExactResult | NoisyResult) -> float:
-        """Return the share of the first component below which noise hides others."""
+    def _hidden_component(self, result: MatrixFit) -> float:
+        """Return the size of a component that noise hides, relative to the largest."""
         m, n = self.A.shape
-        if not fit.rank or not fit.noise.all():
+        if not result.rank or not result.noise.all():
             return 0.0
-        scaled = fit.singular_values[:, None] * fit.components / fit.noise
+        scaled = result.singular_values[:, None] * result.components / result.noise
         return float((np.sqrt(m) + np.sqrt(n)) / np.linalg.norm(scaled, 2))
 
-    def _length(self, fit: ExactResult | NoisyResult) -> float:
-        wrong = fit.outliers.T if self.program.rows.transposed else fit.outliers
-        return self._length_of(self.residual(fit), ~wrong[self.seen], fit.rank)
+    def _length(self, result: MatrixFit) -> float:
+        """Return the description length of a result."""
+        transposed = self.program.rows.transposed
+        outliers = result.outliers.T if transposed else result.outliers
+        clean = ~outliers[self.observed]
+        return self._length_of(self.residual(result), clean, result.rank)
 
-    def _length_of(self, e: Array, right: Array, rank: int) -> float:
-        """Return the description length of a fit; infinite if entries are too few."""
-        free = degrees_of_freedom(self.A.shape, rank, self.kind, True)
-        if self._count(right) < NEEDED * free:
+    def _length_of(self, e: Array, clean: Array, rank: int) -> float:
+        """Return the description length of a fit; infinite with few clean entries."""
+        freedom = degrees_of_freedom(self.A.shape, rank, self.kind, True)
+        if self._count(clean) < NOISY_ENTRIES_PER_FREEDOM * freedom:
             return np.inf
         e = e / self.size
-        if self.program.psd:  # of a pair the better one
-            E = np.full(self.seen.shape, np.inf)
-            E[self.seen] = np.abs(e)
+        if self.program.psd:  # the smaller residual of each symmetric pair
+            E = np.full(self.observed.shape, np.inf)
+            E[self.observed] = np.abs(e)
             e = np.minimum(E, E.T)[np.triu_indices(len(E))]
             e = e[np.isfinite(e)]
-        return description_length(e, free)
+        return description_length(e, freedom)
 
 
-def description_length(e: Array, free: int) -> float:
-    """Return −log likelihood of residuals, and what the freedom of X takes.
+def description_length(e: Array, freedom: int) -> float:
+    """Return the description length of a fit, in nats, from its residuals.
 
-    Residuals are noise or errors, both normal, of sizes that are fitted; each parameter
-    takes as many digits as the noise leaves it, and those that its estimate has.
+    It is −log likelihood of the residuals plus the digits of X. The residuals are noise
+    or errors, both normal, with variances fitted by EM. Each parameter of X takes the
+    digits above the noise, and those by which its estimate is more precise.
+
+    Parameters
+    ----------
+    e : ndarray
+        Residuals, in units of the size of the data.
+    freedom : int
+        Degrees of freedom of X.
     """
-    q, best = e * e, np.inf
-    for start_at in (np.median(q) / 0.455, np.quantile(q, 0.25) / 0.1, FLOOR**2):
-        small = max(float(start_at), FLOOR**2)
-        large, wrong = max(float(q.mean()), 9 * small), 0.1
+    squares, best = e * e, np.inf
+    # χ² with one degree of freedom: its median is 0.455, its lower quartile 0.1.
+    variances = (np.median(squares) / 0.455, np.quantile(squares, 0.25) / 0.1)
+    for initial in (*variances, MIN_NOISE**2):
+        noise_variance = max(float(initial), MIN_NOISE**2)
+        error_variance = max(float(squares.mean()), 9 * noise_variance)
+        error_fraction = 0.1
         for _ in range(40):
-            odds = np.log(wrong / (1 - wrong)) + 0.5 * (
-                np.log(small / large) + q * (1 / small - 1 / large)
+            odds = np.log(error_fraction / (1 - error_fraction)) + 0.5 * (
+                np.log(noise_variance / error_variance)
+                + squares * (1 / noise_variance - 1 / error_variance)
             )
             p = 1 / (1 + np.exp(-np.clip(odds, -60, 60)))
-            wrong = float(np.clip(p.mean(), 0.5 / e.size, 1 - 0.5 / e.size))
-            right = float((1 - p).sum())
-            left = max(right - free, 0.05 * right, 1.0)
-            small = max(float((1 - p) @ q) / left, FLOOR**2)
-            large = max(float(p @ q) / max(float(p.sum()), 1e-9), 4 * small)
-        noise = np.log(1 - wrong) - 0.5 * (np.log(small) + q / small)
-        error = np.log(wrong) - 0.5 * (np.log(large) + q / large)
-        digits = max(-0.5 * np.log(small), 0.0)
-        digits += 0.5 * np.log(max(right / max(free, 1), 1) + 1)
-        best = min(best, float(free * digits - np.logaddexp(noise, error).sum()))
+            error_fraction = float(np.clip(p.mean(), 0.5 / e.size, 1 - 0.5 / e.size))
+            n_clean = float((1 - p).sum())
+            left = max(n_clean - freedom, 0.05 * n_clean, 1.0)
+            noise_variance = max(float((1 - p) @ squares) / left, MIN_NOISE**2)
+            error_variance = max(
+                float(p @ squares) / max(float(p.sum()), 1e-9), 4 * noise_variance
+            )
+        noise = np.log(1 - error_fraction) - 0.5 * (
+            np.log(noise_variance) + squares / noise_variance
+        )
+        error = np.log(error_fraction) - 0.5 * (
+            np.log(error_variance) + squares / error_variance
+        )
+        digits = max(-0.5 * np.log(noise_variance), 0.0)
+        digits += 0.5 * np.log(max(n_clean / max(freedom, 1), 1) + 1)
+        best = min(best, float(freedom * digits - np.logaddexp(noise, error).sum()))
     return best
 
 
 class _Rounds:
-    """The rounds of a pursuit, written down in the log of a matrix fit."""
+    """Records the rounds of a pursuit in the history of a matrix fit."""
 
     def __init__(self, log: Recorder) -> None:
         self.log = log
 
-    @property
-    def stopped(self) -> bool:
-        return self.log.stopped
-
     def note(self, phase: str, at: FixedRankMatrix, e: Array, A: Measurements) -> bool:
-        """Write a round down; returns whether to go on."""
+        """Record a round; return whether to continue."""
         size = np.abs(e)
         small = size <= 5 * np.median(size) / MAD
         norm = float(np.linalg.norm(A.y)) or 1.0

@@ -1,7 +1,6 @@
-"""All rows from a row space that is known: robust regressions, each row by itself."""
+"""Robust regression of all rows on a known row space, each row by itself."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,80 +8,76 @@ from discrepant.core.linalg import Array
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows.rows import RowFits
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Constants of the extension."""
-
-    # Columns that a row is fitted at, for each direction and beside them, if no entry
-    # is wrong; the more, the nearer the wrong ones are to a half.
-    columns_per_rank: float = 5.0
-    columns: int = 45
-    # Condition number of the row space at these columns, at the most.
-    condition: float = 10.0
-    # Share of rows that may have failed at some columns and be tried at all of them.
-    again: float = 0.1
+# Columns at which a row is fitted, per dimension of the row space, if no entry is
+# corrupt. The number rises as the corrupt fraction approaches one half.
+COLUMNS_PER_RANK = 5.0
+# Columns in addition to those, so that a row space of one dimension has enough.
+EXTRA_COLUMNS = 45
+# Largest factor by which the row space may be worse conditioned at these columns.
+MAX_CONDITION = 10.0
+# Fraction of rows that may fail at the chosen columns and be refitted at all columns.
+MAX_REFITTED = 0.1
 
 
-TUNING = Tuning()
-
-
-def extended(
+def regress_all_rows(
     program: ConvexProblem,
     basis: Array,
     scale: Array,
-    wrong: float,
+    corrupt_fraction: float,
     rng: np.random.Generator,
     noise: float = 0.0,
     failed: Callable[[RowFits], Array] | None = None,
 ) -> RowFits:
-    """Fit all rows by a basis (n, r) of their space.
+    """Fit every row as a combination of the columns of `basis`.
 
     Parameters
     ----------
-    program : Program
+    program : ConvexProblem
         The data.
     basis : ndarray of shape (n, r)
-        Of the row space.
+        Basis of the row space.
     scale : ndarray of shape (n,)
-        What the columns are multiplied by.
-    wrong : float
-        Share of the entries that are wrong, as far as is known.
+        Factor on each column of the data.
+    corrupt_fraction : float
+        Estimated fraction of corrupt entries.
     rng : numpy.random.Generator
-        Chooses the columns that are looked at.
+        Draws the columns at which rows are fitted.
     noise : float
-        That of the entries after scaling, where it is known.
+        Noise of the entries after scaling, if it is known.
     failed : callable, optional
-        Tells which rows do not fit; if they are few, they are tried at all columns.
+        Returns a mask of rows that do not fit. If they are few, they are refitted at
+        all columns.
     """
     rows, unit = program.rows, program.unit
     X = basis * scale[:, None]
-    at = _columns(program, X, wrong, rng)
-    fits = rows.regress(np.arange(rows.m), at, X[at], scale[at], unit, noise)
-    if failed is None or len(at) == rows.n:
+    columns = _choose_columns(program, X, corrupt_fraction, rng)
+    fits = rows.regress(
+        np.arange(rows.m), columns, X[columns], scale[columns], unit, noise
+    )
+    if failed is None or len(columns) == rows.n:
         return fits
     which = np.flatnonzero(failed(fits))
-    if 0 < len(which) <= TUNING.again * rows.m:
-        again = rows.regress(which, np.arange(rows.n), X, scale, unit, noise)
-        for array, new in zip(fits, again, strict=True):
-            array[which] = new
+    if 0 < len(which) <= MAX_REFITTED * rows.m:
+        refits = rows.regress(which, np.arange(rows.n), X, scale, unit, noise)
+        for array, refitted in zip(fits, refits, strict=True):
+            array[which] = refitted
     return fits
 
 
-def _columns(
-    program: ConvexProblem, X: Array, wrong: float, rng: np.random.Generator
+def _choose_columns(
+    program: ConvexProblem, X: Array, corrupt_fraction: float, rng: np.random.Generator
 ) -> Array:
-    """Return columns to fit rows at: so many that the row space is seen at them."""
+    """Return random columns at which the row space is still well conditioned."""
     n, r = X.shape
-    share = program.scale.observed / program.rows.size
-    clean = max(1 - 2 * wrong, 0.1) ** 2 * share
-    wanted = (TUNING.columns_per_rank * r + TUNING.columns) / clean
+    observed_fraction = program.scale.observed / program.rows.size
+    efficiency = max(1 - 2 * corrupt_fraction, 0.1) ** 2 * observed_fraction
+    wanted = (COLUMNS_PER_RANK * r + EXTRA_COLUMNS) / efficiency
     order = rng.permutation(n)
-    values = np.linalg.eigvalsh(X.T @ X)
+    all_eigenvalues = np.linalg.eigvalsh(X.T @ X)
     while wanted < n:
-        at = np.sort(order[: int(wanted)])
-        seen = np.linalg.eigvalsh(X[at].T @ X[at])
-        if seen[0] * n * TUNING.condition > values[0] * wanted:
-            return at
+        columns = np.sort(order[: int(wanted)])
+        eigenvalues = np.linalg.eigvalsh(X[columns].T @ X[columns])
+        if eigenvalues[0] * n * MAX_CONDITION > all_eigenvalues[0] * wanted:
+            return columns
         wanted *= 2
     return np.arange(n)

@@ -1,17 +1,15 @@
-"""Sample, solve, sweep: the row space from some rows, the other rows by regression.
+"""Row sampling: the row space from a sample of rows, all other rows by regression.
 
-A few hundred rows of a large matrix already determine its row space. So a sample of
-them is solved as a problem by itself, which tells whether the splitting is exact, the
-rank, the noise, and the row space. All other rows are then robust regressions on that
-space, each by itself (`sweep.regression`), and the whole is looked at in very few
-passes: one, if it is exact. Nothing of the size of the data is kept.
+A few hundred rows of a large matrix already determine its row space. A sample is solved
+as a problem of its own. Its result says whether the decomposition is exact, and gives
+the rank, the noise and the row space. Every other row is then a robust regression on
+that space (`row_regression`). A few passes over all of the data check the result; one
+is enough if it is exact. Nothing of the size of the data is kept.
 
-A direction that no row of the sample has cannot be found this way. The rows that do
-have it do not fit, which is seen: then the sample does not carry, and None is handed
-back.
+A direction that occurs in no sampled row cannot be recovered this way. The rows that
+have it do not fit, so this is detected: the functions below then return None.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -35,172 +33,190 @@ from discrepant.robust_pca.noisy.spectrum_edge import participation_ratio
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
 from discrepant.robust_pca.result import LowRankResult
-from discrepant.robust_pca.row_regression import extended
+from discrepant.robust_pca.row_regression import regress_all_rows
 from discrepant.robust_pca.rows.in_memory import ArrayRows
 from discrepant.robust_pca.rows.rows import RowFits, Rows
 
+# Rows of a sample: enough for a rank of a fifteenth of them, and to estimate the noise
+# and the corrupt fraction to one per cent.
+SAMPLE_ROWS = 300
+# Rows of a sample in addition, per column of the data.
+SAMPLE_ROWS_PER_COLUMN = 1 / 12
+# Entries that a sample has at least, if the data have few columns.
+SAMPLE_ENTRIES = 1 << 18
+# Sample only if there are at least this many times as many rows as the sample would
+# have; otherwise solving all rows takes no longer.
+MIN_ROWS_PER_SAMPLE_ROW = 4.0
+# A row fits exactly if its residual is below this many rounding errors of its size.
+ROUNDING = 1e4
+# Largest ratio of the noise of all rows to that of the sample.
+MAX_NOISE_RATIO = 1.5
+# A row does not fit if its residual is above this many times the median residual.
+MAX_RESIDUAL_RATIO = 3.0
+# μ of the extended state, in units of the first step: where fast steps usually end.
+LAST_MU = 64.0
+# Deviations from the common fraction of clean entries that occur by chance, in
+# standard deviations.
+CHANCE_DEVIATIONS = 4
+# Columns have the same noise if it differs by less than this fraction.
+SAME_NOISE = 1e-6
+# The noise of a row may differ from the median by this factor; beyond it is clipped.
+MAX_NOISE_SPREAD = 100
 
-@dataclass(frozen=True)
-class Tuning:
-    """Constants of the sample and of its extension."""
 
-    # Rows of a sample: enough for a rank of a fifteenth of them, and for a noise and a
-    # share of errors that are known to a per cent.
-    rows: int = 300
-    rows_per_column: float = 1 / 12
-    entries: int = 1 << 18
-    # Times the sample that the whole must be, or it takes no longer by itself.
-    worth: float = 4.0
-    # Residual of a row that may be rounding, over its size and its rounding.
-    rounding: float = 1e4
-    # Noise found over that of the start, at the most.
-    louder: float = 1.5
-    # Times the usual residual, beyond which a row does not fit.
-    off: float = 3.0
-    # Times μ of a first step: where the fast steps of an integration usually end.
-    mu: float = 64.0
-
-
-TUNING = Tuning()
-
-
-def sample_of(rows: Rows, rng: np.random.Generator) -> Array | None:
-    """Return random rows, one from each of equal parts of all; None if too many."""
+def choose_sample_rows(rows: Rows, rng: np.random.Generator) -> Array | None:
+    """Return random rows, one from each of equal parts; None if sampling is no gain."""
     n = rows.n
-    wanted = max(TUNING.rows + TUNING.rows_per_column * n, TUNING.entries / n)
-    if rows.m < TUNING.worth * wanted:
+    wanted = max(SAMPLE_ROWS + SAMPLE_ROWS_PER_COLUMN * n, SAMPLE_ENTRIES / n)
+    if rows.m < MIN_ROWS_PER_SAMPLE_ROW * wanted:
         return None
     cuts = np.linspace(0, rows.m, int(wanted) + 1).astype(np.int64)
     return rng.integers(cuts[:-1], cuts[1:])
 
 
-def rows_of(rows: Rows, which: Array) -> Rows:
-    """Return some rows as data of their own, turned as the caller's are."""
-    some = rows.take(which, 0).astype(rows.dtype)
-    return ArrayRows(some.T if rows.transposed else some, n_jobs=rows.n_jobs)
+def take_rows(rows: Rows, which: Array) -> Rows:
+    """Return some rows as data of their own, in the caller's orientation."""
+    taken = rows.take(which, 0).astype(rows.dtype)
+    return ArrayRows(taken.T if rows.transposed else taken, n_jobs=rows.n_jobs)
 
 
-def exact_from(
-    program: ConvexProblem, small: ExactResult, rng: np.random.Generator, log: Recorder
+def extend_exact_fit(
+    program: ConvexProblem,
+    sample_result: ExactResult,
+    rng: np.random.Generator,
+    log: Recorder,
 ) -> ExactResult | None:
-    """Extend an exact splitting of some rows to all; None if they do not carry it."""
+    """Extend an exact decomposition of some rows to all; None if others do not fit."""
     rows = program.rows
-    if not small.rank:
+    if not sample_result.rank:
         return None
-    basis = _row_space(rows, small)
-    wrong = float(small.history["support"][-1])
+    basis = _row_space(rows, sample_result)
+    corrupt_fraction = float(sample_result.history["support"][-1])
     with rows:
-        one = np.ones(rows.n)
-        limit = TUNING.rounding * float(np.finfo(rows.dtype).eps)
-        off = partial(_not_exact, limit=limit)
-        fits = extended(program, basis, one, wrong, rng, 0.0, off)
-        if off(fits).any():
+        limit = ROUNDING * float(np.finfo(rows.dtype).eps)
+        fails = partial(_fails_to_rounding, limit=limit)
+        fits = regress_all_rows(
+            program, basis, np.ones(rows.n), corrupt_fraction, rng, 0.0, fails
+        )
+        if fails(fits).any():
             return None
         A, B = fits.coordinates, basis
         size = float(np.linalg.norm(A)) / np.sqrt(rows.size)
         error = rounding_error(program) * size
-        zeta = clean_cutoff(error, max(wrong, 1 / rows.size) / size)
-        found = clean_fit(program, A, B, zeta)
-        relative = float(np.sqrt(found.square)) / found.norm
+        zeta = clean_cutoff(error, max(corrupt_fraction, 1 / rows.size) / size)
+        clean = clean_fit(program, A, B, zeta)
+        residual = float(np.sqrt(clean.square)) / clean.norm
         rank = len(B.T)
-        log.note(Step("sweep", relative, np.nan, rank, np.nan, found.support))
-        if not found.covers_all_lines or log.ended:
+        log.note(Step("sweep", residual, np.nan, rank, np.nan, clean.support))
+        if not clean.covers_all_lines or log.ended:
             return None
-        if found.error > error:
-            better = polish(
+        if clean.error > error:
+            polished = polish(
                 program,
                 A,
                 B,
-                n_corrupt=found.support * program.scale.observed,
-                norm_Y=found.norm,
-                residual=relative,
+                n_corrupt=clean.support * program.scale.observed,
+                norm_Y=clean.norm,
+                residual=residual,
                 log=log,
             )
-            if not better.exact:
+            if not polished.exact:
                 return None
-            A, B, zeta = better.A, better.B, better.zeta
+            A, B, zeta = polished.A, polished.B, polished.zeta
         U, V, s = svd_of_product(A, B)
         del A, fits  # m×r each: on file-backed data they are most of the memory
-        # A direction of a few rows is a matter of the whole: it may be errors there.
-        if _on_few(U) or program.wrongly_clipped((U, V * s)):
+        # A component of a few rows may consist of errors: only all rows decide that.
+        if _is_localised(U) or program.wrongly_clipped((U, V * s)):
             return None
-    mu = TUNING.mu * FIRST_MU / s[0]
+    mu = LAST_MU * FIRST_MU / s[0]
     state = State(U, V * s, None, (U, V * s), mu, zeta, log.residual)
     status = Status(Outcome.EXACT, "converged: exact to rounding")
     return exact_result(program, state, status, log.history())
 
 
-def start_from(
-    program: ConvexProblem, known: NoisyResult, rng: np.random.Generator
+def extend_noisy_fit(
+    program: ConvexProblem, sample_result: NoisyResult, rng: np.random.Generator
 ) -> NoisyStart | None:
-    """Extend a noisy fit of some rows, or of data like these; None if it fails.
+    """Extend a fit of some rows with noise to a start for all; None if it fails.
 
-    Where the rows of the blocks are the caller's columns, each with a noise of its own,
-    that is read off their residual.
+    The earlier fit may also be one of other data of the same shape. If the rows of the
+    blocks are the caller's columns, each with its own noise, their noise is estimated
+    from the residuals.
     """
     rows, unit = program.rows, program.unit
-    # Where a few rows are much larger than the others, so is what is off in them.
-    lines = known.components.T if rows.transposed else known.U
-    if not known.rank or _on_few(lines):
+    # Where a few rows are much larger than the others, so are their errors.
+    across_rows = sample_result.components.T if rows.transposed else sample_result.U
+    if not sample_result.rank or _is_localised(across_rows):
         return None
-    basis, wrong = _row_space(rows, known), 1 - known.mixture.clean
-    sigma = known.noise.astype(np.float64) * unit
+    basis = _row_space(rows, sample_result)
+    corrupt_fraction = 1 - sample_result.mixture.clean
+    sigma = sample_result.noise.astype(np.float64) * unit
     if not sigma.all():
         return None
-    own = not rows.transposed  # whether the noise goes with the columns of the blocks
-    scale = 1 / sigma if own else np.ones(rows.n)
-    even = np.ptp(sigma) <= 1e-6 * sigma[0]
-    off = _off if own or even else _often_off
-    noise = 1.0 if own else float(sigma[0]) if even else 0.0
+    # Whether the noise belongs to the columns of the blocks; otherwise to their rows.
+    noise_by_block_column = not rows.transposed
+    scale = 1 / sigma if noise_by_block_column else np.ones(rows.n)
+    noise_is_uniform = np.ptp(sigma) <= SAME_NOISE * sigma[0]
+    if noise_by_block_column:
+        noise = 1.0
+    else:
+        noise = float(sigma[0]) if noise_is_uniform else 0.0
+    comparable = noise_by_block_column or noise_is_uniform
+    fails = _fails_by_residual if comparable else _fails_by_outlier_count
     with rows:
-        fits = extended(program, basis, scale, wrong, rng, noise, off)
-    # A direction of fewer rows could not be told from errors in a fit of all either.
-    if off(fits).mean() > MIN_COVERAGE:
+        fits = regress_all_rows(
+            program, basis, scale, corrupt_fraction, rng, noise, fails
+        )
+    # Fewer rows than this would be classified as errors in a fit of all rows, too.
+    if fails(fits).mean() > MIN_COVERAGE:
         return None
     U, C = fits.coordinates, basis * scale[:, None]
-    louder = float(np.median(fits.residual))
-    if not own:
-        louder /= float(np.median(sigma))
-        if even:
+    noise_ratio = float(np.median(fits.residual))
+    if not noise_by_block_column:
+        noise_ratio /= float(np.median(sigma))
+        if noise_is_uniform:
             sigma = np.full(rows.m, sigma[0])
         elif len(sigma) != rows.m:
             usual = np.median(fits.residual)
-            sigma = np.clip(fits.residual, usual / 100, 100 * usual)
+            sigma = np.clip(
+                fits.residual, usual / MAX_NOISE_SPREAD, MAX_NOISE_SPREAD * usual
+            )
         U = U / sigma[:, None]
-    if louder > TUNING.louder:
+    if noise_ratio > MAX_NOISE_RATIO:
         return None
-    return NoisyStart(U, C, sigma, known.mixture)
+    return NoisyStart(U, C, sigma, sample_result.mixture)
 
 
-def _on_few(U: Array) -> bool:
-    """Whether a component sits on so few rows that it may be errors there."""
+def _is_localised(U: Array) -> bool:
+    """Whether a component covers so few rows that it may consist of errors."""
     return bool(U.size and participation_ratio(U).min() < MIN_COVERAGE * len(U))
 
 
-def _row_space(rows: Rows, found: LowRankResult) -> Array:
+def _row_space(rows: Rows, result: LowRankResult) -> Array:
     """Return an orthonormal basis (n, r), in the orientation of the blocks."""
-    basis = found.U if rows.transposed else found.components.T
+    basis = result.U if rows.transposed else result.components.T
     return basis.astype(np.float64)
 
 
-def _not_exact(fits: RowFits, limit: float) -> Array:
-    """Return which rows do not fit to rounding; one without entries does."""
+def _fails_to_rounding(fits: RowFits, limit: float) -> Array:
+    """Return which rows do not fit to rounding; a row without entries fits."""
     size = np.linalg.norm(fits.coordinates, axis=1)
     size /= np.sqrt(np.maximum(fits.n_observed, 1))
-    far = (fits.residual > limit * size) | (fits.n_clean == 0)
-    return np.asarray(far & (fits.n_observed > 0))
+    fails = (fits.residual > limit * size) | (fits.n_clean == 0)
+    return np.asarray(fails & (fits.n_observed > 0))
 
 
-def _often_off(fits: RowFits) -> Array:
-    """Return which rows have too few clean cells, as in `LineState.lagging`."""
-    seen = np.maximum(fits.n_observed, 1)
-    common = fits.n_clean.sum() / seen.sum()
-    chance = 4 * np.sqrt(common * (1 - common) / seen)
-    far = fits.n_clean < seen * (common - np.maximum(LAGGING_FRACTION * common, chance))
-    return np.asarray((far | (fits.n_clean == 0)) & (fits.n_observed > 0))
+def _fails_by_outlier_count(fits: RowFits) -> Array:
+    """Return which rows have too few clean entries, as in `LineState.lagging`."""
+    observed = np.maximum(fits.n_observed, 1)
+    common = fits.n_clean.sum() / observed.sum()
+    chance = CHANCE_DEVIATIONS * np.sqrt(common * (1 - common) / observed)
+    margin = np.maximum(LAGGING_FRACTION * common, chance)
+    fails = fits.n_clean < observed * (common - margin)
+    return np.asarray((fails | (fits.n_clean == 0)) & (fits.n_observed > 0))
 
 
-def _off(fits: RowFits) -> Array:
-    """Return which rows do not fit, by their clean cells or by the size of the rest."""
-    loud = fits.residual > TUNING.off * np.median(fits.residual)
-    return np.asarray(_often_off(fits) | loud)
+def _fails_by_residual(fits: RowFits) -> Array:
+    """Return which rows have too few clean entries or too large a residual."""
+    large = fits.residual > MAX_RESIDUAL_RATIO * np.median(fits.residual)
+    return np.asarray(_fails_by_outlier_count(fits) | large)

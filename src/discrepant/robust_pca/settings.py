@@ -1,7 +1,12 @@
-"""What a fit is asked for, looked at before any work: each parameter by itself."""
+"""Settings of the matrix solvers, and the validation of `RobustPCA`'s parameters."""
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from discrepant.core.errors import InputError
+from discrepant.core.linalg import Array
 from discrepant.core.validation import (
     check_choice,
     check_fdr,
@@ -10,15 +15,41 @@ from discrepant.core.validation import (
     check_number,
     check_rates,
     check_seed,
+    quote,
 )
 
 SOLVERS = ("implicit", "descent")
 
 
-def check_asked(model: Any) -> None:
-    """Refuse parameters of `RobustPCA` that cannot be meant.
+@dataclass(frozen=True)
+class SolverSettings:
+    """Settings of the implicit solver, as for `RobustPCA`."""
 
-    `noise` and `width` are looked at with the data, whose columns they count.
+    alpha: float | str = "auto"
+    psd: bool = False
+    noise: Any = "auto"
+    fdr: float = 0.01
+    tol: float = 1e-7
+    max_iter: int = 500
+    polish: bool = True
+    random_state: Any = None
+
+    @property
+    def alpha_is_given(self) -> bool:
+        """Whether the user chose α, and with it a convex program."""
+        return not isinstance(self.alpha, str)
+
+    @property
+    def noise_by_column(self) -> bool | None:
+        """True for one noise level per column; None if the fit decides."""
+        by_column = isinstance(self.noise, str) and self.noise == "column"
+        return True if by_column else None
+
+
+def check_parameters(model: Any) -> None:
+    """Refuse invalid parameters of `RobustPCA` before any work.
+
+    `noise` and `width` are checked later, against the number of columns.
     """
     check_choice("solver", model.solver, SOLVERS)
     check_choice("missing", model.missing, ("nan", "unstored"))
@@ -30,11 +61,67 @@ def check_asked(model: Any) -> None:
     if model.tol is not None:
         check_number("tol", model.tol, "zero or more", lambda tol: tol >= 0)
     if model.max_iter is not None:
-        what = "a whole number of steps, at least 1, or None"
-        check_integer("max_iter", model.max_iter, what, lambda steps: steps >= 1)
+        requirement = "a whole number of steps, at least 1, or None"
+        check_integer("max_iter", model.max_iter, requirement, lambda steps: steps >= 1)
     if model.memory_limit is not None:
-        what = "a whole number of bytes, or None"
-        check_integer("memory_limit", model.memory_limit, what, lambda size: size >= 0)
-    # True and False are whole numbers, too; a function is told of the progress.
+        requirement = "a whole number of bytes, or None"
+        check_integer(
+            "memory_limit", model.memory_limit, requirement, lambda size: size >= 0
+        )
+    # An integer counts as true or false; a function receives progress reports.
     if not callable(model.verbose) and not isinstance(model.verbose, int):
         check_flag("verbose", model.verbose)
+
+
+def parse_noise(noise: Any, n_columns: int) -> Array | None:
+    """Return the given noise of each column; None if it is to be estimated."""
+    if isinstance(noise, str):
+        if noise not in ("auto", "column"):
+            raise InputError(
+                f'noise must be "auto", "column", or a number of zero or more, or one '
+                f"for each column, got {quote(noise)}."
+            )
+        return None
+    try:
+        sigma = np.asarray(np.nan if isinstance(noise, bool) else noise, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        sigma = np.full(0, np.nan)
+    if sigma.ndim == 0:
+        sigma = np.full(n_columns, sigma)
+    if sigma.shape != (n_columns,):
+        raise InputError(
+            f"noise must be a number or one for each of the {n_columns} columns, got "
+            f"{quote(noise)}."
+        )
+    if not (np.isfinite(sigma) & (sigma >= 0)).all():
+        raise InputError(f"noise must be zero or more everywhere, got {quote(noise)}.")
+    return sigma
+
+
+def check_noise_scale(sigma: Array, bound: float, eps: float) -> None:
+    """Refuse given noise that does not suit the size of the data.
+
+    Parameters
+    ----------
+    sigma : ndarray of shape (n_columns,)
+        Noise of each column; at least one is positive.
+    bound : float
+        Size of the largest entries that are not gross errors.
+    eps : float
+        Relative rounding error of the data's type.
+    """
+    if not (sigma > 0).all():
+        raise InputError(
+            "noise is zero for some columns and not for others; give every column a "
+            "positive one, or noise=0 for a table without noise."
+        )
+    if (sigma < eps * bound).any():
+        raise InputError(
+            f"noise of {sigma.min():.3g} is below the rounding of entries of size "
+            f"{bound:.3g}; pass noise=0 for a table without noise."
+        )
+    if (sigma * eps > bound).any():
+        raise InputError(
+            f"noise of {sigma.max():.3g} is far above entries of size {bound:.3g}; "
+            "give it in the unit of the data."
+        )

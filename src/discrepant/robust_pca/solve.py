@@ -1,14 +1,25 @@
-"""One matrix, one answer: the exact solution where there is one, else a noisy fit."""
+"""Solve robust PCA: exactly if an exact decomposition exists, otherwise with noise.
+
+Strategies, cheapest first:
+
+1. Solve a sample of the rows, and extend its result to all rows.
+2. Test whether the data have low rank as they are, without corruption.
+3. Solve the convex program, as long as its result promises to be exact.
+4. On small matrices, pursue an exact fit that more entries confirm than are needed.
+5. Fit low rank, corruption and noise.
+6. If that fit leaves next to no noise, or does not settle, solve the convex program.
+
+A strategy that does not apply or does not succeed returns None, and the next one runs.
+"""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report, subrange
-from discrepant.core.validation import check_square, quote
+from discrepant.core.validation import check_square
 from discrepant.paper.alpha import alpha_from_entries
 from discrepant.robust_pca.dask.cluster import ClusterError
 from discrepant.robust_pca.dask.rows import DaskRows
@@ -18,383 +29,348 @@ from discrepant.robust_pca.exact.uncorrupted import uncorrupted_fit
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.noisy.solve import OPTIMAL_GAP, continue_noisy_fit, fit_noisy
 from discrepant.robust_pca.problem import ConvexProblem, DataScale
-from discrepant.robust_pca.proven_fit import SMALL, Pursuit
+from discrepant.robust_pca.proven_fit import MAX_SIDE, EntryPursuit, MatrixFit
 from discrepant.robust_pca.recorder import Recorder
-from discrepant.robust_pca.row_sample import exact_from, rows_of, sample_of, start_from
+from discrepant.robust_pca.row_sample import (
+    choose_sample_rows,
+    extend_exact_fit,
+    extend_noisy_fit,
+    take_rows,
+)
 from discrepant.robust_pca.rows.rows import Rows
+from discrepant.robust_pca.settings import (
+    SolverSettings,
+    check_noise_scale,
+    parse_noise,
+)
 
-SAMPLE = 0.3  # of the work, as progress counts it, that a sample takes
-LEAST_LINES = 4  # rows and columns, to tell noise from signal
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is asked of a solve; as for `RobustPCA`."""
-
-    alpha: float | str = "auto"
-    psd: bool = False
-    noise: Any = "auto"
-    fdr: float = 0.01
-    tol: float = 1e-7
-    max_iter: int = 500
-    polish: bool = True
-    random_state: Any = None
+# Fraction of the progress bar that the solution of the row sample takes.
+SAMPLE_PROGRESS = 0.3
+# Rows and columns needed to distinguish noise from signal.
+MIN_LINES = 4
+# Attempts to polish after a fit with noise suggests that the data are exact.
+POLISH_ATTEMPTS_AFTER_NOISE = 6
+# Tolerance of the residual, in rounding errors of the data's type, at the least.
+MIN_TOL_IN_EPS = 20
 
 
 def solve(
     rows: Rows,
-    settings: Settings,
-    warm: ExactResult | NoisyResult | None = None,
-    report: Report = lambda share, note: True,
-) -> ExactResult | NoisyResult:
-    """Split a matrix, told no more than the settings say."""
-    check_square(rows.shape, settings.psd)
-    sigma = _told_noise(settings.noise, rows.shape[1])
-    program = _program(rows, settings)
-    if sigma is not None and sigma.any():
-        _check_told(sigma, program.scale.bound, float(np.finfo(rows.dtype).eps))
-    rng = np.random.default_rng(settings.random_state)
-    log = _log(rows, settings, report)
-    if warm is None:
-        found = _by_sample(program, settings, sigma, rng, log)
+    settings: SolverSettings,
+    start: MatrixFit | None = None,
+    report: Report = lambda fraction, note: True,
+) -> MatrixFit:
+    """Split a matrix into a low-rank part, sparse corruption, and noise if any.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    settings : SolverSettings
+        As for `RobustPCA`.
+    start : ExactResult or NoisyResult, optional
+        An earlier result from which a warm start continues.
+    report : callable
+        Receives (fraction done, note); returning False stops the solve.
+    """
+    run = _prepare(rows, settings, report)
+    if start is None:
+        result = _solve_row_sample(run)
     elif isinstance(rows, DaskRows):
-        found = _from_known(program, settings, sigma, warm, rng, log)
+        result = _extend(run, start)
     else:
-        found = _warm(program, settings, sigma, warm, rng, log)
-    if found is None and isinstance(rows, DaskRows):
-        found = _beyond_sample(program, rows, settings, sigma, rng, log)
-    elif found is None:
-        found = _whole(program, settings, sigma, warm, rng, log)
-    return found
+        result = _continue_noisy(run, start)
+    if result is not None:
+        return result
+    if isinstance(rows, DaskRows):
+        return _solve_without_sample(run, rows)
+    return _solve_all_rows(run, start)
 
 
-def _program(rows: Rows, settings: Settings) -> ConvexProblem:
-    """Look at the data once, and say what is to be solved."""
+@dataclass(frozen=True)
+class _Run:
+    """The problem of one solve, and what its strategies share."""
+
+    program: ConvexProblem
+    settings: SolverSettings
+    noise: Array | None  # given noise of each column; None: it is estimated
+    rng: np.random.Generator
+    log: Recorder
+
+    @property
+    def noise_is_zero(self) -> bool:
+        """Whether the user excludes noise."""
+        return self.noise is not None and not self.noise.any()
+
+    @property
+    def may_be_exact(self) -> bool:
+        """Whether a result without noise is admissible."""
+        return self.noise is None or self.noise_is_zero
+
+    @property
+    def wants_convex_program(self) -> bool:
+        """Whether the convex program is to be solved, rather than a fit with noise.
+
+        The user asks for it by noise=0, an α of their own or polish=False. With fewer
+        than four rows or columns noise cannot be distinguished from signal.
+        """
+        if self.noise is not None:
+            return self.noise_is_zero
+        if min(self.program.rows.shape) < MIN_LINES:
+            return True
+        own_program = self.settings.alpha_is_given or not self.settings.polish
+        return own_program and self.settings.noise == "auto"
+
+    def new_recorder(self) -> Recorder:
+        """Return an empty recorder with the full budget of passes."""
+        return Recorder(self.log.report, self.log.tol, self.log.max_iter)
+
+
+def _prepare(rows: Rows, settings: SolverSettings, report: Report) -> _Run:
+    """Validate the settings against the data, and describe the problem."""
+    check_square(rows.shape, settings.psd)
+    noise = parse_noise(settings.noise, rows.shape[1])
+    program = _problem(rows, settings)
+    eps = float(np.finfo(rows.dtype).eps)
+    if noise is not None and noise.any():
+        check_noise_scale(noise, program.scale.bound, eps)
+    rng = np.random.default_rng(settings.random_state)
+    tol = max(settings.tol, MIN_TOL_IN_EPS * eps)
+    log = Recorder(report, tol, settings.max_iter)
+    return _Run(program, settings, noise, rng, log)
+
+
+def _problem(rows: Rows, settings: SolverSettings) -> ConvexProblem:
+    """Scan the data once, and return the convex program for them."""
     with rows:
         scale = DataScale.of(rows)
     if scale.observed == 0:
         raise InputError("All values are missing; at least one must be observed.")
     if isinstance(settings.alpha, str):
-        share = scale.observed / rows.size
-        alpha = alpha_from_entries(rows.shape, rows.entries, settings.psd, share)
+        observed_fraction = scale.observed / rows.size
+        alpha = alpha_from_entries(
+            rows.shape, rows.entries, settings.psd, observed_fraction
+        )
     else:
         alpha = float(settings.alpha)
     return ConvexProblem(rows, scale, 1 / alpha, settings.psd)
 
 
-def _log(rows: Rows, settings: Settings, report: Report) -> Recorder:
-    tol = max(settings.tol, 20 * float(np.finfo(rows.dtype).eps))
-    return Recorder(report, tol, settings.max_iter)
+# -- a sample of the rows ----------------------------------------------------------
 
 
-def _whole(
-    program: ConvexProblem,
-    settings: Settings,
-    sigma: Array | None,
-    warm: ExactResult | NoisyResult | None,
-    rng: np.random.Generator,
-    log: Recorder,
-) -> ExactResult | NoisyResult:
-    """Solve in passes over all of the data from the start."""
-    rows, told = program.rows, not isinstance(settings.alpha, str)
-    # With an α or a λ of the user's own it is the convex program that is asked for, and
-    # of three rows or columns nobody can tell what is noise.
-    untold = isinstance(settings.noise, str)
-    convex = untold and settings.noise == "auto" and (told or not settings.polish)
-    convex = convex or (untold and min(rows.shape) < LEAST_LINES)
-    exactly = sigma is None or not sigma.any()
-    as_it_is = None
-    if exactly and settings.polish and not told:
-        as_it_is = uncorrupted_fit(program, _log(rows, settings, log.report))
-    if as_it_is is not None and as_it_is.confirmed:
-        return as_it_is.result
-    found = _split(program, settings, sigma, convex, warm, rng, log)
-    if as_it_is is None or log.stopped:
-        return found
-    if isinstance(found, ExactResult) and not as_it_is.beats(found):
-        return found
-    return as_it_is.result
-
-
-def _split(
-    program: ConvexProblem,
-    settings: Settings,
-    sigma: Array | None,
-    convex: bool,
-    warm: ExactResult | NoisyResult | None,
-    rng: np.random.Generator,
-    log: Recorder,
-) -> ExactResult | NoisyResult:
-    """Solve the convex program, or fit the noise, or find out which is right."""
-    rows, told = program.rows, not isinstance(settings.alpha, str)
-    if convex or (sigma is not None and not sigma.any()):
-        return _exact(program, settings, told, warm, rng, log)
-    if sigma is not None:
-        return _noisy(program, settings, sigma, rng, log)
-    first = integrate(
-        program,
-        tol=log.tol,
-        exact_only=True,
-        rng=rng,
-        warm=warm if isinstance(warm, ExactResult) else None,
-        log=log,
-    )
-    if first.status.converged or log.ended:
-        return first
-    pursuit = None
-    if max(rows.shape) <= SMALL and min(rows.shape) >= LEAST_LINES:
-        pursuit = Pursuit(first, settings.fdr, rng, _log(rows, settings, log.report))
-        exact_fit = pursuit.exact()
-        if exact_fit is not None:
-            return exact_fit
-    found = _noisy(first.program, settings, None, rng, log, first)
-    if isinstance(found, ExactResult):
-        return found
-    if pursuit is not None and not pursuit.agrees(found):
-        return _second_opinion(first, pursuit, found, settings, rng, log)
-    if found.settled:
-        return found
-    # There is next to no noise, or the fit went in circles: perhaps it is exact.
-    again = _log(rows, settings, log.report)
-    exact = integrate(
-        first.program,
-        tol=log.tol,
-        exact_only=not found.rounding and found.status.converged,
-        polish_attempts=6,
-        rng=rng,
-        warm=first,
-        log=again,
-    )
-    low = exact.rank <= HIGH_RANK * rows.n
-    return exact if exact.status.converged and low else found
-
-
-def _second_opinion(
-    first: ExactResult,
-    pursuit: Pursuit,
-    noisy: NoisyResult,
-    settings: Settings,
-    rng: np.random.Generator,
-    log: Recorder,
-) -> ExactResult | NoisyResult:
-    """Try all else on a small matrix whose noise is large, and return the best."""
-    again = _log(first.program.rows, settings, log.report)
-    convex = integrate(first.program, tol=log.tol, rng=rng, warm=first, log=again)
-    if again.stopped:
-        return noisy
-    exact = pursuit.proven(convex) or pursuit.more(convex)
-    if exact is not None:
-        return exact
-    fits: list[ExactResult | NoisyResult] = [noisy, convex]
-    if pursuit.rests and pursuit.rests[0].at.rank:
-        other = continue_noisy_fit(
-            first.program,
-            pursuit.start(noisy),
-            by_column=_by_column(settings),
-            fdr=settings.fdr,
-            rng=rng,
-            log=_log(first.program.rows, settings, log.report),
-        )
-        fits += [other] if other is not None and other.status.converged else []
-    return pursuit.best(fits)
-
-
-def _by_sample(
-    program: ConvexProblem,
-    settings: Settings,
-    sigma: Array | None,
-    rng: np.random.Generator,
-    log: Recorder,
-) -> ExactResult | NoisyResult | None:
-    """Solve a sample of the rows, and extend it to all; None if it does not carry."""
-    if settings.psd or not settings.polish or not isinstance(settings.alpha, str):
+def _solve_row_sample(run: _Run) -> MatrixFit | None:
+    """Solve a sample of the rows and extend it to all; None if that fails."""
+    settings, rows, noise = run.settings, run.program.rows, run.noise
+    if settings.psd or not settings.polish or settings.alpha_is_given:
         return None
-    rows = program.rows
-    which = None if rows.n < LEAST_LINES else sample_of(rows, rng)
+    which = None if rows.n < MIN_LINES else choose_sample_rows(rows, run.rng)
     if which is None:
         return None
-    if sigma is not None and rows.transposed:
-        if np.ptp(sigma):  # that of the other rows would have to be told too
+    if noise is not None and rows.transposed:
+        if np.ptp(noise):  # the sampled rows are the caller's columns: they differ
             return None
-        sigma = sigma[which]
-    small = _program(rows_of(rows, which), settings)
-    watch = _log(rows, settings, subrange(log.report, 0, SAMPLE))
-    plain = uncorrupted_fit(small, watch) if sigma is None or not sigma.any() else None
-    if plain is not None and plain.confirmed:
-        known: ExactResult | NoisyResult = plain.result
-    elif sigma is not None and not sigma.any():
-        known = integrate(small, tol=log.tol, exact_only=True, rng=rng, log=watch)
+        noise = noise[which]
+    sample = _problem(take_rows(rows, which), settings)
+    report = subrange(run.log.report, 0, SAMPLE_PROGRESS)
+    log = Recorder(report, run.log.tol, run.log.max_iter)
+    sample_run = replace(run, program=sample, noise=noise, log=log)
+    uncorrupted = uncorrupted_fit(sample, log) if run.may_be_exact else None
+    if uncorrupted is not None and uncorrupted.confirmed:
+        sample_result: MatrixFit = uncorrupted.result
+    elif run.noise_is_zero:
+        sample_result = integrate(
+            sample, tol=log.tol, exact_only=True, rng=run.rng, log=log
+        )
     else:
-        known = _whole(small, settings, sigma, None, rng, watch)
-    return _from_known(program, settings, sigma, known, rng, log)
+        sample_result = _solve_all_rows(sample_run, None)
+    return _extend(run, sample_result)
 
 
-def _from_known(
-    program: ConvexProblem,
-    settings: Settings,
-    sigma: Array | None,
-    known: ExactResult | NoisyResult,
-    rng: np.random.Generator,
-    log: Recorder,
-) -> ExactResult | NoisyResult | None:
-    """Extend what is known of some rows to all; None if they do not carry it."""
-    if not known.status.converged:
+def _extend(run: _Run, sample_result: MatrixFit) -> MatrixFit | None:
+    """Extend the result of some rows to all; None if it does not fit the others."""
+    if not sample_result.status.converged:
         return None
     try:
-        if isinstance(known, ExactResult):
-            return exact_from(program, known, rng, log) if known.polished else None
-        return _noisy_from(program, settings, known, sigma is not None, rng, log)
+        if isinstance(sample_result, NoisyResult):
+            return _extend_noisy(run, sample_result)
+        if not sample_result.polished:
+            return None
+        return extend_exact_fit(run.program, sample_result, run.rng, run.log)
     except ClusterError as error:
-        error.sample_result = known  # from which another fit may go on
+        error.sample_result = sample_result  # so that another fit can continue
         raise
 
 
-def _beyond_sample(
-    program: ConvexProblem,
-    rows: DaskRows,
-    settings: Settings,
-    sigma: Array | None,
-    rng: np.random.Generator,
-    log: Recorder,
-) -> ExactResult | NoisyResult:
-    """Solve what a sample does not carry: in memory, or in passes that keep nothing."""
-    untold = settings.polish and isinstance(settings.alpha, str) and not settings.psd
-    exact = sigma is not None and not sigma.any()
-    if rows.fits_in_memory or exact or not untold:
-        program = replace(program, rows=rows.gather())
-        return _whole(program, settings, sigma, None, rng, log)
-    return _noisy(program, settings, sigma, rng, log)
-
-
-def _warm(
-    program: ConvexProblem,
-    settings: Settings,
-    sigma: Array | None,
-    warm: ExactResult | NoisyResult,
-    rng: np.random.Generator,
-    log: Recorder,
-) -> NoisyResult | None:
-    """Start a noisy fit from a noisy one of data of the same shape."""
-    if isinstance(warm, ExactResult) or not warm.status.converged or settings.psd:
+def _continue_noisy(run: _Run, start: MatrixFit) -> NoisyResult | None:
+    """Start a fit with noise from an earlier one of data of the same shape."""
+    if isinstance(start, ExactResult) or not start.status.converged:
         return None
-    if sigma is not None:
-        if not sigma.any():
-            return None
-        warm = replace(warm, noise=sigma)
-    return _noisy_from(program, settings, warm, sigma is not None, rng, log)
+    if run.settings.psd or run.noise_is_zero:
+        return None
+    if run.noise is not None:
+        start = replace(start, noise=run.noise)
+    return _extend_noisy(run, start)
 
 
-def _noisy_from(
-    program: ConvexProblem,
-    settings: Settings,
-    known: NoisyResult,
-    told: bool,
-    rng: np.random.Generator,
-    log: Recorder,
-) -> NoisyResult | None:
-    """Go on from a noisy fit of some rows, or of data of the same shape."""
-    start = start_from(program, known, rng)
+def _extend_noisy(run: _Run, sample_result: NoisyResult) -> NoisyResult | None:
+    """Continue a fit with noise of some rows, or of data of the same shape."""
+    start = extend_noisy_fit(run.program, sample_result, run.rng)
     if start is None:
         return None
     return continue_noisy_fit(
-        program,
+        run.program,
         start,
-        noise_is_given=told,
-        by_column=_by_column(settings),
-        fdr=settings.fdr,
-        rng=rng,
-        log=log,
+        noise_is_given=run.noise is not None,
+        by_column=run.settings.noise_by_column,
+        fdr=run.settings.fdr,
+        rng=run.rng,
+        log=run.log,
     )
 
 
-def _told_noise(noise: Any, columns: int) -> Array | None:
-    """Return the noise of each column where it is told, and None to find it."""
-    if isinstance(noise, str):
-        if noise not in ("auto", "column"):
-            raise InputError(
-                f'noise must be "auto", "column", or a number of zero or more, or one '
-                f"for each column, got {quote(noise)}."
-            )
-        return None
-    try:
-        sigma = np.asarray(np.nan if isinstance(noise, bool) else noise, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        sigma = np.full(0, np.nan)
-    if sigma.ndim == 0:
-        sigma = np.full(columns, sigma)
-    if sigma.shape != (columns,):
-        raise InputError(
-            f"noise must be a number or one for each of the {columns} columns, got "
-            f"{quote(noise)}."
-        )
-    if not (np.isfinite(sigma) & (sigma >= 0)).all():
-        raise InputError(f"noise must be zero or more everywhere, got {quote(noise)}.")
-    return sigma
+def _solve_without_sample(run: _Run, rows: DaskRows) -> MatrixFit:
+    """Solve Dask rows that a sample does not represent, in memory if they fit."""
+    settings = run.settings
+    needs_memory = settings.psd or not settings.polish or settings.alpha_is_given
+    if rows.fits_in_memory or run.noise_is_zero or needs_memory:
+        program = replace(run.program, rows=rows.gather())
+        return _solve_all_rows(replace(run, program=program), None)
+    return _fit_noisy(run)
 
 
-def _check_told(sigma: Array, bound: float, eps: float) -> None:
-    """Refuse noise that is none in some columns, or that the data cannot show."""
-    if not (sigma > 0).all():
-        raise InputError(
-            "noise is zero for some columns and not for others; give every column a "
-            "positive one, or noise=0 for a table without noise."
-        )
-    if (sigma < eps * bound).any():
-        raise InputError(
-            f"noise of {sigma.min():.3g} is below the rounding of entries of size "
-            f"{bound:.3g}; pass noise=0 for a table without noise."
-        )
-    if (sigma * eps > bound).any():
-        raise InputError(
-            f"noise of {sigma.max():.3g} hides entries of size {bound:.3g} altogether; "
-            "give it in the unit of the data."
-        )
+# -- all rows ----------------------------------------------------------------------
 
 
-def _by_column(settings: Settings) -> bool | None:
-    """Return whether each column is said to have its own noise; None: find out."""
-    asked = isinstance(settings.noise, str) and settings.noise == "column"
-    return True if asked else None
+def _solve_all_rows(run: _Run, start: MatrixFit | None) -> MatrixFit:
+    """Solve in passes over all of the data."""
+    uncorrupted = None
+    if run.may_be_exact and run.settings.polish and not run.settings.alpha_is_given:
+        uncorrupted = uncorrupted_fit(run.program, run.new_recorder())
+    if uncorrupted is not None and uncorrupted.confirmed:
+        return uncorrupted.result
+    result = _separate(run, start)
+    if uncorrupted is None or run.log.stopped:
+        return result
+    if isinstance(result, ExactResult) and not uncorrupted.beats(result):
+        return result
+    return uncorrupted.result
 
 
-def _noisy(
-    program: ConvexProblem,
-    settings: Settings,
-    sigma: Array | None,
-    rng: np.random.Generator,
-    log: Recorder,
-    first: ExactResult | None = None,
-) -> ExactResult | NoisyResult:
-    return fit_noisy(
-        program,
-        sigma=sigma,
-        by_column=_by_column(settings),
-        fdr=settings.fdr,
-        rng=rng,
-        log=log,
-        first=first,
+def _separate(run: _Run, start: MatrixFit | None) -> MatrixFit:
+    """Separate corruption: by the convex program, with noise, or whichever applies."""
+    exact_start = start if isinstance(start, ExactResult) else None
+    if run.wants_convex_program:
+        return _convex_optimum(run, exact_start)
+    if run.noise is not None:
+        return _fit_noisy(run)
+    exact_attempt = integrate(
+        run.program,
+        tol=run.log.tol,
+        exact_only=True,
+        rng=run.rng,
+        warm=exact_start,
+        log=run.log,
     )
+    if exact_attempt.status.converged or run.log.ended:
+        return exact_attempt
+    run = replace(run, program=exact_attempt.program)  # with its clipping bound
+    pursuit = None
+    if max(run.program.rows.shape) <= MAX_SIDE:
+        pursuit = EntryPursuit(
+            exact_attempt, run.settings.fdr, run.rng, run.new_recorder()
+        )
+        exact = pursuit.exact_fit()
+        if exact is not None:
+            return exact
+    noisy = _fit_noisy(run, exact_attempt)
+    if isinstance(noisy, ExactResult):
+        return noisy
+    if pursuit is not None and not pursuit.confirms(noisy):
+        return _best_of_all_methods(run, exact_attempt, pursuit, noisy)
+    if noisy.settled:
+        return noisy
+    return _exact_after_noise(run, exact_attempt, noisy)
 
 
-def _exact(
-    program: ConvexProblem,
-    settings: Settings,
-    told: bool,
-    warm: ExactResult | NoisyResult | None,
-    rng: np.random.Generator,
-    log: Recorder,
-) -> ExactResult:
+def _convex_optimum(run: _Run, start: ExactResult | None) -> ExactResult:
     """Solve the convex program without noise."""
-    start = warm if isinstance(warm, ExactResult) else None
-    found = integrate(
-        program, tol=log.tol, polish=settings.polish, rng=rng, warm=start, log=log
+    program, log = run.program, run.log
+    result = integrate(
+        program,
+        tol=log.tol,
+        polish=run.settings.polish,
+        rng=run.rng,
+        warm=start,
+        log=log,
     )
-    # Told an α of the user's own, an exact splitting need not be the convex optimum
-    # that this α asks for.
-    if told and found.polished and found.certificate.gap > OPTIMAL_GAP:
-        rng = np.random.default_rng(settings.random_state)
-        again = Recorder(log.report, log.tol, log.max_iter)
-        found = integrate(
-            program, tol=log.tol, polish=False, rng=rng, warm=found, log=again
+    # An exact decomposition need not be the optimum for the user's own α.
+    polished_for_user_alpha = run.settings.alpha_is_given and result.polished
+    if polished_for_user_alpha and result.certificate.gap > OPTIMAL_GAP:
+        result = integrate(
+            program,
+            tol=log.tol,
+            polish=False,
+            rng=np.random.default_rng(run.settings.random_state),
+            warm=result,
+            log=run.new_recorder(),
         )
-    return found
+    return result
+
+
+def _fit_noisy(run: _Run, exact_attempt: ExactResult | None = None) -> MatrixFit:
+    """Fit low rank, corruption and noise; exact if the noise vanishes."""
+    return fit_noisy(
+        run.program,
+        sigma=run.noise,
+        by_column=run.settings.noise_by_column,
+        fdr=run.settings.fdr,
+        rng=run.rng,
+        log=run.log,
+        first=exact_attempt,
+    )
+
+
+def _best_of_all_methods(
+    run: _Run, exact_attempt: ExactResult, pursuit: EntryPursuit, noisy: NoisyResult
+) -> MatrixFit:
+    """Solve a small matrix with large noise by every method; return the best."""
+    log = run.new_recorder()
+    convex = integrate(
+        run.program, tol=log.tol, rng=run.rng, warm=exact_attempt, log=log
+    )
+    if log.stopped:
+        return noisy
+    exact = pursuit.if_proven(convex) or pursuit.exact_fit_from(convex)
+    if exact is not None:
+        return exact
+    candidates: list[MatrixFit] = [noisy, convex]
+    if pursuit.noisy_fits and pursuit.noisy_fits[0].at.rank:
+        restarted = continue_noisy_fit(
+            run.program,
+            pursuit.noisy_start(noisy),
+            by_column=run.settings.noise_by_column,
+            fdr=run.settings.fdr,
+            rng=run.rng,
+            log=run.new_recorder(),
+        )
+        if restarted is not None and restarted.status.converged:
+            candidates.append(restarted)
+    return pursuit.best_of(candidates)
+
+
+def _exact_after_noise(
+    run: _Run, exact_attempt: ExactResult, noisy: NoisyResult
+) -> MatrixFit:
+    """Solve the convex program after a fit that left no noise or did not settle."""
+    exact = integrate(
+        run.program,
+        tol=run.log.tol,
+        exact_only=not noisy.rounding and noisy.status.converged,
+        polish_attempts=POLISH_ATTEMPTS_AFTER_NOISE,
+        rng=run.rng,
+        warm=exact_attempt,
+        log=run.new_recorder(),
+    )
+    low_rank = exact.rank <= HIGH_RANK * run.program.rows.n
+    return exact if exact.status.converged and low_rank else noisy

@@ -214,13 +214,14 @@ def _recover_matrix(
     data: Array, A: Operator, settings: SensingSettings, report: Report
 ) -> "tuple[MatrixResult, list[tuple[str, type[Warning]]]]":
     """Decompose a matrix as `RobustPCA` does; also return warnings. Loads Numba."""
-    from discrepant.robust_pca.fit_warnings import caveats
+    from discrepant.robust_pca.fit_warnings import fit_warnings
     from discrepant.robust_pca.rows.in_memory import ArrayRows
-    from discrepant.robust_pca.solve import Settings, solve
+    from discrepant.robust_pca.settings import SolverSettings
+    from discrepant.robust_pca.solve import solve
     from discrepant.sensing.matrix_result import MatrixResult
 
     psd = settings.kind == "psd"
-    matrix_settings = Settings(
+    matrix_settings = SolverSettings(
         alpha=settings.alpha,
         psd=psd,
         noise=settings.noise,
@@ -232,7 +233,7 @@ def _recover_matrix(
     Y = nan_where_missing(data, A)
     Y = Y.astype(np.float32) if Y.dtype.itemsize < 4 else Y
     fit = solve(ArrayRows(Y), matrix_settings, None, report)
-    return MatrixResult(fit, data, A, psd), list(caveats(Y, fit))
+    return MatrixResult(fit, data, A, psd), list(fit_warnings(Y, fit))
 
 
 def _recover_measured(

@@ -106,7 +106,7 @@ def fit_pca_dask_file(
             write_dask_array(scratch / part_names[0], low_rank, labels)
             report(0.5, part_names[0])
             corrupted = write_dask_array(scratch / part_names[1], sparse, labels)
-        fit: Any = model._found
+        fit: Any = model._result
         observed = fit.fit.program.scale.observed
         result = DaskReport(
             file=file.name,

@@ -4,7 +4,6 @@ import json
 import pickle
 import warnings
 from concurrent.futures import CancelledError
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,7 @@ PARTS = ("low_rank_", "sparse_", "outliers_", "probability_", "residual_")
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Let a sample, and blocks, be worth it at a few thousand rows."""
-    monkeypatch.setattr(sample, "TUNING", replace(sample.TUNING, entries=1 << 14))
+    monkeypatch.setattr(sample, "SAMPLE_ENTRIES", 1 << 14)
     monkeypatch.setattr("discrepant.robust_pca.dask.rows.MIN_BLOCK_BYTES", 1 << 12)
 
 
@@ -106,7 +105,7 @@ class TestSameAnswers:
             fitted(da.from_array(Y, chunks=(40, 40)), psd=True, memory_limit=0)
 
     def test_what_a_sample_does_not_carry_needs_no_memory_either(self, monkeypatch):
-        target = "discrepant.robust_pca.solve.sample_of"
+        target = "discrepant.robust_pca.solve.choose_sample_rows"
         monkeypatch.setattr(target, lambda rows, rng: None)
         Y, L = made(0.1)
         lazy = da.from_array(Y, chunks=(400, 40))
@@ -118,7 +117,7 @@ class TestSameAnswers:
     def test_a_warm_start_skips_the_sample(self):
         Y, L = made()
         pca = fitted(da.from_array(Y, chunks=(400, 40)), warm_start=True)
-        assert relative_error(pca.fit(pca._found.data).low_rank_, L) < 1e-12
+        assert relative_error(pca.fit(pca._result.data).low_rank_, L) < 1e-12
 
     def test_a_fit_can_be_stored(self):
         Y, L = made()

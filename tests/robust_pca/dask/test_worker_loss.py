@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,7 +47,7 @@ def made(sigma):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(sample, "TUNING", replace(sample.TUNING, entries=1 << 14))
+    monkeypatch.setattr(sample, "SAMPLE_ENTRIES", 1 << 14)
     monkeypatch.setattr(lazy, "MIN_BLOCK_BYTES", 1 << 12)
 
 
@@ -93,7 +92,7 @@ def kill_the_fullest(client):
 
 
 def same(one, two):
-    a, b = one._found.fit, two._found.fit
+    a, b = one._result.fit, two._result.fit
     np.testing.assert_array_equal(a.U, b.U)
     np.testing.assert_array_equal(a.components, b.components)
 

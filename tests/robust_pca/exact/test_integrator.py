@@ -163,7 +163,7 @@ class TestConvexOptimum:
         options = {"psd": psd, "noise": 0, "random_state": 0}
         model = RobustPCA(max_iter=max_iter, **options).fit(Y)
         X, lam = model.low_rank_, 1 / model.alpha_
-        M = model._found.dual
+        M = model._result.dual
         top = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
         bound = np.sum(M * Y) / max(top, np.abs(M).max() / lam, 1.0)
         primal = np.linalg.svd(X, compute_uv=False).sum() + lam * np.abs(Y - X).sum()
@@ -237,7 +237,7 @@ class TestInvariance:
 class TestOddData:
     @pytest.mark.parametrize("shape", [(1, 1), (1, 6), (6, 1), (2, 2)])
     @pytest.mark.parametrize("value", [0.0, 3.0, -2.0])
-    @pytest.mark.filterwarnings("ignore:.*taken for corrupt:UserWarning")
+    @pytest.mark.filterwarnings("ignore:.*classified as corrupt:UserWarning")
     def test_tiny_and_constant(self, shape, value):
         model = RobustPCA(random_state=0).fit(np.full(shape, value))
         np.testing.assert_allclose(model.low_rank_ + model.sparse_, value, atol=1e-6)

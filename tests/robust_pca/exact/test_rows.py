@@ -153,7 +153,7 @@ class TestPassiveResult:
             raise KeyboardInterrupt
 
         model = RobustPCA(random_state=0)
-        monkeypatch.setattr("discrepant.robust_pca.estimator.caveats", interrupt)
+        monkeypatch.setattr("discrepant.robust_pca.estimator.fit_warnings", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(noisy())
         with pytest.raises(NotFittedError):

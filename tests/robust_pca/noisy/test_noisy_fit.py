@@ -120,7 +120,7 @@ class TestThreeParts:
 
     def test_nothing_but_noise_is_said(self):
         Y = np.random.default_rng(0).standard_normal((150, 60))
-        with pytest.warns(UserWarning, match="No component stands out"):
+        with pytest.warns(UserWarning, match="No component is significant"):
             model = fitted(Y)
         assert model.rank_ == 0
         assert model.noise_ == pytest.approx(1, rel=0.03)

@@ -21,7 +21,7 @@ def problem(shape=(400, 150), share=0.2, rank=3, wrong=0.05, noise=0.0, seed=0):
 
 
 def error(pca, X):
-    found = pca._found.block(slice(None), slice(None))
+    found = pca._result.block(slice(None), slice(None))
     return np.linalg.norm(found - X) / np.linalg.norm(X)
 
 
@@ -57,7 +57,7 @@ def test_it_agrees_with_the_dense_fit():
     dense = np.full(table.shape, np.nan)
     dense[table.coords] = table.data
     one, other = fitted(table), RobustPCA(random_state=0).fit(dense)
-    found = one._found.block(slice(None), slice(None))
+    found = one._result.block(slice(None), slice(None))
     away = np.linalg.norm(found - other.low_rank_) / np.linalg.norm(found)
     assert away < 0.03
     assert one.rank_ == other.rank_
@@ -87,10 +87,10 @@ def test_new_rows_are_placed_by_what_they_store():
 def test_transposing_and_scaling_change_nothing():
     table, _, _ = problem(noise=0.2)
     pca, turned, large = fitted(table), fitted(table.T.tocsr()), fitted(1e6 * table)
-    X = pca._found.block(slice(None), slice(None))
-    Z = turned._found.block(slice(None), slice(None))
+    X = pca._result.block(slice(None), slice(None))
+    Z = turned._result.block(slice(None), slice(None))
     assert np.linalg.norm(Z.T - X) < 0.02 * np.linalg.norm(X)
-    W = large._found.block(slice(None), slice(None))
+    W = large._result.block(slice(None), slice(None))
     np.testing.assert_allclose(W / 1e6, X, atol=1e-6 * np.abs(X).max())
 
 
@@ -108,7 +108,7 @@ def test_lines_without_entries_are_said():
     table[5] = 0
     with pytest.warns(UserWarning, match="1 rows and 0 columns store fewer"):
         pca = fitted(table.tocoo())
-    assert not pca._found.block(slice(5, 6), slice(None)).any()
+    assert not pca._result.block(slice(5, 6), slice(None)).any()
 
 
 def test_mistakes_get_a_sentence():

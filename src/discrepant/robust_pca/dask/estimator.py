@@ -22,7 +22,7 @@ from discrepant.core.validation import error_text, masked_to_nan
 from discrepant.robust_pca.dask.cluster import ClusterError, worker_pool
 from discrepant.robust_pca.dask.rows import DaskRows
 from discrepant.robust_pca.exact.result import ExactResult
-from discrepant.robust_pca.fit_warnings import caveats, seen_of
+from discrepant.robust_pca.fit_warnings import fit_warnings, sample_data
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.rows.in_memory import ArrayRows
 
@@ -167,12 +167,12 @@ def fit(
         start = start if n_short == rows.n else None
     try:
         with worker_pool(Y):
-            matrix_fit = model._solved(rows, rules, start)
+            matrix_fit = model._solve_rows(rows, rules, start)
     except ClusterError as error:
         model._known = error.sample_result
         raise
     result = DaskResult(matrix_fit, Y)
-    return result, caveats(Y, result, seen_of(matrix_fit))
+    return result, fit_warnings(Y, result, sample_data(matrix_fit))
 
 
 def transform(model: Any, X: Any) -> Any:

@@ -37,7 +37,7 @@ from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.exact.step import VISIBLE_BELOW, State, Stepper
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder, Step
-from discrepant.robust_pca.row_regression import extended
+from discrepant.robust_pca.row_regression import regress_all_rows
 
 # Factor of μ per fast step. At 1.5 a fit takes two more passes; at 3 the steps pass the
 # rank more often before it becomes visible (`benchmarks/matrix.py`).
@@ -262,7 +262,9 @@ class _Integration:
         program, rows = stepper.program, stepper.program.rows
         basis = linalg.qr(polished.B, mode="economic")[0]
         corrupt_fraction = stepper.n_corrupt / program.scale.observed
-        fits = extended(program, basis, np.ones(rows.n), corrupt_fraction, stepper.rng)
+        fits = regress_all_rows(
+            program, basis, np.ones(rows.n), corrupt_fraction, stepper.rng
+        )
         size = np.sqrt(program.scale.observed) / stepper.norm_Y
         return polish(
             program,
