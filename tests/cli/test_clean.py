@@ -50,9 +50,9 @@ def test_the_command_writes_table_flags_report_and_figure(
     flags = np.zeros(sensors[1].shape, bool)
     for row, column in zip(flagged["row"], flagged["column"], strict=True):
         flags[row - 1, names.index(column)] = True
-    wrong = sensors[1]
-    assert (flags & wrong).sum() >= 0.95 * flags.sum()
-    assert (flags & wrong).sum() >= 0.95 * wrong.sum()
+    corrupt = sensors[1]
+    assert (flags & corrupt).sum() >= 0.95 * flags.sum()
+    assert (flags & corrupt).sum() >= 0.95 * corrupt.sum()
     # Only flagged cells are other than they were, and those are.
     before, after = cells(file), cells(out / "cleaned.csv")
     differ = np.array(
@@ -140,7 +140,7 @@ def test_dates_and_latin_1_are_read(tmp_path):
     assert (tmp_path / "copy.csv").read_bytes() == path.read_bytes()
 
 
-def test_parquet_and_arrays(sensors, tmp_path):
+def test_parquet_and_array_files_are_cleaned(sensors, tmp_path):
     frame = sensors[0]
     frame.to_parquet(tmp_path / "t.parquet")
     report = clean_file(tmp_path / "t.parquet", tmp_path / "p")
@@ -160,7 +160,7 @@ def test_parquet_and_arrays(sensors, tmp_path):
     assert not np.isnan(filled).any()
 
 
-def test_excel(sensors, tmp_path):
+def test_excel_files_are_cleaned(sensors, tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     frame = sensors[0].iloc[:120]
     path = tmp_path / "t.xlsx"
@@ -184,7 +184,7 @@ def test_excel(sensors, tmp_path):
         clean_file(path, tmp_path / "no", sheet="x")
 
 
-def test_excel_without_openpyxl(tmp_path, monkeypatch):
+def test_excel_files_need_openpyxl(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     (tmp_path / "t.xlsx").write_bytes(b"PK")
     with pytest.raises(InputError, match=r"pip install '.*\[excel\]'"):
@@ -202,7 +202,7 @@ def test_options_are_applied(file, tmp_path):
     assert "set aside" in str(report)
 
 
-def test_without_matplotlib(file, tmp_path, monkeypatch):
+def test_without_matplotlib_there_is_no_figure(file, tmp_path, monkeypatch):
     monkeypatch.setattr("discrepant.core.plotting.find_spec", lambda name: None)
     report = clean_file(file, tmp_path / "out")
     assert "matplotlib" in report.no_picture

@@ -121,8 +121,10 @@ def test_channels_in_different_units_are_scaled_separately():
     hit = rng.random(truth.shape) < 0.05
     result = restore(np.where(hit, scales, truth), quality="fast")
     for channel in range(3):
-        wrong = hit[..., channel] & (truth[..., channel] < 0.7 * scales[channel])
-        assert result.mask[..., channel][wrong].mean() > 0.95
+        clearly_corrupt = hit[..., channel] & (
+            truth[..., channel] < 0.7 * scales[channel]
+        )
+        assert result.mask[..., channel][clearly_corrupt].mean() > 0.95
 
 
 def test_masked_array_is_combined_with_the_mask():
