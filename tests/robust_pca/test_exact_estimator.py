@@ -66,7 +66,7 @@ class TestEstimator:
         )
         assert model.low_rank_.columns.equals(frame.columns)
 
-    def test_history_tells_the_phases(self):
+    def test_history_records_the_phases(self):
         history = RobustPCA(random_state=0).fit(self.problem.observed).history_
         assert list(history)[:3] == ["step", "residual", "seconds"]
         assert history["phase"][0] == "fast"
@@ -74,15 +74,17 @@ class TestEstimator:
         assert (np.diff(history["seconds"]) >= 0).all()
 
     def test_integrate_can_be_stopped(self):
-        told = []
+        reports = []
 
-        def report(share, note):
-            told.append((share, note))
-            return len(told) < 3
+        def report(fraction, note):
+            reports.append((fraction, note))
+            return len(reports) < 3
 
-        split = integrate(
+        result = integrate(
             ConvexProblem.of(self.problem.observed, alpha=10.0), report=report
         )
-        assert split.n_steps == 3
-        assert all(0 <= share <= 1 and "residual" in note for share, note in told)
-        assert "stopped" in str(split.status)
+        assert result.n_steps == 3
+        assert all(
+            0 <= fraction <= 1 and "residual" in note for fraction, note in reports
+        )
+        assert "stopped" in str(result.status)

@@ -10,15 +10,15 @@ from sklearn.exceptions import NotFittedError
 from discrepant import InputError, RobustPCA
 
 
-def rows_of(basis, count, rng, noise=0.0):
+def corrupted_rows(basis, count, rng, noise=0.0):
     rows = rng.standard_normal((count, len(basis))) @ basis
     rows += noise * rng.standard_normal(rows.shape)
-    wrong = rng.random(rows.shape) < 0.1
-    rows[wrong] += rng.normal(0, 20, wrong.sum())
+    corrupt = rng.random(rows.shape) < 0.1
+    rows[corrupt] += rng.normal(0, 20, corrupt.sum())
     return rows
 
 
-def missed(model, basis):
+def subspace_error(model, basis):
     Q = np.linalg.qr(basis.T)[0]
     V = model.components_
     return np.linalg.norm(V - (V @ Q) @ Q.T, 2) if len(V) == len(basis) else 1.0
@@ -29,21 +29,21 @@ def test_an_exact_stream_and_a_change_of_its_subspace():
     before, after = rng.standard_normal((2, 3, 200))
     model = RobustPCA(random_state=0)
     for _ in range(10):
-        model.partial_fit(rows_of(before, 10, rng))
-    assert missed(model, before) < 1e-6
+        model.partial_fit(corrupted_rows(before, 10, rng))
+    assert subspace_error(model, before) < 1e-6
     for _ in range(10):
-        model.partial_fit(rows_of(after, 10, rng))
-    assert missed(model, after) < 1e-6
+        model.partial_fit(corrupted_rows(after, 10, rng))
+    assert subspace_error(model, after) < 1e-6
     assert model.n_samples_seen_ == 200
-    assert model.transform(rows_of(after, 4, rng)).shape == (4, 3)
+    assert model.transform(corrupted_rows(after, 4, rng)).shape == (4, 3)
 
 
 def test_a_stream_with_noise():
     rng = np.random.default_rng(8)
     basis = rng.standard_normal((2, 120))
-    model = RobustPCA(random_state=0).partial_fit(rows_of(basis, 150, rng, 0.1))
+    model = RobustPCA(random_state=0).partial_fit(corrupted_rows(basis, 150, rng, 0.1))
     assert model.rank_ == 2
-    assert missed(model, basis) < 0.1
+    assert subspace_error(model, basis) < 0.1
     assert np.mean(model.noise_) == pytest.approx(0.1, rel=0.3)
 
 
@@ -73,25 +73,25 @@ def test_fit_starts_afresh_and_columns_must_stay():
 def test_after_a_fit_the_stream_goes_on_from_there():
     rng = np.random.default_rng(11)
     before, after = rng.standard_normal((2, 3, 200))
-    model = RobustPCA(random_state=0).fit(rows_of(before, 60, rng))
-    model.partial_fit(rows_of(before, 5, rng))
-    assert missed(model, before) < 1e-6  # fitted still
-    model.partial_fit(rows_of(after, 60, rng))
-    assert missed(model, after) < 1e-6
+    model = RobustPCA(random_state=0).fit(corrupted_rows(before, 60, rng))
+    model.partial_fit(corrupted_rows(before, 5, rng))
+    assert subspace_error(model, before) < 1e-6  # fitted still
+    model.partial_fit(corrupted_rows(after, 60, rng))
+    assert subspace_error(model, after) < 1e-6
 
 
 def test_rows_that_are_missing_are_no_change():
     rng = np.random.default_rng(12)
     basis = rng.standard_normal((3, 200))
-    model = RobustPCA(random_state=0).partial_fit(rows_of(basis, 60, rng))
+    model = RobustPCA(random_state=0).partial_fit(corrupted_rows(basis, 60, rng))
     model.partial_fit(np.full((10, 200), np.nan))
-    model.partial_fit(rows_of(basis, 5, rng))
-    assert missed(model, basis) < 1e-6
+    model.partial_fit(corrupted_rows(basis, 5, rng))
+    assert subspace_error(model, basis) < 1e-6
 
 
 def test_a_stream_is_pickled_in_the_middle_and_cloned_empty():
     rng = np.random.default_rng(13)
-    rows = rows_of(rng.standard_normal((3, 200)), 120, rng)
+    rows = corrupted_rows(rng.standard_normal((3, 200)), 120, rng)
     one = RobustPCA(random_state=0).partial_fit(rows[:50])
     two = pickle.loads(pickle.dumps(one))
     for model in (one, two):

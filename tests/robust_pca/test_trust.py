@@ -12,12 +12,12 @@ from discrepant.robust_pca.fit_warnings import fit_warnings
 from support.matrices import draw, noisy
 
 
-def wrong_rows(seed, shape=(60, 200), rank=5, share=0.65):
+def wrong_rows(seed, shape=(60, 200), rank=5, fraction=0.65):
     """Return a matrix of low rank of which most rows are replaced by noise."""
     rng = np.random.default_rng(seed)
     m, n = shape
     Y = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n)) / np.sqrt(rank)
-    bad = rng.permutation(m)[: int(share * m)]
+    bad = rng.permutation(m)[: int(fraction * m)]
     Y[bad] = 3 * rng.standard_normal((len(bad), n))
     return Y
 
@@ -26,7 +26,7 @@ class TestOutcome:
     def test_stopped_runs_say_so_whatever_the_solver(self):
         Y = noisy()
 
-        def stop(share, note):
+        def stop(fraction, note):
             return False
 
         with pytest.warns(UserWarning):
@@ -34,13 +34,13 @@ class TestOutcome:
         descent = recover(Y, solver="descent", progress=stop, random_state=0)
         with pytest.warns(UserWarning):
             whole = recover(Y, progress=stop, random_state=0)
-        for found in (measured, descent, whole):
-            assert found.status.outcome is Outcome.STOPPED
-            assert found.status.stopped
-            assert not found.status.converged
+        for result in (measured, descent, whole):
+            assert result.status.outcome is Outcome.STOPPED
+            assert result.status.stopped
+            assert not result.status.converged
 
     def test_a_stopped_descent_is_not_advised_to_take_more_steps(self):
-        pca = RobustPCA("descent", verbose=lambda share, note: False, random_state=0)
+        pca = RobustPCA("descent", verbose=lambda fraction, note: False, random_state=0)
         with pytest.warns(UserWarning, match="stopped") as caught:
             pca.fit(noisy())
         assert not any("max_iter" in str(warning.message) for warning in caught)
@@ -60,27 +60,27 @@ class TestCertificates:
         Y = corrupted_matrix(shape, 2, 0.1, random_state=0).observed
         if gaps:
             Y[::7, ::5] = np.nan
-        found = recover(Y, psd=psd, random_state=0)
-        assert certify(found).gap == pytest.approx(found.certificate.gap, abs=1e-4)
+        result = recover(Y, psd=psd, random_state=0)
+        assert certify(result).gap == pytest.approx(result.certificate.gap, abs=1e-4)
 
     def test_so_can_a_fit_with_noise(self):
-        found = recover(noisy(), random_state=0)
-        assert 0 <= certify(found).gap < 0.1
+        result = recover(noisy(), random_state=0)
+        assert 0 <= certify(result).gap < 0.1
 
     @pytest.mark.parametrize("scale", [1e-200, 1e200])
     def test_certificates_of_data_of_any_scale(self, scale):
         usual = recover(noisy(), random_state=0).certificate.gap
-        found = recover(noisy() * scale, random_state=0)
-        assert found.certificate.gap == pytest.approx(usual, rel=1e-3)
+        result = recover(noisy() * scale, random_state=0)
+        assert result.certificate.gap == pytest.approx(usual, rel=1e-3)
 
 
 class TestSize:
     def test_values_far_beyond_the_data_are_reported(self):
         Y = noisy()
-        found = recover(Y, random_state=0)
-        far = replace(found.fit, singular_values=1e3 * found.fit.singular_values)
+        result = recover(Y, random_state=0)
+        far = replace(result.fit, singular_values=1e3 * result.fit.singular_values)
         assert not any(
-            "far beyond" in sentence for sentence, _ in fit_warnings(Y, found)
+            "far beyond" in sentence for sentence, _ in fit_warnings(Y, result)
         )
         assert any("far beyond" in sentence for sentence, _ in fit_warnings(Y, far))
 
@@ -128,8 +128,8 @@ class TestNothingWrong:
         right = left.T if psd else draw(rank, shape[1], seed=1)
         Y = scale * left @ right
         pca = RobustPCA(psd=psd, random_state=0).fit(Y)
-        for found in (pca.low_rank_, recover(Y, psd=psd, random_state=0).low_rank):
-            assert relative_error(found, Y) < 1e-12
+        for result in (pca.low_rank_, recover(Y, psd=psd, random_state=0).low_rank):
+            assert relative_error(result, Y) < 1e-12
         assert pca.rank_ == rank
         assert not pca.outliers_.any()
         assert pca.noise_ == 0
@@ -157,7 +157,7 @@ class TestThePapersProblem:
     """n = 50; the convex program recovers none of these."""
 
     @pytest.mark.parametrize(
-        ("rank", "share", "psd", "seed"),
+        ("rank", "fraction", "psd", "seed"),
         [
             (10, 0.15, False, 15),
             (5, 0.35, False, 10),
@@ -167,22 +167,26 @@ class TestThePapersProblem:
             (25, 0.15, True, 36),
         ],
     )
-    def test_an_exact_fit_that_proves_itself_is_returned(self, rank, share, psd, seed):
+    def test_an_exact_fit_that_proves_itself_is_returned(
+        self, rank, fraction, psd, seed
+    ):
         problem = corrupted_matrix(
-            50 if psd else (50, 50), rank, share, random_state=seed
+            50 if psd else (50, 50), rank, fraction, random_state=seed
         )
         pca = RobustPCA(psd=psd, random_state=0).fit(problem.observed)
         assert relative_error(pca.low_rank_, problem.low_rank) < 1e-11
         assert pca.status_.outcome is Outcome.EXACT
         assert (pca.outliers_ == (problem.sparse != 0)).all()
-        found = recover(problem.observed, psd=psd, random_state=0)
-        assert relative_error(found.low_rank, problem.low_rank) < 1e-11
+        result = recover(problem.observed, psd=psd, random_state=0)
+        assert relative_error(result.low_rank, problem.low_rank) < 1e-11
 
     @pytest.mark.parametrize("psd", [False, True])
-    @pytest.mark.parametrize(("rank", "share"), [(10, 0.45), (20, 0.35)])
-    def test_what_cannot_be_recovered_is_not_wrong_in_silence(self, rank, share, psd):
+    @pytest.mark.parametrize(("rank", "fraction"), [(10, 0.45), (20, 0.35)])
+    def test_what_cannot_be_recovered_is_not_wrong_in_silence(
+        self, rank, fraction, psd
+    ):
         shape = 50 if psd else (50, 50)
-        problem = corrupted_matrix(shape, rank, share, random_state=0)
+        problem = corrupted_matrix(shape, rank, fraction, random_state=0)
         pca = RobustPCA(psd=psd, random_state=0)
         with pytest.warns(UserWarning):
             pca.fit(problem.observed)

@@ -7,11 +7,10 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
 from discrepant.core.robust_regression import l1_coordinates
-from discrepant.robust_pca.cached_property import locked_cached_property
 from discrepant.robust_pca.exact.dual import certificate_of, dual_variable
 from discrepant.robust_pca.exact.step import State
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.result import LowRankResult
+from discrepant.robust_pca.result import LowRankResult, locked_cached_property
 from discrepant.robust_pca.rows import passes
 
 

@@ -10,12 +10,11 @@ import numpy as np
 
 from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate
-from discrepant.robust_pca.cached_property import locked_cached_property
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.coordinates import noisy_coordinates
 from discrepant.robust_pca.noisy.mixture import Mixture
-from discrepant.robust_pca.result import LowRankResult
+from discrepant.robust_pca.result import LowRankResult, locked_cached_property
 from discrepant.robust_pca.rows import passes
 
 CERTIFICATE_TOL = 1e-5  # tolerance of the penalised program behind the certificate

@@ -11,7 +11,7 @@ from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
-from discrepant.robust_pca.cached_property import locked_cached_property
+from discrepant.robust_pca.result import locked_cached_property
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 
