@@ -309,9 +309,9 @@ def test_a_partition_is_scored_once_for_all_results(monkeypatch):
     table.loc[7, "b"] = 40
     result = clean(dd.from_pandas(table, npartitions=4))
     calls = []
-    judge = Cleaner.clean
+    score_rows = Cleaner.clean
     monkeypatch.setattr(
-        Cleaner, "clean", lambda self, X: calls.append(len(X)) or judge(self, X)
+        Cleaner, "clean", lambda self, X: calls.append(len(X)) or score_rows(self, X)
     )
     parts = dask.compute(
         result.table, result.mask, result.flagged, scheduler="synchronous"
