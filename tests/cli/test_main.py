@@ -105,7 +105,7 @@ def test_the_input_is_never_overwritten(run_in_process, matrix_csv, tmp_path):
         ("reproduce fig3 -o out --quick --scale paper", "--quick and --scale paper"),
         ("reproduce fig1a -o out --scale cpu", "leave out --scale and --images."),
         ("reproduce fig1a -o out --jobs 0", "--jobs must be a positive number or -1"),
-        ("serve --host 0.0.0.0 --no-open", "--anyone"),
+        ("serve --port 70000 --no-open", "--port"),
         ("unknown", "unknown"),
     ],
 )

@@ -11,15 +11,6 @@ def serve(
     port: Annotated[
         int, typer.Option(help="Port; 0 chooses a free one.", min=0, max=65535)
     ] = 0,
-    host: Annotated[
-        str,
-        typer.Option(
-            help="Address to listen on; the default admits only this machine."
-        ),
-    ] = "127.0.0.1",
-    anyone: Annotated[
-        bool, typer.Option("--anyone", help="Allow other machines to connect.")
-    ] = False,
     limit: Annotated[
         int, typer.Option(help="Largest accepted file, in megabytes.", min=1)
     ] = 512,
@@ -29,7 +20,8 @@ def serve(
 ) -> None:
     """Open a web page that restores images, cleans tables and separates videos.
 
-    The page runs on this machine, and no file leaves it. Ctrl-C stops the server.
+    The page runs on this machine, and no file leaves it. Other machines cannot
+    connect; from one of them, forward the port by SSH. Ctrl-C stops the server.
 
     Example: `discrepant serve`
     """
@@ -40,9 +32,7 @@ def serve(
             raise
         raise missing_extra("The page needs Starlette and uvicorn", "web") from None
     run_server(
-        host=host,
         port=port,
-        anyone=anyone,
         limit=limit * 2**20,
         show=show,
         say=typer.echo,

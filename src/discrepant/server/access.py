@@ -10,7 +10,7 @@ rebinding even read the responses. Therefore
 """
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
@@ -33,11 +33,6 @@ SECURITY_HEADERS = {
 }
 
 
-def url_host(host: str) -> str:
-    """Return a host as it is written in a URL: IPv6 addresses in brackets."""
-    return f"[{host}]" if ":" in host else host
-
-
 @dataclass(frozen=True)
 class AccessGuard:
     """ASGI middleware that refuses requests from anywhere but the page itself.
@@ -46,19 +41,15 @@ class AccessGuard:
     ----------
     app : ASGI application
         The application behind the guard.
-    hosts : iterable of str
+    hosts : collection of str
         Accepted values of the Host header, with the port.
     token : str
         The secret that the first request must contain.
-    accept_server_ip : bool
-        Also accept a Host header that is the IP address at which the request arrived.
-        Host names that somebody else pointed at this machine are still refused.
     """
 
     app: ASGIApp
-    hosts: Iterable[str]
+    hosts: Collection[str]
     token: str
-    accept_server_ip: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to the application, or refuse it."""
@@ -76,15 +67,11 @@ class AccessGuard:
     def _refusal(self, scope: Scope) -> str:
         """Return why a request is refused, or an empty string."""
         headers = Headers(scope=scope)
-        hosts = set(self.hosts)
-        if self.accept_server_ip and scope.get("server"):
-            address, port = scope["server"]
-            hosts.add(f"{url_host(address)}:{port}")
-        if headers.get("host", "") not in hosts:
+        if headers.get("host", "") not in self.hosts:
             return "Requests under another host name are refused."
         origin = headers.get("origin")
         if scope["method"] not in ("GET", "HEAD"):
-            if origin not in {f"http://{host}" for host in hosts}:
+            if origin not in {f"http://{host}" for host in self.hosts}:
                 return "Changes are accepted from this page only."
         value = cookie_parser(headers.get("cookie", "")).get(self._cookie_name, "")
         if secrets.compare_digest(value.encode(), self.token.encode()):

@@ -29,7 +29,7 @@ from discrepant.image.files.formats import FORMATS as IMAGE_SUFFIXES
 from discrepant.server.image_job import restore_upload
 from discrepant.server.jobs import Job, Jobs, Task, Upload
 from discrepant.server.table_job import clean_upload, without_flags
-from discrepant.server.video_job import separate_upload, write_webm
+from discrepant.server.video_job import separate_upload
 from discrepant.table.io.table_file import FORMATS as TABLE_SUFFIXES
 from discrepant.video.io.video_file import VIDEOS as VIDEO_SUFFIXES
 from discrepant.video.io.video_file import pyav
@@ -75,7 +75,6 @@ def build_app(
             Route("/jobs/{key}/cancel", cancel_job, methods=["POST"]),
             Route("/jobs/{key}/again", restore_again, methods=["POST"]),
             Route("/jobs/{key}/rejected", reject_flags, methods=["POST"]),
-            Route("/jobs/{key}/webm/{name}", make_webm, methods=["POST"]),
             Route("/jobs/{key}/files/{name}", send_file),
         ],
         exception_handlers={
@@ -193,16 +192,6 @@ async def reject_flags(request: Request) -> Response:
     update = partial(without_flags, rejected=rejected)
     await anyio.to_thread.run_sync(job.update_result, update)
     return JSONResponse({"rejected": len(rejected)})
-
-
-async def make_webm(request: Request) -> Response:
-    """Convert a video to WebM, for a browser that does not play MP4."""
-    job, name = _find_job(request), request.path_params["name"]
-    videos = job.result.files if job.kind == "video" and job.result else {}
-    if job.result is None or not name.endswith(".mp4") or name not in videos:
-        raise HTTPException(404, "There is no such video.")
-    file = await anyio.to_thread.run_sync(partial(write_webm, job.result, name))
-    return JSONResponse({"file": file})
 
 
 async def send_file(request: Request) -> Response:

@@ -1,7 +1,6 @@
 """Separate moving objects from the background in an uploaded video."""
 
 import shlex
-import threading
 import time
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from discrepant.core.linalg import Array
 from discrepant.core.progress import Report, StoppedError
 from discrepant.server.image_job import replace_image
 from discrepant.server.jobs import JobResult, ShowPreviews, Upload
-from discrepant.video.io.video_file import VideoFile, rewrite
+from discrepant.video.io.video_file import VideoFile
 from discrepant.video.separate_file import separate_file
 
 # 20 minutes at 25 frames per second; a small file may declare any number of frames.
@@ -80,33 +79,7 @@ def separate_upload(
             "python": f"result = discrepant.separate({upload.name!r})",
         },
         files={name: result_folder / name for name in separated.files},
-        state=threading.Lock(),  # one conversion to WebM at a time
     )
-
-
-def write_webm(result: JobResult, name: str) -> str:
-    """Convert a video to WebM, for browsers that do not play MP4.
-
-    Parameters
-    ----------
-    result : JobResult
-        Result of `separate_upload`; the new file is added to its files.
-    name : str
-        Name of the video in these files.
-
-    Returns
-    -------
-    str
-        Name of the new file.
-    """
-    path = result.files[name]
-    webm = path.with_suffix(".webm")
-    with result.state:
-        if webm.name not in result.files:
-            new = path.with_name(f"new-{webm.name}")
-            rewrite(path, new)
-            result.files[webm.name] = new.replace(webm)
-    return webm.name
 
 
 class PreviewWriter:

@@ -1,7 +1,5 @@
 // A video: previews while it is processed, then players and the activity over time.
-import { request } from "/static/main.js";
 
-const MP4 = 'video/mp4; codecs="avc1.64001f"';
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 600; // of the activity curve, in SVG units
 const HEIGHT = 90;
@@ -29,32 +27,16 @@ export function showVideo(container, job) {
   drawActivity(part("activity"), job.result, player);
 }
 
-// Load the videos into the players. If the browser does not play H.264, the server
-// converts them to WebM.
+// Load the videos into the players; a browser that does not play H.264 says so.
 function load(key, players, notice) {
-  const showNotice = (message) => {
-    notice.textContent = message;
-    notice.hidden = !message;
+  const cannotPlay = () => {
+    notice.textContent = "This browser cannot play the videos; download them instead.";
+    notice.hidden = false;
   };
-  const loadWebM = async () => {
-    showNotice("This browser does not play MP4; converting to WebM.");
-    try {
-      for (const [player, name] of players) {
-        const { file } = await request(`/jobs/${key}/webm/${name}`, { method: "POST" });
-        player.onerror = () => showNotice("This browser cannot play the videos; download them instead.");
-        player.src = `/jobs/${key}/files/${file}`;
-      }
-      showNotice("");
-    } catch (error) {
-      showNotice(`This browser cannot play the videos; download them instead. (${error.message})`);
-    }
-  };
-  if (!players[0][0].canPlayType(MP4)) {
-    loadWebM();
-    return;
+  for (const [player, name] of players) {
+    player.onerror = cannotPlay;
+    player.src = `/jobs/${key}/files/${name}`;
   }
-  players[0][0].onerror = loadWebM;
-  for (const [player, name] of players) player.src = `/jobs/${key}/files/${name}`;
 }
 
 // Draw the fraction of each frame that is foreground; a click moves the player there.

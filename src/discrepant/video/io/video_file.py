@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -328,16 +327,3 @@ class VideoWriter:
             OSError, self._av.error.FFmpegError
         ):  # the first error is the one to report
             self.close()
-
-
-def rewrite(source: Path, target: Path) -> None:
-    """Encode a video again, with the codec of the target's file extension."""
-    video = VideoFile(source)
-    frames = iter(video)
-    first = next(frames)
-    try:
-        with VideoWriter(target, video.rate, first.shape[:2]) as writer:
-            for frame in chain([first], frames):
-                writer.write(frame)
-    except (OSError, pyav().error.FFmpegError) as error:
-        raise InputError(f"{target.name} cannot be written: {error}.") from None
