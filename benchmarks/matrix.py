@@ -5,10 +5,10 @@
     python benchmarks/matrix.py --growth time.png  time against n, for all peers
 
 Problems have standard normal factors, and corruption uniform in ±5 × the mean size of
-X. Every method is judged alike: seconds until it has returned both parts, and relative
+X. Every method is scored alike: seconds until it has returned both parts, and relative
 error of the low-rank one. Each peer runs at its own best: a tolerance of 1e-7, λ =
 1/√n, the better of one BLAS thread and all of them (all of them only, where that takes
-over 20 s), and AccAltProj (`rpca`) is told the true rank.
+over 20 s), and AccAltProj (`rpca`) is given the true rank.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def sporco(Y, rank):
 
 PEERS = {
     "pyrpca": pyrpca,
-    "AccAltProj (told the rank)": altproj,
+    "AccAltProj (given the rank)": altproj,
     "skpcp": skpcp,
     "tensorly": tensorly,
     "sporco": sporco,
@@ -195,11 +195,11 @@ def table(seed, patience):
     for index, (what, both) in enumerate(rows):
         peers = {"all": list(PEERS), "two": list(PEERS)[:2]}.get(PROBLEMS[index][5], [])
         for name in peers:
-            found = in_a_process(one_peer, name, index, seed, patience=patience)
-            if found is None:
+            timing = in_a_process(one_peer, name, index, seed, patience=patience)
+            if timing is None:
                 cells = f"> {patience:.0f} | – | > {patience / both:.0f}"
             else:
-                cells = f"{found[0]:.2f} | {found[1]:.0e} | {found[0] / both:.1f}"
+                cells = f"{timing[0]:.2f} | {timing[1]:.0e} | {timing[0] / both:.1f}"
             print(f"| {what} | {name} | {cells} |", flush=True)
 
 

@@ -4,7 +4,7 @@
     python benchmarks/noise.py                       the table of problems, 20 trials
     python benchmarks/noise.py --trials 5 --rivals   with peers beside it
     python benchmarks/noise.py --time                seconds, products and memory
-    python benchmarks/noise.py --calibration         of cells said 90%, how many are
+    python benchmarks/noise.py --calibration         of cells stated 90%, how many are
 
 The oracle knows the rank and which entries are wrong, and fits the rest by least
 squares (weighted, where columns differ). Entries of the low-rank part have standard
@@ -86,13 +86,13 @@ def oracle(Y, L, bad, rank, scale, rounds=400):
     if not rank:
         return np.zeros_like(L)
     seen = ~bad & ~np.isnan(Y)
-    share = max(float(seen.mean()), 0.6)
+    fraction = max(float(seen.mean()), 0.6)
     data = np.where(seen, Y, 0) / scale
     X = L / scale
     _, _, Vt = np.linalg.svd(X, full_matrices=False)
     V = Vt[:rank].T
     for _ in range(rounds):
-        T = X + np.where(seen, data - X, 0) / share
+        T = X + np.where(seen, data - X, 0) / fraction
         Q, _ = np.linalg.qr(T @ V)
         V, R = np.linalg.qr(T.T @ Q)
         before, X = X, Q @ R.T @ V.T
@@ -113,7 +113,7 @@ def exact_program(Y, rank):
 
 
 def acc_alt_proj(Y, rank):
-    """AccAltProj, told the rank; it centres, which raises the rank by one."""
+    """AccAltProj, given the rank; it centres, which raises the rank by one."""
     from rpca import RobustPCA as AccAltProj
 
     with contextlib.redirect_stdout(io.StringIO()):
@@ -141,10 +141,10 @@ RIVALS = {"exact program": exact_program, "AccAltProj": acc_alt_proj, "√PCP": 
 
 
 def scores(method, problem, seed):
-    """Return error over the oracle's, rank − truth, and shares of flags."""
+    """Return error over the oracle's, rank − truth, and fractions of flags."""
     Y, L, bad, scale = make(**problem, seed=seed)
     rank = problem.get("rank", 10)
-    X, found, flags = method(Y, rank)
+    X, estimated_rank, flags = method(Y, rank)
     weight = scale if problem.get("uneven") else np.ones_like(scale)
     best = oracle(Y.astype(float), L, bad, rank, weight)
     error, least = (np.sqrt(np.mean(((A - L) / weight) ** 2)) for A in (X, best))
@@ -152,7 +152,7 @@ def scores(method, problem, seed):
     large = bad & (np.abs(Y - L) > 6 * scale)
     return (
         error / least if least else float(error == 0),
-        found - rank,
+        estimated_rank - rank,
         flags[clean].mean(),
         flags[large].mean() if large.any() else 1.0,
         (flags & clean).sum() / max(flags.sum(), 1),
@@ -162,7 +162,7 @@ def scores(method, problem, seed):
 def table(trials, first, rivals):
     """Print one row a problem."""
     print("| problem | error / oracle | worst | rank exact | within one |", end="")
-    print(" clean flagged | errors > 6σ found | false flags | must reach |")
+    print(" clean flagged | errors > 6σ detected | false flags | must reach |")
     print("| --- " * 9 + "|")
     for name, (problem, goal) in PROBLEMS.items():
         methods = {"": ours}
@@ -172,12 +172,12 @@ def table(trials, first, rivals):
         for who, method in methods.items():
             number = trials if not who else min(trials, 3)
             rows = [scores(method, problem, first + k) for k in range(number)]
-            ratio, rank, false, found, rate = np.array(rows).T
+            ratio, rank, false, detected, rate = np.array(rows).T
             print(
                 f"| {name}{f': {who}' if who else ''} | {ratio.mean():.3f} "
                 f"| {ratio.max():.3f} | {np.mean(rank == 0):.0%} "
                 f"| {np.mean(np.abs(rank) <= 1):.0%} | {false.mean():.3%} "
-                f"| {found.mean():.2%} | {rate.mean():.2%} "
+                f"| {detected.mean():.2%} | {rate.mean():.2%} "
                 f"| {'' if who else goal} |",
                 flush=True,
             )
@@ -239,8 +239,8 @@ def times(patience):
     print(f"1000², rank 20: exact {exact:.2f} s, noisy {noise:.2f} s, ", end="")
     print(f"{noise / exact:.2f} × (must: 3)")
     for name in TIMED:
-        found = in_a_process(peer_seconds, name, patience=patience)
-        sign, taken = ("", found) if found is not None else ("> ", patience)
+        peer_time = in_a_process(peer_seconds, name, patience=patience)
+        sign, taken = ("", peer_time) if peer_time is not None else ("> ", patience)
         print(f"  {name} {sign}{taken:.1f} s: {sign}{taken / noise:.1f} × ours")
     model = RobustPCA(random_state=0, warm_start=True).fit(noisy)
     again = seconds(lambda: model.fit(noisy))
@@ -267,24 +267,24 @@ def large(problem, columns, must):
 
 
 def calibration(trials, first):
-    """Print how many of the cells said to be corrupt at some probability are."""
+    """Print how many of the cells with a stated probability of being corrupt are."""
     problems = {name: PROBLEMS[name][0] for name in ("300², σ 0.3", "30% wrong")}
     problems["small errors"] = {"sigma": 1.0}
     edges = np.array([0.0, 0.01, 0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99, 1.0 + 1e-9])
     for name, problem in problems.items():
-        said, true = [], []
+        stated, true = [], []
         for k in range(trials):
             Y, _, bad, _ = make(**problem, seed=first + k)
-            said.append(RobustPCA(random_state=0).fit(Y).probability_.ravel())
+            stated.append(RobustPCA(random_state=0).fit(Y).probability_.ravel())
             true.append(bad.ravel())
-        p, wrong = np.concatenate(said), np.concatenate(true)
+        p, wrong = np.concatenate(stated), np.concatenate(true)
         place = np.digitize(p, edges) - 1
-        print(f"{name}: said → true (cells)")
+        print(f"{name}: stated → true (cells)")
         for b in range(len(edges) - 1):
             some = place == b
             if some.sum() > 50:
-                share = wrong[some].mean()
-                print(f"  {p[some].mean():.3f} → {share:.3f} ({some.sum()})")
+                fraction = wrong[some].mean()
+                print(f"  {p[some].mean():.3f} → {fraction:.3f} ({some.sum()})")
 
 
 def main():
@@ -297,15 +297,15 @@ def main():
         "--patience", type=float, default=30, help="seconds a peer gets with --time"
     )
     parser.add_argument("--calibration", action="store_true")
-    told = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
-    if told.time:
-        times(told.patience)
-    elif told.calibration:
-        calibration(told.trials, told.seed)
+    if options.time:
+        times(options.patience)
+    elif options.calibration:
+        calibration(options.trials, options.seed)
     else:
         with threadpool_limits(1):
-            table(told.trials, told.seed, told.rivals)
+            table(options.trials, options.seed, options.rivals)
 
 
 if __name__ == "__main__":

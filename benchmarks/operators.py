@@ -5,7 +5,7 @@
                                                       fourier, noise, phase
     python benchmarks/operators.py --only phase --quick    without what takes minutes
 
-Every problem is judged by one function, all peers see the same data, and ratios are of
+Every problem is scored by one function, all peers see the same data, and ratios are of
 times of one run. Peers that are not installed are left out.
 """
 
@@ -29,28 +29,28 @@ def normal(rng, *shape, real=True):
     return drawn if real else drawn + 1j * rng.standard_normal(shape)
 
 
-def corrupted(rng, clean, share, noise=0.0):
-    """Return data of which a share is off by ten times their size, and which."""
+def corrupted(rng, clean, fraction, noise=0.0):
+    """Return data, a fraction of them off by ten times their size, and which."""
     real, size = not np.iscomplexobj(clean), np.std(clean)
     y = clean + noise * size * normal(rng, clean.size, real=real)
     wrong = np.zeros(clean.size, bool)
-    wrong[rng.choice(clean.size, round(share * clean.size), replace=False)] = True
+    wrong[rng.choice(clean.size, round(fraction * clean.size), replace=False)] = True
     y[wrong] += 10 * size * normal(rng, int(wrong.sum()), real=real)
     return y, wrong
 
 
-def gaussian(seed, n, rank, m, share, psd, noise=0.0):
+def gaussian(seed, n, rank, m, fraction, psd, noise=0.0):
     rng = np.random.default_rng([seed, n, m])
     U = normal(rng, n, rank)
     X = U @ (U if psd else normal(rng, n, rank)).T
     A = Sensing(normal(rng, m, n, n))
-    return X, A, *corrupted(rng, A.forward(X), share, noise)
+    return X, A, *corrupted(rng, A.forward(X), fraction, noise)
 
 
 def timed(work):
     started = time.perf_counter()
-    found = work()
-    return found, time.perf_counter() - started
+    result = work()
+    return result, time.perf_counter() - started
 
 
 def row(*cells):
@@ -77,7 +77,7 @@ def by_cvxpy(solver, A, y, lam, psd):
 
 
 def by_pyproximal(A, y, lam, steps=400):
-    """Solve the convex program by PyProximal's primal-dual loop, told ‖A‖."""
+    """Solve the convex program by PyProximal's primal-dual loop, given ‖A‖."""
     import pylops
     import pyproximal
 
@@ -118,30 +118,30 @@ def dense_one(name, seed, problem, psd, quick):
     X, A, y, _ = problem
 
     def ours():
-        found = recover(y, A, psd=psd, random_state=seed)
-        return found, found.certificate.gap
+        result = recover(y, A, psd=psd, random_state=seed)
+        return result, result.certificate.gap
 
-    (found, gap), seconds = timed(ours)
-    error = relative_error(found.low_rank, X)
-    cells = f"{error:.1e}", f"{gap:.1e}", found.n_applications, f"{seconds:.2f}"
+    (result, gap), seconds = timed(ours)
+    error = relative_error(result.low_rank, X)
+    cells = f"{error:.1e}", f"{gap:.1e}", result.n_applications, f"{seconds:.2f}"
     row(name, seed, "implicit", *cells, 1)
     if quick:
         return
-    found, slow = timed(
+    result, slow = timed(
         lambda: recover(y, A, solver="descent", psd=psd, random_state=seed)
     )
-    error, gap = relative_error(found.low_rank, X), found.certificate.gap
-    cells = f"{error:.1e}", f"{gap:.1e}", 2 * found.n_steps, f"{slow:.1f}"
+    error, gap = relative_error(result.low_rank, X), result.certificate.gap
+    cells = f"{error:.1e}", f"{gap:.1e}", 2 * result.n_steps, f"{slow:.1f}"
     row(name, seed, "descent", *cells, f"{slow / seconds:.0f}")
     if len(X) > 40:
         return
     # Without X ⪰ 0 the nuclear norm is a cone of twice the size, and takes far longer.
     peers = {
-        "CVXPY, SCS": lambda: by_cvxpy("SCS", A, y, found.lam, psd),
-        "CVXPY, Clarabel": lambda: by_cvxpy("CLARABEL", A, y, found.lam, psd),
+        "CVXPY, SCS": lambda: by_cvxpy("SCS", A, y, result.lam, psd),
+        "CVXPY, Clarabel": lambda: by_cvxpy("CLARABEL", A, y, result.lam, psd),
     }
     if not psd:
-        peers = {"PyProximal, primal-dual": lambda: by_pyproximal(A, y, found.lam)}
+        peers = {"PyProximal, primal-dual": lambda: by_pyproximal(A, y, result.lam)}
     for peer, solve in peers.items():
         try:
             other, slow = timed(solve)
@@ -160,10 +160,10 @@ def outer(seeds, quick):
         X = normal(rng, 300, 3) @ normal(rng, 3, 300)
         A = Outer(normal(rng, 40_000, 300), normal(rng, 40_000, 300))
         y, _ = corrupted(rng, A.forward(X), 0.1)
-        found, seconds = timed(lambda A=A, y=y: recover(y, A, random_state=0))
-        error, gap = relative_error(found.low_rank, X), found.certificate.gap
+        result, seconds = timed(lambda A=A, y=y: recover(y, A, random_state=0))
+        error, gap = relative_error(result.low_rank, X), result.certificate.gap
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        cells = f"{error:.1e}", f"{gap:.1e}", found.n_applications
+        cells = f"{error:.1e}", f"{gap:.1e}", result.n_applications
         row(seed, *cells, f"{seconds:.1f}", f"{peak:.2f}")
 
 
@@ -182,17 +182,17 @@ def fourier(seeds, quick):
             some = np.sort(rng.choice(X.size, round(0.4 * X.size), replace=False))
             A = pylops.Restriction(X.size, some, dtype=np.complex128) * transform
             y, _ = corrupted(rng, A.matvec(X.reshape(-1)), 0.05)
-            found, seconds = timed(
+            result, seconds = timed(
                 lambda A=A, y=y, real=real: recover(
                     y, A, real=real or None, random_state=0
                 )
             )
-            error, gap = relative_error(found.low_rank, X), found.certificate.gap
-            cells = f"{error:.1e}", f"{gap:.1e}", found.n_applications
+            error, gap = relative_error(result.low_rank, X), result.certificate.gap
+            cells = f"{error:.1e}", f"{gap:.1e}", result.n_applications
             row("real" if real else "complex", seed, *cells, f"{seconds:.1f}")
 
 
-def told_everything(problem, psd, rank):
+def oracle_error(problem, psd, rank):
     """Return the error of least squares that knows the rank and what is wrong."""
     X, operator, y, wrong = problem
     A = Measurements(operator, y, real=True)
@@ -204,7 +204,7 @@ def told_everything(problem, psd, rank):
 
 
 def noise(seeds, quick):
-    print("\n## Noise on every measurement, 10% wrong; told nothing\n")
+    print("\n## Noise on every measurement, 10% corrupted; no parameter is given\n")
     header("problem", "noise", "error / oracle", "worst", "rank exact", "false flags")
     for n, rank, m in ((40, 2, 800), (80, 3, 2400)):
         for psd in (True, False):
@@ -213,11 +213,11 @@ def noise(seeds, quick):
                 for seed in seeds:
                     problem = gaussian(seed, n, rank, m, 0.1, psd, level)
                     X, A, y, wrong = problem
-                    found = recover(y, A, psd=psd, random_state=seed)
-                    best = told_everything(problem, psd, rank)
-                    ratios.append(relative_error(found.low_rank, X) / best)
-                    ranks.append(found.rank == rank)
-                    false.append(found.outliers[~wrong].mean())
+                    result = recover(y, A, psd=psd, random_state=seed)
+                    best = oracle_error(problem, psd, rank)
+                    ratios.append(relative_error(result.low_rank, X) / best)
+                    ranks.append(result.rank == rank)
+                    false.append(result.outliers[~wrong].mean())
                 row(
                     f"{n}×{n} of rank {rank} from {m}" + (", X ⪰ 0" if psd else ""),
                     f"{level:.0%}",
@@ -231,45 +231,45 @@ def noise(seeds, quick):
 def phase(seeds, quick):
     import warnings
 
-    sizes, shares = (100, 200, 300, 500), (0.05, 0.15, 0.25, 0.35, 0.45)
-    print(f"\n## Share recovered of 30×30 of rank 2, {len(seeds)} trials a cell\n")
+    sizes, fractions = (100, 200, 300, 500), (0.05, 0.15, 0.25, 0.35, 0.45)
+    print(f"\n## Fraction recovered of 30×30 of rank 2, {len(seeds)} trials a cell\n")
     print(f"To an error of {SUCCESS}; of the descent 0.1 is enough, as in the paper.")
     optimum, peer = "the convex program at λ = 1/α", "the same by CVXPY (SCS)"
     for psd in (True, False):
         solvers = {"implicit": [], optimum: [], "descent": [], peer: []}
         silent = 0
         for m in sizes:
-            for share in shares:
+            for fraction in fractions:
                 for seed in seeds:
-                    X, A, y, _ = gaussian(seed, 30, 2, m, share, psd)
-                    with warnings.catch_warnings(record=True) as said:
+                    X, A, y, _ = gaussian(seed, 30, 2, m, fraction, psd)
+                    with warnings.catch_warnings(record=True) as caught:
                         warnings.simplefilter("always")
-                        found = recover(y, A, psd=psd, random_state=seed)
-                    good = relative_error(found.low_rank, X) < SUCCESS
+                        result = recover(y, A, psd=psd, random_state=seed)
+                    good = relative_error(result.low_rank, X) < SUCCESS
                     solvers["implicit"].append(good)
-                    silent += not good and not said
-                    told = {"psd": psd, "random_state": seed}
+                    silent += not good and not caught
+                    options = {"psd": psd, "random_state": seed}
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        convex = recover(y, A, alpha=found.alpha, **told)
+                        convex = recover(y, A, alpha=result.alpha, **options)
                     good = relative_error(convex.low_rank, X) < SUCCESS
                     solvers[optimum].append(good)
                     if quick:
                         continue
-                    slow = recover(y, A, solver="descent", **told)
+                    slow = recover(y, A, solver="descent", **options)
                     good = relative_error(slow.low_rank, X) < SUCCESS * 10
                     solvers["descent"].append(good)
                     if psd:
-                        other = by_cvxpy("SCS", A, y, found.lam, psd)
+                        other = by_cvxpy("SCS", A, y, result.lam, psd)
                         solvers[peer].append(relative_error(other, X) < SUCCESS)
         print("\nX ⪰ 0\n" if psd else "\nany X\n")
         header("solver", "area", *(f"m = {m}" for m in sizes))
-        for name, found in solvers.items():
-            if found:
-                by_size = np.reshape(found, (len(sizes), -1)).mean(axis=1)
-                cells = (f"{share:.2f}" for share in by_size)
-                row(name, f"{np.mean(found):.3f}", *cells)
-        print(f"\nNot recovered, and not a word of warning: {silent}", flush=True)
+        for name, successes in solvers.items():
+            if successes:
+                by_size = np.reshape(successes, (len(sizes), -1)).mean(axis=1)
+                cells = (f"{fraction:.2f}" for fraction in by_size)
+                row(name, f"{np.mean(successes):.3f}", *cells)
+        print(f"\nNot recovered, without a warning: {silent}", flush=True)
 
 
 PARTS = {

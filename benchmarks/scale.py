@@ -56,8 +56,8 @@ def stored(path, seed):
 
 def peak():
     """Return the most memory that this process has had so far, in MB."""
-    told = Path("/proc/self/status").read_text().split("VmHWM:")[1]
-    return int(told.split()[0]) * 1024 / 1e6
+    status = Path("/proc/self/status").read_text().split("VmHWM:")[1]
+    return int(status.split()[0]) * 1024 / 1e6
 
 
 def error_of(model, seed):
@@ -69,10 +69,10 @@ def error_of(model, seed):
 
 @contextlib.contextmanager
 def counted_reads():
-    """Yield a list of the shares of the rows that are read, one a pass."""
+    """Yield a list of the fractions of the rows that are read, one per pass."""
     from discrepant.robust_pca.rows import in_memory as rows
 
-    shares, real = [], {}
+    fractions, real = [], {}
 
     def counting(name):
         function = real[name] = getattr(rows.ArrayRows, name)
@@ -80,14 +80,14 @@ def counted_reads():
         def run(self, *args, **options):
             if self.m == SHAPE[0]:  # not a sample
                 some = args[0] if name in ("regress", "take") else None
-                shares.append(1.0 if some is None else len(some) / self.m)
+                fractions.append(1.0 if some is None else len(some) / self.m)
             return function(self, *args, **options)
 
         setattr(rows.ArrayRows, name, run)
 
     for name in ("run", "run_with_line_sums", "regress", "take"):
         counting(name)
-    yield shares
+    yield fractions
     for name, function in real.items():
         setattr(rows.ArrayRows, name, function)
 
@@ -102,13 +102,13 @@ def on_disk(file, seed, limit, warm):
         RobustPCA(random_state=0).fit(made(0, 3000, SHAPE[1], RANK, seed)[0])
     before = peak()
     Y = np.load(file, mmap_mode="r")
-    with counted_reads() as shares:
+    with counted_reads() as fractions:
         started = time.perf_counter()
         model = RobustPCA(random_state=0, memory_limit=limit).fit(Y)
         seconds = time.perf_counter() - started
     return {
         "seconds": seconds,
-        "reads": sum(shares),
+        "reads": sum(fractions),
         "base": before,
         "peak": peak(),
         "error": error_of(model, seed),
@@ -147,29 +147,29 @@ def counted_network(client):
     """Yield a dictionary of passes, tasks, and bytes to, from and between workers."""
     import cloudpickle
 
-    from discrepant.robust_pca.dask import rows as lazy
+    from discrepant.robust_pca.dask import rows as dask_rows
 
-    real = lazy.compute_tasks
-    found = {"passes": 0, "tasks": 0, "sent": 0, "returned": 0, "between": 0}
+    real = dask_rows.compute_tasks
+    traffic = {"passes": 0, "tasks": 0, "sent": 0, "returned": 0, "between": 0}
 
     def watched(tasks):
         answers = real(tasks)
         graphs = {key: node for t in tasks for key, node in t.__dask_graph__().items()}
-        found["passes"] += 1
-        found["tasks"] += len(tasks)
-        found["sent"] += len(cloudpickle.dumps(graphs, protocol=5))
-        found["returned"] += len(pickle.dumps(answers, protocol=5))
+        traffic["passes"] += 1
+        traffic["tasks"] += len(tasks)
+        traffic["sent"] += len(cloudpickle.dumps(graphs, protocol=5))
+        traffic["returned"] += len(pickle.dumps(answers, protocol=5))
         return answers
 
     def outgoing():
-        told = client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total)
-        return sum(told.values())
+        sent = client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total)
+        return sum(sent.values())
 
-    before, lazy.compute_tasks = outgoing(), watched
-    yield found
-    lazy.compute_tasks = real
+    before, dask_rows.compute_tasks = outgoing(), watched
+    yield traffic
+    dask_rows.compute_tasks = real
     # What workers have sent to the client is among what was returned.
-    found["between"] = max(outgoing() - before - found["returned"], 0)
+    traffic["between"] = max(outgoing() - before - traffic["returned"], 0)
 
 
 def peaks(client):
@@ -239,13 +239,13 @@ def flown(seed):
             seconds = time.perf_counter() - started
         X = made(0, FLOWN_STEP, FLOWN[1], FLOWN_RANK, seed)[1]
         L = model._result.block(slice(0, FLOWN_STEP), slice(None))
-        share = (network["sent"] + network["returned"]) / (4 * np.prod(FLOWN))
+        fraction = (network["sent"] + network["returned"]) / (4 * np.prod(FLOWN))
         print(
             f"{FLOWN[0]}×{FLOWN[1]} float32, rank {model.rank_} (true {FLOWN_RANK}), "
             f"error {np.linalg.norm(L - X) / np.linalg.norm(X):.0e}: {seconds:.1f} s "
             f"in {network['passes']} passes, of which making the blocks takes some "
             f"{making * network['passes']:.1f} s; peak of each worker "
-            f"{', '.join(f'{p:.0f}' for p in peaks(client))} MB; network {share:.1%}"
+            f"{', '.join(f'{p:.0f}' for p in peaks(client))} MB; network {fraction:.1%}"
         )
 
 
@@ -261,7 +261,7 @@ def table(path, seed):
         there = by_dask(file, seed)
     crossed = there["sent"] + there["returned"] + there["between"]
     print(f"{SHAPE[0]}×{SHAPE[1]}, rank {RANK}, {WRONG:.0%} wrong, {size / 1e9} GB")
-    print("| what | s | products Y @ V | error | beside it | to be reached |")
+    print("| what | s | products Y @ V | error | beside it | goal |")
     print("| --- | --- | --- | --- | --- | --- |")
     print(f"| Y @ V in memory | {product:.3f} | 1 | – | – | – |")
     print(f"| reading the file, one thread | {read:.2f} | {read / product:.0f} | | | |")
@@ -292,7 +292,7 @@ def table(path, seed):
 def predicted(entries, workers, *, speed, product, latency, passes=5):
     """Return seconds of a fit by the model of `docs/scaling.md`."""
     each, size = entries / workers, 8 * entries
-    blocks = size / np.clip(size / 4096, 2**25, 2**28)  # as `sweep.lazy` cuts them
+    blocks = size / np.clip(size / 4096, 2**25, 2**28)  # as `dask.rows` cuts them
     return passes * (8 * each / speed + 2 * each * product + latency * blocks)
 
 
@@ -302,17 +302,17 @@ def figure(path, options):
 
     chart, ax = new_figure(size=(6.4, 4.4))
     entries = np.logspace(7, 12.3, 60)
-    told = {
+    measured = {
         "speed": options.speed * 1e9,
         "product": options.product * 1e-9,
         "latency": options.latency * 1e-3,
     }
     for workers, colour in zip((2, 10, 100), COLOURS, strict=False):
-        seconds = [predicted(n, workers, **told) for n in entries]
+        seconds = [predicted(n, workers, **measured) for n in entries]
         ax.loglog(entries, seconds, color=colour, label=f"{workers} workers")
         print(
             f"{workers} workers, 10¹² entries: "
-            f"{predicted(1e12, workers, **told) / 60:.0f} minutes"
+            f"{predicted(1e12, workers, **measured) / 60:.0f} minutes"
         )
     for point in options.measured:
         ax.loglog(*map(float, point.split(",")), "ko")

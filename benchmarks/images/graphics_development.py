@@ -7,7 +7,7 @@ import numpy as np
 
 WORDS = (
     "A value judged clean is never touched. Where the picture says nothing of a value "
-    "it stays as it is, and what is wrong is mended from what is near or alike. "
+    "it stays as it is, and what is wrong is restored from what is near or alike. "
     "Rows 1 to 48, columns 7 to 93; see page 265 (and 10.3 of the second part). "
 )
 

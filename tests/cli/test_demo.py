@@ -13,15 +13,15 @@ from discrepant.cli.demo import run_demo
 def test_matrix_and_table_are_recovered(tmp_path, monkeypatch, photograph):
     monkeypatch.setattr("discrepant.cli.demo.restore_photograph", lambda *_: photograph)
     summary, text = run_demo(tmp_path)
-    assert summary["rank"] == {"true": 8, "found": 8}
+    assert summary["rank"] == {"true": 8, "estimated": 8}
     assert summary["relative_error"] < 1e-10
     assert "estimated rank       8" in text
     table = summary["table"]
-    assert table["found"] >= 0.95 * max(table["flagged"], table["wrong"])
+    assert table["flagged_and_wrong"] >= 0.95 * max(table["flagged"], table["wrong"])
     assert (tmp_path / "table.html").exists()
     assert ("11.0 dB before, 30.0 dB after" in text) == (photograph is not None)
     written = json.loads((tmp_path / "summary.json").read_text())
-    assert written["rank"]["found"] == 8
+    assert written["rank"]["estimated"] == 8
     assert (written["photograph"] is None) == (photograph is None)
 
 

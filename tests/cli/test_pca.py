@@ -105,7 +105,7 @@ def test_noise_of_each_column_is_estimated(tmp_path):
     assert "false discovery rate of 2%" in str(report)
     written = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert len(written["noise"]) == 60
-    assert 0 < written["noise_share"] < 0.1
+    assert 0 < written["noise_fraction"] < 0.1
 
 
 def test_max_iter_limits_the_number_of_steps(tmp_path):

@@ -221,8 +221,8 @@ class TestCoordinates:
         V = np.linalg.qr(rng.standard_normal((n, k)))[0].T
         rows = rng.standard_normal((20, k)) @ V + noise * rng.standard_normal((20, n))
         rows[rng.random(rows.shape) < bad] += 5
-        found = np.abs(rows - l1_coordinates(rows, V) @ V).sum(axis=1)
-        for y, loss in zip(rows, found, strict=True):
+        losses = np.abs(rows - l1_coordinates(rows, V) @ V).sum(axis=1)
+        for y, loss in zip(rows, losses, strict=True):
             # c free, and the error as the difference of two positive parts
             best = linprog(
                 np.r_[np.zeros(k), np.ones(2 * n)],

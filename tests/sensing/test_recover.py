@@ -33,20 +33,20 @@ def low_rank(rng, n, rank, kind="general", real=True):
     return (U * signs) @ U.conj().T
 
 
-def corrupted(rng, clean, share, noise=0.0):
+def corrupted(rng, clean, fraction, noise=0.0):
     """Return the data and where they are wrong, by ten times their size."""
     real, size = not np.iscomplexobj(clean), np.std(clean)
     y = clean + noise * size * normal(rng, clean.size, real=real)
     wrong = np.zeros(clean.size, bool)
-    wrong[rng.choice(clean.size, round(share * clean.size), replace=False)] = True
+    wrong[rng.choice(clean.size, round(fraction * clean.size), replace=False)] = True
     y[wrong] += 10 * size * normal(rng, int(wrong.sum()), real=real)
     return y, wrong
 
 
-def sensed(seed, kind="general", n=20, rank=2, m=400, share=0.1, noise=0.0):
+def sensed(seed, kind="general", n=20, rank=2, m=400, fraction=0.1, noise=0.0):
     rng = np.random.default_rng(seed)
     X, A = low_rank(rng, n, rank, kind), Sensing(normal(rng, m, n, n))
-    return X, A, *corrupted(rng, A.forward(X), share, noise)
+    return X, A, *corrupted(rng, A.forward(X), fraction, noise)
 
 
 class Counted:
@@ -93,35 +93,35 @@ class TestExact:
     def test_few_applications_to_rounding_with_a_certificate(self, kind):
         X, A, y, wrong = sensed(1, kind)
         counted = Counted(A)
-        found = recover(
+        result = recover(
             y,
             counted,
             psd=kind == "psd",
             symmetric=kind == "symmetric",
             random_state=0,
         )
-        assert relative_error(found.low_rank, X) < 1e-9
-        assert found.rank == 2
-        assert (found.outliers == wrong).all()
-        assert found.certificate.gap < 1e-4
-        assert found.n_applications == counted.count <= 300
-        assert found.status.converged
-        assert found.noise == [0]
+        assert relative_error(result.low_rank, X) < 1e-9
+        assert result.rank == 2
+        assert (result.outliers == wrong).all()
+        assert result.certificate.gap < 1e-4
+        assert result.n_applications == counted.count <= 300
+        assert result.status.converged
+        assert result.noise == [0]
 
     def test_the_result_is_one(self):
         X, A, y, wrong = sensed(2)
-        found: Result = recover(y, A, random_state=0)
-        U, V = found.factors
+        result: Result = recover(y, A, random_state=0)
+        U, V = result.factors
         np.testing.assert_allclose(U @ V.T, X, atol=1e-8)
-        np.testing.assert_allclose(found.block(slice(3), slice(2)), X[:3, :2])
-        np.testing.assert_allclose(A.forward(X) + found.sparse, y, atol=1e-7)
-        np.testing.assert_allclose(found.residual, 0, atol=1e-7)
-        C = found.coordinates(X[:4])
-        np.testing.assert_allclose(C @ found.components, X[:4], atol=1e-6)
-        assert (found.probability == wrong).all()
-        assert list(found.history)[:3] == ["step", "residual", "seconds"]
-        assert found.history["applications"][-1] <= found.n_applications
-        assert found.n_steps == found.history["step"][-1]
+        np.testing.assert_allclose(result.block(slice(3), slice(2)), X[:3, :2])
+        np.testing.assert_allclose(A.forward(X) + result.sparse, y, atol=1e-7)
+        np.testing.assert_allclose(result.residual, 0, atol=1e-7)
+        C = result.coordinates(X[:4])
+        np.testing.assert_allclose(C @ result.components, X[:4], atol=1e-6)
+        assert (result.probability == wrong).all()
+        assert list(result.history)[:3] == ["step", "residual", "seconds"]
+        assert result.history["applications"][-1] <= result.n_applications
+        assert result.n_steps == result.history["step"][-1]
 
     def test_same_seed_same_bytes(self):
         _, A, y, _ = sensed(3)
@@ -131,34 +131,34 @@ class TestExact:
     @pytest.mark.parametrize("scale", [1e-9, 1e9])
     def test_units_do_not_matter(self, scale):
         X, A, y, _ = sensed(4)
-        found = recover(scale * y, A, random_state=0)
-        assert relative_error(found.low_rank, scale * X) < 1e-9
+        result = recover(scale * y, A, random_state=0)
+        assert relative_error(result.low_rank, scale * X) < 1e-9
 
     def test_huge_errors_do_not_hide_the_gap(self):
         X, A, y, wrong = sensed(5)
         y[np.flatnonzero(wrong)[0]] = 1e12
-        found = recover(y, A, random_state=0)
-        assert relative_error(found.low_rank, X) < 1e-9
-        assert found.certificate.gap < 1e-4
+        result = recover(y, A, random_state=0)
+        assert relative_error(result.low_rank, X) < 1e-9
+        assert result.certificate.gap < 1e-4
 
     def test_nothing_wrong(self):
-        X, A, y, _ = sensed(6, share=0.0)
-        found = recover(y, A, random_state=0)
-        assert not found.outliers.any()
-        np.testing.assert_allclose(found.low_rank, X, atol=1e-9)
+        X, A, y, _ = sensed(6, fraction=0.0)
+        result = recover(y, A, random_state=0)
+        assert not result.outliers.any()
+        np.testing.assert_allclose(result.low_rank, X, atol=1e-9)
 
     def test_zeros(self):
-        found = recover(np.zeros(5), Sensing(np.ones((5, 3, 3))), random_state=0)
-        assert not found.low_rank.any()
-        assert found.certificate.gap == 0
+        result = recover(np.zeros(5), Sensing(np.ones((5, 3, 3))), random_state=0)
+        assert not result.low_rank.any()
+        assert result.certificate.gap == 0
 
     def test_some_entries(self):
         rng = np.random.default_rng(7)
         X = low_rank(rng, 60, 3)
         rows, columns = np.nonzero(rng.random(X.shape) < 0.5)
         y, _ = corrupted(rng, X[rows, columns], 0.1)
-        found = recover(y, Entries(rows, columns, X.shape), random_state=0)
-        assert relative_error(found.low_rank, X) < 1e-9
+        result = recover(y, Entries(rows, columns, X.shape), random_state=0)
+        assert relative_error(result.low_rank, X) < 1e-9
 
     def test_a_symmetric_matrix_with_gaps(self):
         rng = np.random.default_rng(8)
@@ -166,10 +166,10 @@ class TestExact:
         seen = rng.random(X.shape) < 0.6
         y, _ = corrupted(rng, X.reshape(-1), 0.1)
         Y = np.where(seen, y.reshape(X.shape), np.nan)
-        found = recover(Y, symmetric=True, random_state=0)
-        assert relative_error(found.low_rank, X) < 1e-9
-        assert found.sparse.shape == X.shape
-        assert np.isnan(found.residual[~seen]).all()
+        result = recover(Y, symmetric=True, random_state=0)
+        assert relative_error(result.low_rank, X) < 1e-9
+        assert result.sparse.shape == X.shape
+        assert np.isnan(result.residual[~seen]).all()
         masked = recover(np.where(seen, Y, 0), Mask(seen), random_state=0)
         assert relative_error(masked.low_rank, X) < 1e-9
 
@@ -181,10 +181,10 @@ class TestExact:
         assert relative_error(recover(y, A, random_state=0).low_rank, X) < 1e-9
 
     def test_beyond_the_reach_of_the_convex_program(self):
-        X, A, y, _ = sensed(10, "psd", n=30, m=150, share=0.1)
-        found = recover(y, A, psd=True, random_state=0)
-        assert relative_error(found.low_rank, X) < 1e-9
-        assert found.certificate.gap > 1e-3  # another X is the optimum there
+        X, A, y, _ = sensed(10, "psd", n=30, m=150, fraction=0.1)
+        result = recover(y, A, psd=True, random_state=0)
+        assert relative_error(result.low_rank, X) < 1e-9
+        assert result.certificate.gap > 1e-3  # another X is the optimum there
 
 
 class TestComplex:
@@ -196,11 +196,11 @@ class TestComplex:
         some = np.sort(rng.choice(X.size, X.size // 2, replace=False))
         A = pylops.Restriction(X.size, some, dtype=complex) * fourier
         y, wrong = corrupted(rng, A.matvec(X.reshape(-1)), 0.05)
-        found = recover(y, Wrapped(A, X.shape), real=real, random_state=0)
-        assert relative_error(found.low_rank, X) < 1e-9
-        assert np.iscomplexobj(found.low_rank) is not bool(real)
-        assert (found.outliers == wrong).all()
-        assert found.certificate.gap < 1e-4
+        result = recover(y, Wrapped(A, X.shape), real=real, random_state=0)
+        assert relative_error(result.low_rank, X) < 1e-9
+        assert np.iscomplexobj(result.low_rank) is not bool(real)
+        assert (result.outliers == wrong).all()
+        assert result.certificate.gap < 1e-4
 
     def test_hermitian_states_from_real_numbers(self):
         rng = np.random.default_rng(12)
@@ -208,11 +208,11 @@ class TestComplex:
         matrices = normal(rng, 200, 16, 16, real=False)
         A = Sensing(matrices + matrices.conj().transpose(0, 2, 1))
         y, _ = corrupted(rng, A.forward(X).real, 0.1)
-        found = recover(y, A, psd=True, random_state=0)
-        assert relative_error(found.low_rank, X) < 1e-9
-        np.testing.assert_allclose(found.low_rank, found.low_rank.conj().T)
-        (U,) = found.factors
-        np.testing.assert_allclose(U @ U.conj().T, found.low_rank, atol=1e-9)
+        result = recover(y, A, psd=True, random_state=0)
+        assert relative_error(result.low_rank, X) < 1e-9
+        np.testing.assert_allclose(result.low_rank, result.low_rank.conj().T)
+        (U,) = result.factors
+        np.testing.assert_allclose(U @ U.conj().T, result.low_rank, atol=1e-9)
 
 
 def told_everything(X, A, y, wrong, kind="general"):
@@ -231,14 +231,16 @@ class TestNoise:
     @pytest.mark.parametrize("noise", [0.01, 0.1])
     def test_as_good_as_knowing_rank_and_support(self, noise):
         X, A, y, wrong = sensed(13, noise=noise)
-        found = recover(y, A, random_state=0)
-        assert found.rank == 2
+        result = recover(y, A, random_state=0)
+        assert result.rank == 2
         best = told_everything(X, A, y, wrong)
-        assert relative_error(found.low_rank, X) < 1.2 * best
-        np.testing.assert_allclose(found.noise, noise * np.std(A.forward(X)), rtol=0.15)
-        assert found.outliers[~wrong].mean() < 0.01
-        assert found.outliers[wrong].mean() > 0.9
-        assert found.probability[found.outliers].min() > 0.5
+        assert relative_error(result.low_rank, X) < 1.2 * best
+        np.testing.assert_allclose(
+            result.noise, noise * np.std(A.forward(X)), rtol=0.15
+        )
+        assert result.outliers[~wrong].mean() < 0.01
+        assert result.outliers[wrong].mean() > 0.9
+        assert result.probability[result.outliers].min() > 0.5
 
     def test_its_certificate_is_that_of_the_penalised_program(self):
         _, A, y, _ = sensed(14, noise=0.01)
@@ -247,31 +249,31 @@ class TestNoise:
     def test_a_known_size_is_taken(self):
         X, A, y, _ = sensed(15, noise=0.01)
         sigma = 0.01 * np.std(A.forward(X))
-        found = recover(y, A, noise=sigma, random_state=0)
-        assert found.noise == [sigma]
-        assert relative_error(found.low_rank, X) < 0.02
+        result = recover(y, A, noise=sigma, random_state=0)
+        assert result.noise == [sigma]
+        assert relative_error(result.low_rank, X) < 0.02
 
     def test_data_in_single_precision_are_exact_to_it(self):
         X, A, y, _ = sensed(16)
-        found = recover(y.astype(np.float32), A, random_state=0)
-        assert found.low_rank.dtype == found.sparse.dtype == np.float32
-        assert relative_error(found.low_rank, X) < 1e-5
+        result = recover(y.astype(np.float32), A, random_state=0)
+        assert result.low_rank.dtype == result.sparse.dtype == np.float32
+        assert relative_error(result.low_rank, X) < 1e-5
 
 
 class TestTheConvexProgram:
     def test_an_alpha_of_ones_own_asks_for_its_optimum(self):
         cvxpy = pytest.importorskip("cvxpy")
-        _, A, y, _ = sensed(17, n=8, rank=2, m=40, share=0.1)
+        _, A, y, _ = sensed(17, n=8, rank=2, m=40, fraction=0.1)
         lam = 0.1
         with pytest.warns(UserWarning, match="too few"):
-            found = recover(y, A, alpha=1 / lam, random_state=0)
+            result = recover(y, A, alpha=1 / lam, random_state=0)
         X = cvxpy.Variable((8, 8))
         rows = A.matrices.reshape(len(y), -1)
         left = y - rows @ cvxpy.vec(X, order="C")
         objective = cvxpy.normNuc(X) + lam * cvxpy.norm1(left)
         best = cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
-        assert found.certificate.primal == pytest.approx(best, rel=1e-4)
-        assert found.certificate.gap < 1e-4
+        assert result.certificate.primal == pytest.approx(best, rel=1e-4)
+        assert result.certificate.gap < 1e-4
 
 
 class TestWhatItSays:
@@ -298,8 +300,8 @@ class TestWhatItSays:
     def test_not_converged(self):
         _, A, y, _ = sensed(21, noise=0.1)
         with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-            found = recover(y, A, noise=0, max_iter=30, random_state=0)
-        assert not found.status.converged
+            result = recover(y, A, noise=0, max_iter=30, random_state=0)
+        assert not result.status.converged
 
     @pytest.mark.parametrize(
         ("settings", "word"),
@@ -331,21 +333,23 @@ class TestOnTheWay:
 
     def test_callback_and_progress(self):
         X, A, y, _ = sensed(24)
-        shares = []
-        found = recover(
+        fractions = []
+        result = recover(
             y,
             A,
             callback=ErrorToTruth(X),
-            progress=lambda share, note: shares.append(share),
+            progress=lambda fraction, note: fractions.append(fraction),
             random_state=0,
         )
-        assert found.history["error"][-1] < 1e-9
-        assert len(shares) == found.n_steps
-        assert all(0 <= share <= 1 for share in shares)
+        assert result.history["error"][-1] < 1e-9
+        assert len(fractions) == result.n_steps
+        assert all(0 <= fraction <= 1 for fraction in fractions)
 
     def test_stopped_on_request(self):
         _, A, y, _ = sensed(25)
         with pytest.warns(ConvergenceWarning, match="stopped early"):
-            found = recover(y, A, progress=lambda share, note: False, random_state=0)
-        assert not found.status.converged
-        assert "stopped on request" in str(found.status)
+            result = recover(
+                y, A, progress=lambda fraction, note: False, random_state=0
+            )
+        assert not result.status.converged
+        assert "stopped on request" in str(result.status)

@@ -100,8 +100,8 @@ def recover_matrix(
     certificate = pca.certificate_
     summary = {
         "shape": MATRIX_SHAPE,
-        "rank": {"true": MATRIX_RANK, "found": pca.rank_},
-        "corrupted": {"true": CORRUPTED_FRACTION, "found": corrupted},
+        "rank": {"true": MATRIX_RANK, "estimated": pca.rank_},
+        "corrupted": {"true": CORRUPTED_FRACTION, "estimated": corrupted},
         "missing": missing,
         "relative_error": relative_error(pca.low_rank_, problem.low_rank),
         "certificate": {
@@ -133,7 +133,7 @@ def clean_table(folder: Path, seed: int, progress: bool) -> dict[str, Any]:
         "shape": table.shape,
         "wrong": int(corrupt.sum()),
         "flagged": int(flagged.sum()),
-        "found": int((flagged & corrupt).sum()),  # flagged cells that are wrong
+        "flagged_and_wrong": int((flagged & corrupt).sum()),
         "seconds": round(seconds, 3),
     }
 
@@ -183,17 +183,17 @@ def _describe(
     text = (
         f"Matrix: {rows}×{columns}, rank {MATRIX_RANK}, {CORRUPTED_FRACTION:.0%} of "
         f"the entries corrupted, {MISSING_FRACTION:.0%} missing.\n"
-        f"  estimated rank       {summary['rank']['found']}\n"
-        f"  estimated corrupted  {summary['corrupted']['found']:.1%} of the observed "
-        "entries\n"
+        f"  estimated rank       {summary['rank']['estimated']}\n"
+        f"  estimated corrupted  {summary['corrupted']['estimated']:.1%} of the "
+        "observed entries\n"
         f"  relative error       {summary['relative_error']:.1e}\n"
         f"  solver               {status}\n"
         f"  time                 {summary['seconds']:.1f} s\n"
         f"  figure               {no_figures or folder / 'matrix.png'}\n"
         f"Table: {table['shape'][0]} rows with a time, an id, a name and twelve sensor "
         f"readings, {table['wrong']} of them wrong.\n"
-        f"  flagged              {table['flagged']} cells, {table['found']} of them "
-        "wrong\n"
+        f"  flagged              {table['flagged']} cells, "
+        f"{table['flagged_and_wrong']} of them wrong\n"
         f"  time                 {table['seconds']:.1f} s\n"
         f"  table                {folder / 'table.csv'}\n"
         f"  report               {folder / 'table.html'}\n"

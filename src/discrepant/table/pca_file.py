@@ -60,13 +60,13 @@ class DecompositionReport:
 class PCAReport(DecompositionReport):
     """Estimates from a matrix that was decomposed in memory.
 
-    ``labels`` says where the file has labels. ``noise_share`` is the fraction of the
+    ``labels`` says where the file has labels. ``noise_fraction`` is the fraction of the
     sum of squares of the uncorrupted data that is noise. ``certificate`` is None if
     the fit was stopped early. ``no_picture`` is the reason if there is no figure.
     """
 
     labels: str
-    noise_share: float
+    noise_fraction: float
     certificate: Certificate | None
     solver: str
     no_picture: str = ""
@@ -89,8 +89,8 @@ class PCAReport(DecompositionReport):
         if len(sigmas) > 1:
             sigma = f"{sigmas.min():.3g} to {sigmas.max():.3g}, by column"
         return (
-            f"Noise: standard deviation {sigma}; {self.noise_share:.2%} of the sum of "
-            "squares. Entries beyond the noise are corrupted, at a false discovery "
+            f"Noise: standard deviation {sigma}; {self.noise_fraction:.2%} of the sum "
+            "of squares. Entries beyond the noise are corrupted, at a false discovery "
             f"rate of {100 * self.fdr:g}%."
         )
 
@@ -182,7 +182,7 @@ def fit_pca_file(
             labels=table.labels,
             missing=float(np.isnan(values).mean()),
             corrupted=int(model.outliers_.sum()) / max(observed, 1),
-            noise_share=max(1 - float(model.explained_variance_ratio_.sum()), 0.0),
+            noise_fraction=max(1 - float(model.explained_variance_ratio_.sum()), 0.0),
             certificate=model.certificate_ if certify else None,
             **fit_fields(model, caught, started),
             solver=solver,

@@ -265,11 +265,11 @@ def test_tables_are_judged_partition_by_partition():
     table = pd.DataFrame(values, columns=list("abcde"), index=np.arange(600) * 2)
     table["number"] = np.arange(600)
     lazy = dd.from_pandas(table, npartitions=3)
-    found, whole = clean(lazy), clean(table)
-    assert found.table.divisions == lazy.divisions
-    pd.testing.assert_frame_equal(found.table.compute(), whole.table)
-    pd.testing.assert_frame_equal(found.mask.compute(), whole.mask)
-    assert set(found.flagged.compute()["row"]) == set(whole.flagged["row"])
+    result, whole = clean(lazy), clean(table)
+    assert result.table.divisions == lazy.divisions
+    pd.testing.assert_frame_equal(result.table.compute(), whole.table)
+    pd.testing.assert_frame_equal(result.mask.compute(), whole.mask)
+    assert set(result.flagged.compute()["row"]) == set(whole.flagged["row"])
     with pytest.raises(InputError, match="no rows"):
         clean(lazy[lazy.a > 99])
     with pytest.raises(InputError, match="Dask DataFrame"):

@@ -104,17 +104,17 @@ class TestGrossEntries:
         model = RobustPCA(memory_limit=1000, random_state=0).fit(Y)
         assert relative_error(model.low_rank_, problem.low_rank) < 1e-12
 
-    @pytest.mark.parametrize("turned", [False, True])
+    @pytest.mark.parametrize("transposed", [False, True])
     @pytest.mark.filterwarnings("ignore:.*columns differ in size:UserWarning")
-    def test_rows_that_are_large_as_a_whole_are_kept(self, turned):
+    def test_rows_that_are_large_as_a_whole_are_kept(self, transposed):
         X = corrupted_matrix((100, 80), 2, 0, random_state=0).low_rank
         X[:40] *= 300
         Y = X.copy()
         Y[50, 50] = 1e9
-        model = RobustPCA(random_state=0).fit(Y.T if turned else Y)
+        model = RobustPCA(random_state=0).fit(Y.T if transposed else Y)
         assert model.rank_ == 2
-        found = model.low_rank_.T if turned else model.low_rank_
-        assert relative_error(found, X) < 1e-6
+        low_rank = model.low_rank_.T if transposed else model.low_rank_
+        assert relative_error(low_rank, X) < 1e-6
 
     @pytest.mark.filterwarnings("ignore:.*columns differ in size:UserWarning")
     @pytest.mark.filterwarnings("ignore:.*is a guess:UserWarning")  # of the dead one
@@ -123,15 +123,15 @@ class TestGrossEntries:
         for dead in (np.s_[7], np.s_[:, 7]):
             Y = X.copy()
             Y[dead] = 1e9
-            found = RobustPCA(random_state=0).fit(Y).low_rank_
-            found[dead] = X[dead]
-            assert relative_error(found, X) < 1e-4
+            low_rank = RobustPCA(random_state=0).fit(Y).low_rank_
+            low_rank[dead] = X[dead]
+            assert relative_error(low_rank, X) < 1e-4
 
     def test_an_entry_that_was_clipped_for_no_reason_is_taken_back(self):
         problem = corrupted_matrix((100, 80), 3, 0.1, random_state=0)
         program = ConvexProblem.of(problem.observed, alpha=10.0).clipped_at(2.0)
-        found = integrate(program, rng=np.random.default_rng(0))
-        assert relative_error(found.low_rank, problem.low_rank) < 1e-10
+        result = integrate(program, rng=np.random.default_rng(0))
+        assert relative_error(result.low_rank, problem.low_rank) < 1e-10
 
 
 class TestConvexOptimum:
@@ -141,9 +141,9 @@ class TestConvexOptimum:
         Y = noisy((40, 30), psd=psd)
         alpha = factor * np.sqrt(40)
         model = RobustPCA(alpha=alpha, psd=psd, random_state=0).fit(Y)
-        found = convex(Y, alpha=alpha, psd=psd, tol=1e-2)
-        objective = np.linalg.svd(found.signal, compute_uv=False).sum()
-        objective += np.abs(Y - found.signal).sum() / alpha
+        result = convex(Y, alpha=alpha, psd=psd, tol=1e-2)
+        objective = np.linalg.svd(result.signal, compute_uv=False).sum()
+        objective += np.abs(Y - result.signal).sum() / alpha
         assert model.certificate_.primal == pytest.approx(objective, rel=2e-4)
         assert model.certificate_.gap < 1e-4
 

@@ -1,4 +1,4 @@
-"""Noise on every entry: three parts, told neither rank, nor noise, nor support."""
+"""Noise on every entry: three parts, without rank, noise or support given."""
 
 import warnings
 
@@ -12,13 +12,15 @@ from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder
 
 
-def made(m=200, n=160, rank=5, share=0.1, sigma=0.3, seed=0, missing=0.0, errors=10.0):
+def made(
+    m=200, n=160, rank=5, fraction=0.1, sigma=0.3, seed=0, missing=0.0, errors=10.0
+):
     """Return data, low-rank part, noise and which entries are wrong."""
     rng = np.random.default_rng([seed, m, n])
     L = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n))
     L /= np.sqrt(max(rank, 1))
     N = rng.standard_normal((m, n)) * sigma
-    wrong = rng.random((m, n)) < share
+    wrong = rng.random((m, n)) < fraction
     Y = L + N
     Y[wrong] = errors * rng.standard_normal(wrong.sum())
     gone = rng.random((m, n)) < missing
@@ -75,23 +77,23 @@ class TestThreeParts:
         np.testing.assert_allclose(total, Y, atol=1e-12)
         assert np.array_equal(model.sparse_ != 0, model.outliers_)
         assert np.abs(model.residual_[model.outliers_]).max() < 1e-12
-        share = model.explained_variance_ratio_
-        assert share.shape == (5,)
-        assert 0.8 < share.sum() < 1
-        assert (np.diff(share) <= 0).all()
+        fraction = model.explained_variance_ratio_
+        assert fraction.shape == (5,)
+        assert 0.8 < fraction.sum() < 1
+        assert (np.diff(fraction) <= 0).all()
 
-    @pytest.mark.parametrize("turned", [False, True])
-    def test_noise_of_another_size_in_each_column(self, turned):
+    @pytest.mark.parametrize("transposed", [False, True])
+    def test_noise_of_another_size_in_each_column(self, transposed):
         sigma = np.where(np.arange(160) % 4 == 0, 2.0, 0.2)
         Y, L, _ = made(sigma=sigma, seed=14)
-        model = fitted(np.asfortranarray(Y) if turned else Y)
+        model = fitted(np.asfortranarray(Y) if transposed else Y)
         assert model.rank_ == 5
         assert model.noise_.shape == (160,)
         np.testing.assert_allclose(model.noise_, sigma, rtol=0.35)
         plain = fitted(Y, noise=float(np.sqrt(np.mean(sigma**2))))
         error, worse = (
-            np.sqrt(np.mean(((found - L) / sigma) ** 2))
-            for found in (model.low_rank_, plain.low_rank_)
+            np.sqrt(np.mean(((low_rank - L) / sigma) ** 2))
+            for low_rank in (model.low_rank_, plain.low_rank_)
         )
         assert error < 0.6 * worse
 
@@ -106,14 +108,14 @@ class TestThreeParts:
         assert model.outliers_[~wrong].mean() < 2e-3
 
     def test_heavy_tails_are_noise(self):
-        Y, _, _ = made(share=0.0, sigma=0.0, seed=15)
+        Y, _, _ = made(fraction=0.0, sigma=0.0, seed=15)
         Y += 0.2 * np.random.default_rng(3).standard_t(3, Y.shape)
         model = fitted(Y)
         assert model.rank_ == 5
         assert model.outliers_.mean() < 0.005
 
     def test_nothing_wrong(self):
-        Y, _, _ = made(share=0.0, seed=16)
+        Y, _, _ = made(fraction=0.0, seed=16)
         model = fitted(Y)
         assert model.rank_ == 5
         assert model.outliers_.sum() <= 3
@@ -138,7 +140,7 @@ class TestThreeParts:
 
     @pytest.mark.parametrize("sentinel", [-20.0, -999.0, 1e6])
     def test_sentinels(self, sentinel):
-        Y, _, _ = made(share=0.0, sigma=0.1, seed=18)
+        Y, _, _ = made(fraction=0.0, sigma=0.1, seed=18)
         wrong = np.random.default_rng(2).random(Y.shape) < 0.1
         Y[wrong] = sentinel
         model = fitted(Y)
@@ -247,8 +249,8 @@ class TestCalibration:
         false = flags = 0
         for seed in range(4):
             Y, _, wrong = made(errors=5.0, seed=40 + seed)
-            found = fitted(Y, fdr=0.05).outliers_
-            false, flags = false + (found & ~wrong).sum(), flags + found.sum()
+            flagged = fitted(Y, fdr=0.05).outliers_
+            false, flags = false + (flagged & ~wrong).sum(), flags + flagged.sum()
         assert 0.01 < false / flags < 0.07
 
 
@@ -259,17 +261,17 @@ class TestNewRows:
         model = fitted(self.Y[:200])
         new = self.Y[200:].copy()
         new[:, 5::9] = np.nan
-        found = model.inverse_transform(model.transform(new))
-        error = np.sqrt(np.mean((found - self.L[200:]) ** 2))
+        predicted = model.inverse_transform(model.transform(new))
+        error = np.sqrt(np.mean((predicted - self.L[200:]) ** 2))
         seen = ~np.isnan(new) & ~self.wrong[200:]
         V = model.components_
-        told = np.array(
+        oracle = np.array(
             [
                 np.linalg.lstsq(V[:, ok].T, row[ok], rcond=None)[0] @ V
                 for row, ok in zip(new, seen, strict=True)
             ]
         )
-        assert error < 0.7 * np.sqrt(np.mean((told - self.L[200:]) ** 2))
+        assert error < 0.7 * np.sqrt(np.mean((oracle - self.L[200:]) ** 2))
 
     def test_each_row_by_itself(self):
         model = fitted(self.Y[:200])
@@ -301,10 +303,10 @@ class TestInvariance:
     def test_transposing_and_order(self):
         plain = fitted(self.Y)
         for other in (fitted(np.asfortranarray(self.Y)), fitted(self.Y.T.copy())):
-            found = other.low_rank_
-            found = found.T if found.shape != self.Y.shape else found
+            low_rank = other.low_rank_
+            low_rank = low_rank.T if low_rank.shape != self.Y.shape else low_rank
             assert other.rank_ == 5
-            np.testing.assert_allclose(found, plain.low_rank_, atol=0.02)
+            np.testing.assert_allclose(low_rank, plain.low_rank_, atol=0.02)
 
     def test_float32(self):
         single = fitted(self.Y.astype(np.float32))
@@ -353,7 +355,7 @@ class TestCertificate:
 
         Y, *_ = made(14, 10, rank=1, seed=72)
         program = replace(ConvexProblem.of(Y, alpha=np.sqrt(14)), kappa=0.7)
-        found = integrate(program, polish=False, rng=np.random.default_rng(0))
+        result = integrate(program, polish=False, rng=np.random.default_rng(0))
         X = cvxpy.Variable(Y.shape)
         S = cvxpy.Variable(Y.shape)
         objective = cvxpy.normNuc(X) + program.lam * cvxpy.sum(cvxpy.abs(S))
@@ -361,25 +363,25 @@ class TestCertificate:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             best = cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
-        certificate = found.certificate
+        certificate = result.certificate
         assert certificate.dual <= best * (1 + 1e-6)
         assert certificate.primal >= best * (1 - 1e-6)
         assert certificate.gap < 1e-4
 
 
-def test_passes_are_told_and_can_be_stopped():
-    told = []
+def test_passes_are_reported_and_can_be_stopped():
+    reports = []
 
-    def report(share, note):
-        told.append(share)
-        return len(told) < 3
+    def report(fraction, note):
+        reports.append(fraction)
+        return len(reports) < 3
 
     from discrepant.robust_pca.noisy.solve import fit_noisy
 
     Y, *_ = made(seed=81)
     log = Recorder(report, 1e-7, 100)
     rng = np.random.default_rng(0)
-    found = fit_noisy(ConvexProblem.of(Y, alpha=10.0), rng=rng, log=log)
-    assert len(told) == 3
-    assert "stopped early" in str(found.status)
-    assert list(found.history)[:3] == ["step", "residual", "seconds"]
+    result = fit_noisy(ConvexProblem.of(Y, alpha=10.0), rng=rng, log=log)
+    assert len(reports) == 3
+    assert "stopped early" in str(result.status)
+    assert list(result.history)[:3] == ["step", "residual", "seconds"]

@@ -55,10 +55,10 @@ class TestBlocks:
         exact = np.linalg.eigvalsh((M + M.T) / 2)[-1] if psd else np.linalg.norm(M, 2)
         rows = ArrayRows(M)
         with rows:
-            found = spectral_bound(rows, M.copy(), psd)
+            bound = spectral_bound(rows, M.copy(), psd)
         rounding = 1e-12 if dtype == np.float64 else 1e-6
         slack = rounding * abs(exact)
-        assert exact - slack <= found <= exact + 1e-5 * abs(exact) + 1e-5
+        assert exact - slack <= bound <= exact + 1e-5 * abs(exact) + 1e-5
 
     def test_largest_eigenvalue_among_negative_ones(self):
         v = np.linalg.qr(draw(100, 1))[0]
@@ -162,8 +162,8 @@ class TestPassiveResult:
     @pytest.mark.parametrize("order", ["C", "F"])
     def test_the_dual_is_turned_as_the_data_are(self, order):
         Y = np.array(noisy(), order=order)
-        found = integrate(ConvexProblem.of(Y, alpha=8.0), rng=np.random.default_rng(0))
-        M, X = found.dual, found.low_rank
+        result = integrate(ConvexProblem.of(Y, alpha=8.0), rng=np.random.default_rng(0))
+        M, X = result.dual, result.low_rank
         assert M.shape == Y.shape
-        aligned = np.vdot(M, X) / found.singular_values.sum()
+        aligned = np.vdot(M, X) / result.singular_values.sum()
         assert aligned == pytest.approx(1, abs=1e-3)

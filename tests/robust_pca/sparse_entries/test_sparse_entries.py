@@ -9,11 +9,11 @@ from scipy import sparse
 from discrepant import InputError, RobustPCA
 
 
-def problem(shape=(400, 150), share=0.2, rank=3, wrong=0.05, noise=0.0, seed=0):
+def problem(shape=(400, 150), observed=0.2, rank=3, wrong=0.05, noise=0.0, seed=0):
     rng = np.random.default_rng(seed)
     U, V = rng.standard_normal((shape[0], rank)), rng.standard_normal((shape[1], rank))
     X = U @ V.T
-    i, j = np.nonzero(rng.random(shape) < share)
+    i, j = np.nonzero(rng.random(shape) < observed)
     y = X[i, j] + noise * rng.standard_normal(len(i))
     bad = rng.random(len(y)) < wrong
     y[bad] += rng.uniform(-15, 15, bad.sum())
@@ -21,8 +21,8 @@ def problem(shape=(400, 150), share=0.2, rank=3, wrong=0.05, noise=0.0, seed=0):
 
 
 def error(pca, X):
-    found = pca._result.block(slice(None), slice(None))
-    return np.linalg.norm(found - X) / np.linalg.norm(X)
+    low_rank = pca._result.block(slice(None), slice(None))
+    return np.linalg.norm(low_rank - X) / np.linalg.norm(X)
 
 
 def fitted(table, **settings):
@@ -53,13 +53,13 @@ def test_with_noise_it_is_fitted_at_its_level():
 
 
 def test_it_agrees_with_the_dense_fit():
-    table, _, _ = problem(noise=0.2, share=0.6)
+    table, _, _ = problem(noise=0.2, observed=0.6)
     dense = np.full(table.shape, np.nan)
     dense[table.coords] = table.data
     one, other = fitted(table), RobustPCA(random_state=0).fit(dense)
-    found = one._result.block(slice(None), slice(None))
-    away = np.linalg.norm(found - other.low_rank_) / np.linalg.norm(found)
-    assert away < 0.03
+    low_rank = one._result.block(slice(None), slice(None))
+    distance = np.linalg.norm(low_rank - other.low_rank_) / np.linalg.norm(low_rank)
+    assert distance < 0.03
     assert one.rank_ == other.rank_
 
 
@@ -80,8 +80,8 @@ def test_new_rows_are_placed_by_what_they_store():
     table, X, _ = problem(noise=0.1)
     pca = fitted(table.tocsr()[:300])
     new = pca.transform(table.tocsr()[300:])
-    away = np.linalg.norm(new @ pca.components_ - X[300:]) / np.linalg.norm(X[300:])
-    assert away < 0.2
+    distance = np.linalg.norm(new @ pca.components_ - X[300:]) / np.linalg.norm(X[300:])
+    assert distance < 0.2
 
 
 def test_transposing_and_scaling_change_nothing():
