@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "discrepant"
 LAYERS = (
     ("core",),
     ("operators", "structures"),
-    ("paper", "fixed_rank"),
+    ("paper", "fixed_rank", "cell_model"),
     ("robust_pca", "sensing"),
     ("table", "image", "video", "experiments"),
     ("server", "cli"),

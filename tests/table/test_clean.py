@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from discrepant import Cleaner, InputError, clean
+from discrepant.cell_model.calibration import fdr_threshold
 from discrepant.core.progress import StoppedError
 from discrepant.table.columns.table_output import as_type
 from discrepant.table.example_data import CHANNELS, sensor_table
 from discrepant.table.model import score
-from discrepant.table.model.calibration import fdr_threshold
 from discrepant.table.report.view import View
 from support.tables import correlated, corrupted, sensors
 

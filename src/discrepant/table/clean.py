@@ -4,6 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.cell_model.calibration import (
+    calibrated_probability,
+    exceeds,
+    fdr_threshold,
+    min_log_odds,
+    score_of,
+)
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, reporting
@@ -19,13 +26,6 @@ from discrepant.table.columns.table_input import (
     parse_table,
 )
 from discrepant.table.columns.table_output import replace_cells
-from discrepant.table.model.calibration import (
-    calibrated_probability,
-    exceeds,
-    fdr_threshold,
-    min_log_odds,
-    score_of,
-)
 from discrepant.table.model.fit import TableModel, fit_table_model
 from discrepant.table.model.order_flags import Step, add_order_flags, flag_in_order
 from discrepant.table.model.row_order import RowOrder, find_row_order

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from discrepant.cell_model.calibration import fdr_threshold, min_log_odds
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.validation import (
     check_fdr,
@@ -22,7 +23,6 @@ from discrepant.table.columns.table_input import (
     is_xarray,
     parse_table,
 )
-from discrepant.table.model.calibration import fdr_threshold, min_log_odds
 from discrepant.table.model.fit import fit_table_model
 from discrepant.table.model.score import score_rows
 from discrepant.table.result import CleanResult

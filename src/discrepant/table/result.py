@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.cell_model.calibration import calibrated_probability
 from discrepant.core.linalg import Array
 from discrepant.table.columns.table_input import ParsedTable
-from discrepant.table.model.calibration import calibrated_probability
 from discrepant.table.model.fit import TableModel
 from discrepant.table.model.order_flags import Step
 from discrepant.table.model.row_order import RowOrder

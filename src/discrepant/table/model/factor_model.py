@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discrepant.core.linalg import Array
-from discrepant.table.model.gaussian_model import CellScores, StandardCells
-from discrepant.table.model.residual_mixture import (
+from discrepant.cell_model.gaussian_model import CellScores, StandardCells
+from discrepant.cell_model.residual_mixture import (
     TAIL_SHAPES,
     corrupt_log_density,
     fit_tails,
     mixture_variance,
 )
+from discrepant.core.linalg import Array
 
 # Columns up to which the covariance model is used: there, a step of its search costs
 # 6400 multiplications.

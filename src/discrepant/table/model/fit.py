@@ -5,6 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discrepant.cell_model.gaussian_model import (
+    NEVER_FLAG,
+    CellScores,
+    GaussianModel,
+    StandardCells,
+    fit_gaussian_model,
+    score_cells,
+)
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report, StoppedError
 from discrepant.core.validation import count_threads
@@ -20,14 +28,6 @@ from discrepant.table.model.factor_model import (
     MAX_COVARIANCE_COLUMNS,
     FactorModel,
     fit_factor_model,
-)
-from discrepant.table.model.gaussian_model import (
-    NEVER_FLAG,
-    CellScores,
-    GaussianModel,
-    StandardCells,
-    fit_gaussian_model,
-    score_cells,
 )
 from discrepant.table.model.value_prior import ValueFrequencyPrior
 

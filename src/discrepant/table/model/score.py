@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discrepant.cell_model.calibration import CERTAIN, exceeds
+from discrepant.cell_model.residual_mixture import residual_quantile
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
 from discrepant.core.validation import count_threads
 from discrepant.table.columns.transforms import ColumnTransform
-from discrepant.table.model.calibration import CERTAIN, exceeds
 from discrepant.table.model.fit import TableModel, standardise
-from discrepant.table.model.residual_mixture import residual_quantile
 
 # Rows scored at a time: some thirty arrays of 0.2 MB for 50 columns.
 BLOCK_ROWS = 512

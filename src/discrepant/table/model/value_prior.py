@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discrepant.cell_model.gaussian_model import NEVER_FLAG
 from discrepant.core.linalg import Array
-from discrepant.table.model.gaussian_model import NEVER_FLAG
 
 # Both chosen on the development tables of ``python benchmarks/tables.py dev``.
 

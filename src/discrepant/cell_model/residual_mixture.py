@@ -82,7 +82,7 @@ def fit_tails(
     -------
     residual_scale, tail_weights : arrays (p,), (p, 3)
     """
-    from discrepant.table.model.cell_search import fit_residual_scale
+    from discrepant.cell_model.cell_search import fit_residual_scale
 
     corrupt = corrupt_rate * np.exp(np.minimum(corrupt_density, 50.0)) + 1e-300
     square = z * z

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discrepant.core.linalg import Array
-from discrepant.table.model.residual_mixture import (
+from discrepant.cell_model.residual_mixture import (
     TAIL_SHAPES,
     corrupt_log_density,
     fit_tails,
     mixture_variance,
 )
+from discrepant.core.linalg import Array
 
 # Constants without a derivation were chosen on the development tables of
 # ``python benchmarks/tables.py dev``.
@@ -226,7 +226,7 @@ def score_cells(
     folds : int
         Number of groups of rows whose moments are computed; none if 0.
     """
-    from discrepant.table.model.cell_search import score_rows
+    from discrepant.cell_model.cell_search import score_rows
 
     values, missing = cells.values, cells.missing
     prior = corrupt_log_density(values) + np.log(

@@ -1,0 +1,1 @@
+"""Model of the cells of a table: the posterior of each one given its row."""
