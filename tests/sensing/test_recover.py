@@ -11,13 +11,15 @@ from discrepant import (
     Mask,
     Outer,
     Result,
+    RobustPCA,
     Sensing,
     Wrapped,
     recover,
 )
 from discrepant.fixed_rank.tangent_space import FixedRankMatrix, degrees_of_freedom
 from discrepant.paper.descent import ErrorToTruth
-from discrepant.paper.synthetic import relative_error
+from discrepant.paper.stopping import Steps
+from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
 
 def normal(rng, *shape, real=True):
@@ -353,3 +355,61 @@ class TestOnTheWay:
             )
         assert not result.status.converged
         assert "stopped on request" in str(result.status)
+
+
+class TestOneMeaningPerParameter:
+    Y = corrupted_matrix((40, 30), 2, 0.1, missing=0.05, random_state=0).observed
+
+    @pytest.mark.parametrize("noise", [0.0, 0.2])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_a_matrix_is_decomposed_as_by_the_estimator(self, noise, dtype):
+        rng = np.random.default_rng(1)
+        Y = (self.Y + noise * rng.standard_normal(self.Y.shape)).astype(dtype)
+        result, pca = recover(Y, random_state=0), RobustPCA(random_state=0).fit(Y)
+        for name in ("low_rank", "sparse", "outliers", "probability", "components"):
+            assert np.array_equal(getattr(result, name), getattr(pca, f"{name}_"))
+        assert result.status == pca.status_
+
+    def test_the_descent_is_the_same_in_both(self):
+        result = recover(self.Y, solver="descent", random_state=0)
+        pca = RobustPCA("descent", random_state=0).fit(self.Y)
+        assert np.array_equal(result.low_rank, pca.low_rank_)
+
+    def test_a_matrix_starts_from_an_earlier_result(self):
+        Y = self.Y + 0.1 * np.random.default_rng(2).standard_normal(self.Y.shape)
+        first = recover(Y, random_state=0)
+        again = recover(Y, start=first, random_state=0)
+        assert again.n_steps < first.n_steps
+        assert relative_error(again.low_rank, first.low_rank) < 1e-2
+
+    @pytest.mark.parametrize(
+        ("settings", "word"),
+        [
+            ({"callback": print}, "callback is not used"),
+            ({"real": True}, "real is not used"),
+            ({"start": np.ones((40, 30))}, "start must be the result"),
+            ({"step": 0.1}, "step belongs"),
+            ({"stop": Steps(5)}, "stop belongs"),
+            ({"solver": "descent", "noise": 0}, "noise belongs"),
+            ({"solver": "descent", "tol": 1e-3}, "tol belongs"),
+            ({"solver": "descent", "max_iter": 5}, "max_iter belongs"),
+            ({"solver": "descent", "start": np.ones((40, 30))}, "start belongs"),
+        ],
+    )
+    def test_what_a_solver_does_not_use_is_refused(self, settings, word):
+        with pytest.raises(InputError, match=word):
+            recover(self.Y, **settings)
+
+    @pytest.mark.parametrize(
+        ("settings", "word"),
+        [
+            ({"solver": "descent", "noise": np.ones(30)}, "noise belongs"),
+            ({"solver": "descent", "polish": False}, "polish belongs"),
+            ({"solver": "descent", "warm_start": True}, "warm_start belongs"),
+            ({"width": 3}, "width belongs"),
+            ({"missing": "unstored", "alpha": 3.0}, "alpha is not used"),
+        ],
+    )
+    def test_the_estimator_refuses_it_too(self, settings, word):
+        with pytest.raises(InputError, match=word):
+            RobustPCA(**settings).fit(self.Y)

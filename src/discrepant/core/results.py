@@ -3,12 +3,26 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from discrepant.core.display import DisplayMixin
 from discrepant.core.linalg import Array
+from discrepant.core.plotting import plot_decomposition, plot_measurements
+from discrepant.core.robust_regression import l1_coordinates
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Entries of a matrix beyond which a card does not count the corrupt ones: the flags
+# would first have to be computed.
+MAX_COUNTED = 4_000_000
+# Rows and columns of a sparse or lazy matrix that are drawn.
+MAX_DRAWN = 1200
+# Relative gap that rounding alone may leave, of either sign; the spectral norm of a
+# dual is estimated to 1e-5.
+ROUNDING_GAP = 1e-5
 # Part of the objective, as a fraction of it, below which its alignment is set to one.
 NEGLIGIBLE = 1e-6
 
@@ -76,6 +90,8 @@ class Certificate:
     gap : float
         Relative duality gap ``(p − d)/p``: the objective at X exceeds the global
         optimum by at most this fraction. At zero X is optimal; one is no information.
+        A negative gap beyond rounding shows that the dual is not feasible, so that the
+        certificate proves nothing.
     feasibility : float
         ``‖A(X) + s − y‖ / ‖y‖``.
     signal_alignment : float
@@ -97,8 +113,10 @@ class Certificate:
     dual: float
 
     def __str__(self) -> str:
+        if self.gap < -ROUNDING_GAP:
+            return f"no certificate: the dual is not feasible (gap {self.gap:.1e})"
         return (
-            f"within {self.gap:.1e} of the global optimum "
+            f"within {abs(self.gap):.1e} of the global optimum "
             f"(residual {self.feasibility:.1e}, alignment of the signal "
             f"{self.signal_alignment:.4f}, of the corruption "
             f"{self.corruption_alignment:.4f})"
@@ -131,7 +149,7 @@ def certificate_from_products(
         ``‖A(X) + s − y‖ / ‖y‖``.
     """
     return Certificate(
-        gap=_ratio(max(primal - dual, 0.0), primal, 0.0),  # a negative gap is rounding
+        gap=_ratio(primal - dual, primal, 0.0),
         feasibility=feasibility,
         signal_alignment=_ratio(on_signal, nuclear, 1.0, NEGLIGIBLE * primal),
         corruption_alignment=_ratio(
@@ -234,3 +252,118 @@ class Result(Protocol):
     def n_steps(self) -> int:
         """The number of steps taken."""
         ...
+
+
+class ResultBase(DisplayMixin):
+    """Properties that follow from others, display and figure of every `Result`."""
+
+    @property
+    def signal(self: Result) -> Array:
+        """The low-rank matrix X; the same as ``low_rank``."""
+        return self.low_rank
+
+    @property
+    def corruption(self: Result) -> Array:
+        """The sparse corruption s; the same as ``sparse``."""
+        return self.sparse
+
+    @property
+    def rank(self: Result) -> int:
+        """The rank of X."""
+        return len(self.singular_values)
+
+    @property
+    def lam(self: Any) -> float:
+        """The weight λ = 1/α of ‖s‖₁ in the convex program."""
+        return float(1 / self.alpha)
+
+    @property
+    def n_steps(self: Result) -> int:
+        """The number of steps, passes or rounds taken."""
+        steps = self.history["step"]
+        return int(steps[-1]) if len(steps) else 0
+
+    def coordinates(self: Result, rows: Array) -> Array:
+        """Return the l1 coordinates of new rows in the row space of X."""
+        return l1_coordinates(rows, self.components)
+
+    def block(self: Result, rows: slice, columns: slice) -> Array:
+        """Return a block of X."""
+        return self.low_rank[rows, columns]
+
+    def _facts(self: Result) -> dict[str, str]:
+        """Return rank, noise, steps, corrupt entries and singular values as text."""
+        sigma = np.atleast_1d(self.noise)
+        noise = "none" if not sigma.any() else f"{sigma.min():.3g}"
+        if sigma.max() > sigma.min():
+            noise += f" to {sigma.max():.3g}, by column"
+        facts = {"rank": str(self.rank), "noise": noise, "steps": str(self.n_steps)}
+        rows, columns = _shape_of(self)
+        flagged = self.outliers if rows * columns <= MAX_COUNTED else None
+        is_lazy = hasattr(flagged, "compute")  # Dask: nothing is computed for a card
+        if flagged is not None and not is_lazy:
+            is_sparse = hasattr(flagged, "nnz")
+            count = int(flagged.sum())
+            observed = flagged.size if is_sparse else rows * columns
+            if observed:
+                facts["corrupt"] = (
+                    f"{count:,} of {observed:,} values ({count / observed:.2%})"
+                )
+        if self.rank:
+            values = [f"{value:.3g}" for value in self.singular_values[:6]]
+            more = ["…"] * (self.rank > len(values))
+            facts["singular values"] = ", ".join(values + more)
+        return facts
+
+    def plot(self: Result) -> "Figure":
+        """Draw the data, the low-rank part and the corruption.
+
+        If the data are not a matrix but measurements of one, the matrix and the
+        corruption of the measurements are drawn.
+        """
+        rows, columns = _shape_of(self)
+        drawn = np.s_[: min(rows, MAX_DRAWN), : min(columns, MAX_DRAWN)]
+        if hasattr(self.sparse, "tocsr"):  # only stored entries are observed
+            low_rank = self.block(*drawn)
+            sparse, residual = (
+                _to_dense(values, drawn) for values in (self.sparse, self.residual)
+            )
+            return plot_decomposition(low_rank + residual + sparse, low_rank, sparse)
+        if self.sparse.shape != (rows, columns):
+            return plot_measurements(self.low_rank, self.sparse, self.outliers)
+        low_rank, sparse, residual = (
+            _to_numpy(values, drawn)
+            for values in (self.low_rank, self.sparse, self.residual)
+        )
+        observed = low_rank + sparse + residual
+        return plot_decomposition(*map(_modulus, (observed, low_rank, sparse)))
+
+    def __str__(self: Result) -> str:
+        rows, columns = _shape_of(self)
+        return f"{rows}×{columns} matrix of rank {self.rank}; {self.status}"
+
+
+def _shape_of(result: Result) -> tuple[int, int]:
+    """Return the shape of X, without computing it."""
+    columns = result.components.shape[1]
+    return len(result.block(slice(None), slice(0, 1))), columns
+
+
+def _to_dense(values: Any, block: tuple[slice, slice]) -> Array:
+    """Return a block of a sparse matrix, with NaN at entries that are not stored."""
+    stored = values.tocsr()[block].tocoo()
+    dense = np.full(stored.shape, np.nan)
+    dense[stored.row, stored.col] = stored.data
+    return dense
+
+
+def _to_numpy(values: Any, block: tuple[slice, ...]) -> Array:
+    """Return a NumPy array; of a Dask array, a computed block."""
+    if hasattr(values, "compute"):
+        return np.asarray(values[block].compute())
+    return np.asarray(values)
+
+
+def _modulus(values: Array) -> Array:
+    """Return the modulus of complex values, which can be drawn; others unchanged."""
+    return np.abs(values) if np.iscomplexobj(values) else values

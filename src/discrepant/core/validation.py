@@ -9,7 +9,7 @@ import math
 import os
 import re
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing import current_process
 from numbers import Integral, Real
 from typing import Any
@@ -209,3 +209,23 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         return
     quoted = " or ".join(f'"{choice}"' for choice in choices)
     raise InputError(f"{name} must be {quoted}, got {quote(value)}.")
+
+
+def refuse_unused(
+    given: Mapping[str, Any], defaults: Mapping[str, Any], why: str
+) -> None:
+    """Refuse parameters that the chosen solver does not use.
+
+    Parameters
+    ----------
+    given : mapping of str to object
+        All parameters by name.
+    defaults : mapping of str to object
+        The parameters that are not used, with the only value that they may have.
+    why : str
+        The rest of the sentence after the name of the parameter.
+    """
+    for name, default in defaults.items():
+        value = given[name]
+        if value is not default and (np.ndim(value) or value != default):
+            raise InputError(f"{name} {why}, got {name}={quote(value)}.")

@@ -88,8 +88,8 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
         check_every=100,
     )
     recovery = Recovery(
-        signal=signal.value(),
-        corruption=corruption.value(),
+        low_rank=signal.value(),
+        sparse=corruption.value(),
         factors=(signal.U,),
         dual=corruption.dual(config.alpha),
         y=y,
@@ -98,7 +98,6 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
         psd=True,
         status=status,
         history=history,
-        n_steps=int(history["step"][-1]),
     )
     x, s = optimum(operator.weights, y, 1 / config.alpha)
     assert operator.basis is not None

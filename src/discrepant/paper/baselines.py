@@ -108,8 +108,8 @@ def convex(
         "rank": np.array(ranks),
     }
     return Recovery(
-        signal=X.astype(data.dtype),
-        corruption=S.astype(data.dtype),
+        low_rank=X.astype(data.dtype),
+        sparse=S.astype(data.dtype),
         factors=(),
         dual=Y - operator.forward(X) - S,
         y=data,
@@ -118,7 +118,6 @@ def convex(
         psd=psd,
         status=status,
         history=History(columns),
-        n_steps=k,
     )
 
 
@@ -185,8 +184,8 @@ def l1_factorisation(
     X = signal.value()
     residual = Y - operator.forward(X)
     return Recovery(
-        signal=X.astype(data.dtype),
-        corruption=residual.astype(data.dtype),
+        low_rank=X.astype(data.dtype),
+        sparse=residual.astype(data.dtype),
         factors=factors,
         dual=np.sign(residual),
         y=data,
@@ -195,7 +194,6 @@ def l1_factorisation(
         psd=psd,
         status=status,
         history=history,
-        n_steps=int(history["step"][-1]),
     )
 
 
@@ -246,8 +244,8 @@ def alternating_projections(
         "seconds": np.array(seconds),
     }
     return Recovery(
-        signal=X.astype(data.dtype),
-        corruption=S.astype(data.dtype),
+        low_rank=X.astype(data.dtype),
+        sparse=S.astype(data.dtype),
         factors=(U[:, :rank] * sigma[:rank], Vt[:rank].T),
         dual=np.sign(S),
         y=data,
@@ -256,5 +254,4 @@ def alternating_projections(
         psd=False,
         status=status,
         history=History(columns),
-        n_steps=k,
     )

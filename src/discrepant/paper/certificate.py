@@ -10,67 +10,23 @@ gives a lower bound on p, and any X with s = y − A(X) an upper one. Their rela
 difference certifies the result without knowledge of the truth.
 """
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from discrepant.core.linalg import Array, norm, sym
 from discrepant.core.results import Certificate, certificate_from_products
-from discrepant.operators.operator import Operator
 
 
-class Certifiable(Protocol):
-    """The attributes from which `certify` computes a certificate."""
-
-    @property
-    def signal(self) -> Array:
-        """The matrix X."""
-        ...
-
-    @property
-    def corruption(self) -> Array:
-        """The sparse part s."""
-        ...
-
-    @property
-    def dual(self) -> Array:
-        """A positive multiple of the dual ν."""
-        ...
-
-    @property
-    def y(self) -> Array:
-        """The observation."""
-        ...
-
-    @property
-    def operator(self) -> Operator:
-        """The linear map A."""
-        ...
-
-    @property
-    def lam(self) -> float:
-        """The weight λ of ‖s‖₁."""
-        ...
-
-    @property
-    def psd(self) -> bool:
-        """Whether X ⪰ 0 is a constraint."""
-        ...
-
-    @property
-    def bound(self) -> float:
-        """Size at which the solver clipped gross entries of y."""
-        ...
-
-
-def certify(recovery: Certifiable) -> Certificate:
+def certify(recovery: Any) -> Certificate:
     """Return the certificate of a recovery that carries its dual variable.
 
     Parameters
     ----------
-    recovery : Recovery or result of `recover`
-        Any result with the attributes of `Certifiable`.
+    recovery : result of `recover`
+        With the problem (``y``, ``operator``, ``lam``, ``psd``), both parts, a positive
+        multiple of the ``dual``, and the ``bound`` at which the solver clipped y.
     """
     A, lam = recovery.operator, recovery.lam
     X = recovery.signal.astype(np.float64)
@@ -95,7 +51,7 @@ def certify(recovery: Certifiable) -> Certificate:
     )
 
 
-def _best_feasible(xi: Array, y: Array, recovery: Certifiable) -> Array:
+def _best_feasible(xi: Array, y: Array, recovery: Any) -> Array:
     """Return the feasible dual of largest value among rescaled ``clip(ξ/t, ±λ)``.
 
     A very small entry of the random start g₀ makes its entry of ξ large. Scaling all of

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array, spectral_norm
@@ -23,11 +24,19 @@ from discrepant.core.progress import Progress, reporting
 from discrepant.core.results import History, Status
 from discrepant.core.robust_statistics import MIN_CORRUPT_FRACTION, clipping_bound
 from discrepant.core.threads import blas_threads
+from discrepant.core.validation import (
+    check_callback,
+    check_flag,
+    check_integer,
+    check_rates,
+    check_square,
+)
+from discrepant.operators.observation import validate_observation
 from discrepant.operators.operator import Operator
 from discrepant.paper.alpha import auto_alpha
 from discrepant.paper.descent import Callback, DivergenceError, descend
 from discrepant.paper.recovery import Recovery
-from discrepant.paper.stopping import DEFAULT_STOP, Iteration, Rule
+from discrepant.paper.stopping import DEFAULT_STOP, Iteration, Rule, validate_rules
 from discrepant.structures.factorisations import Factor, Hadamard, PSDFactor
 
 Signal = PSDFactor | Factor
@@ -46,20 +55,34 @@ MAX_ATTEMPTS = 8
 
 @dataclass(frozen=True)
 class DescentSettings:
-    """Settings of the descent on a matrix, as documented in `discrepant.recover`."""
+    """Validated settings of the descent on a matrix; see `discrepant.recover`."""
 
     alpha: float | str = "auto"
     step: float | str = "auto"
     init_scale: float = 1e-4
     width: int | None = None
     psd: bool = False
-    stop: Sequence[Rule] = DEFAULT_STOP
+    stop: Rule | Sequence[Rule] = DEFAULT_STOP
     callback: Callback | None = None
+
+    def __post_init__(self) -> None:
+        check_rates(self.alpha, self.step, self.init_scale)
+        if self.width is not None:
+            check_integer(
+                "width", self.width, "a whole number from 1", lambda k: k >= 1
+            )
+        check_flag("psd", self.psd)
+        check_callback("callback", self.callback)
+        validate_rules(self.stop)
+
+
+# Parameters of `recover` and `RobustPCA` that only the descent uses, with defaults.
+DESCENT_ONLY = {"step": "auto", "init_scale": 1e-4, "width": None}
 
 
 def recover_by_descent(
-    data: Array,
-    operator: Operator,
+    y: ArrayLike,
+    operator: Any,
     settings: DescentSettings,
     *,
     random_state: Any = None,
@@ -69,8 +92,10 @@ def recover_by_descent(
 
     Parameters
     ----------
-    data, operator
-        As `discrepant.operators.observation.validate_observation` returns them.
+    y : array-like
+        The observation; NaN marks missing entries of a matrix.
+    operator : Operator, LinearOperator or None
+        The linear map A from X to y; None if y is a corrupted matrix itself.
     settings : DescentSettings
         The settings of the descent.
     random_state : int, Generator or None
@@ -78,6 +103,8 @@ def recover_by_descent(
     progress : bool or callable, optional
         As in `discrepant.recover`.
     """
+    data, operator = validate_observation(y, operator)
+    check_square(operator.signal_shape, settings.psd)
     rng = np.random.default_rng(random_state)
     work = np.dtype(np.float32 if data.dtype.itemsize < 8 else np.float64)
     y, psd = data.astype(work), settings.psd
@@ -108,8 +135,8 @@ def recover_by_descent(
     X = _rescale(signal, unit)
     factors = (X.U,) if isinstance(X, PSDFactor) else (X.U, X.V)
     return Recovery(
-        signal=X.value().astype(data.dtype),
-        corruption=(s + (y - clipped)).astype(data.dtype),
+        low_rank=X.value().astype(data.dtype),
+        sparse=(s + (y - clipped)).astype(data.dtype),
         factors=tuple(F.astype(data.dtype) for F in factors),
         dual=corruption.dual(alpha),
         y=data,
@@ -118,7 +145,6 @@ def recover_by_descent(
         psd=psd,
         status=status,
         history=history,
-        n_steps=int(history["step"][-1]),
         bound=bound,
     )
 
@@ -151,7 +177,7 @@ def _descend_from_random_start(
                     corruption,
                     step=tau,
                     alpha=alpha,
-                    stop=settings.stop,
+                    stop=validate_rules(settings.stop),
                     callback=_callback_in_data_units(settings.callback, unit),
                     progress=progress,
                 )

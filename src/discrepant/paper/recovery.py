@@ -5,10 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.linalg import Array, rank_at_gap
-from discrepant.core.results import Certificate, History, Status
-from discrepant.core.robust_regression import l1_coordinates
+from discrepant.core.results import Certificate, History, ResultBase, Status
 from discrepant.operators.observation import nan_where_missing
 from discrepant.operators.operator import Operator
 from discrepant.paper.certificate import certify
@@ -20,17 +18,17 @@ NEGLIGIBLE_CORRUPTION = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Recovery(ResultDisplayMixin):
+class Recovery(ResultBase):
     """A signal and a corruption whose sum explains the observation.
 
     It has all attributes of a `Result`, and the problem that was solved.
 
     Attributes
     ----------
-    signal : ndarray
-        The low-rank matrix X; the same as ``low_rank``.
-    corruption : ndarray
-        The sparse part s, of the shape of the data; the same as ``sparse``.
+    low_rank : ndarray
+        The low-rank matrix X; the same as ``signal``.
+    sparse : ndarray
+        The sparse part s, of the shape of the data; the same as ``corruption``.
     factors : tuple of ndarray
         U for ``X = U Uᵀ``, or U and V for ``X = U Vᵀ``.
     dual : ndarray
@@ -41,14 +39,12 @@ class Recovery(ResultDisplayMixin):
         How the run ended.
     history : History
         Numbers recorded during the run.
-    n_steps : int
-        The number of steps taken.
     bound : float
         Size at which gross entries of y were clipped.
     """
 
-    signal: Array
-    corruption: Array
+    low_rank: Array
+    sparse: Array
     factors: tuple[Array, ...]
     dual: Array
     y: Array
@@ -57,55 +53,31 @@ class Recovery(ResultDisplayMixin):
     psd: bool
     status: Status
     history: History
-    n_steps: int
     bound: float = np.inf
-
-    @property
-    def low_rank(self) -> Array:
-        """The low-rank matrix X."""
-        return self.signal
-
-    @property
-    def sparse(self) -> Array:
-        """The sparse corruption s."""
-        return self.corruption
 
     @property
     def noise(self) -> Array:
         """Zeros: the model has no noise in any column."""
-        return np.zeros(self.signal.shape[1], self.signal.dtype)
+        return np.zeros(self.low_rank.shape[1], self.low_rank.dtype)
 
     @property
     def outliers(self) -> Array:
         """Which values of the data are corrupt: those with a non-negligible s."""
         sizes = np.abs(self.y[self.y != 0])  # entries that are not observed are zero
         median = np.quantile(sizes, 0.5, method="lower") if sizes.size else 0.0
-        return np.asarray(np.abs(self.corruption) > NEGLIGIBLE_CORRUPTION * median)
+        return np.asarray(np.abs(self.sparse) > NEGLIGIBLE_CORRUPTION * median)
 
     @property
     def probability(self) -> Array:
         """One at corrupt values, else zero: without noise both cases are certain."""
-        return self.outliers.astype(self.signal.dtype)
+        return self.outliers.astype(self.low_rank.dtype)
 
     @property
     def residual(self) -> Array:
         """The data minus both parts; NaN at missing entries."""
         A = self.operator
-        residual = self.y - A.forward(self.signal) - self.corruption
+        residual = self.y - A.forward(self.low_rank) - self.sparse
         return nan_where_missing(residual, A)
-
-    def coordinates(self, rows: Array) -> Array:
-        """Return the l1 coordinates of new rows in the row space of X."""
-        return l1_coordinates(rows, self.components)
-
-    def block(self, rows: slice, columns: slice) -> Array:
-        """Return a block of X."""
-        return self.signal[rows, columns]
-
-    @property
-    def lam(self) -> float:
-        """The weight λ = 1/α of ‖s‖₁ in the convex program."""
-        return 1 / self.alpha
 
     @property
     def rank(self) -> int:
@@ -130,7 +102,7 @@ class Recovery(ResultDisplayMixin):
     @cached_property
     def _spectrum(self) -> tuple[Array, Array]:
         """All singular values of X and its right singular vectors as rows."""
-        supported = self.signal.dtype.itemsize >= 4  # LAPACK has no float16
-        X = self.signal if supported else self.signal.astype(np.float32)
+        supported = self.low_rank.dtype.itemsize >= 4  # LAPACK has no float16
+        X = self.low_rank if supported else self.low_rank.astype(np.float32)
         _, sigma, Vt = np.linalg.svd(X, full_matrices=False)
-        return sigma.astype(self.signal.dtype), Vt.astype(self.signal.dtype)
+        return sigma.astype(self.low_rank.dtype), Vt.astype(self.low_rank.dtype)

@@ -17,13 +17,7 @@ from discrepant.core.labels import labels_of
 from discrepant.core.linalg import Array
 from discrepant.core.progress import reporting
 from discrepant.core.results import History, Result, Status
-from discrepant.core.validation import (
-    check_integer,
-    check_rates,
-    check_square,
-    real_array,
-)
-from discrepant.operators.observation import validate_observation
+from discrepant.core.validation import real_array
 from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.robust_pca.fit_warnings import (
@@ -34,11 +28,16 @@ from discrepant.robust_pca.fit_warnings import (
 from discrepant.robust_pca.fitted import FittedPartsMixin
 from discrepant.robust_pca.input_data import is_dask, validate_array
 from discrepant.robust_pca.partial_fit import PartialFitMixin
-from discrepant.robust_pca.settings import SolverSettings, check_parameters
+from discrepant.robust_pca.settings import (
+    DEFAULT_PASSES,
+    DEFAULT_TOL,
+    SolverSettings,
+    check_parameters,
+)
 
 # Default (tol, max_iter) of each solver.
 DEFAULTS: dict[str, tuple[float, int]] = {
-    "implicit": (1e-7, 500),
+    "implicit": (DEFAULT_TOL, DEFAULT_PASSES),
     "descent": (1e-3, 20_000),
 }
 # Parameters of the implicit solver besides tol and max_iter.
@@ -351,11 +350,6 @@ class RobustPCA(
         """Fit the stored entries of a sparse matrix."""
         from discrepant.robust_pca.sparse_entries.solve import solve_stored
 
-        if self.psd or self.solver != "implicit" or self.alpha != "auto":
-            raise InputError(
-                'missing="unstored" works with solver="implicit", alpha="auto" and '
-                "psd=False only."
-            )
         with reporting(self.verbose, "Fitting") as report:
             return solve_stored(
                 Y,
@@ -372,22 +366,11 @@ class RobustPCA(
         self, Y: Array, rules: tuple[Residual, Steps], previous: Result | None
     ) -> Result:
         """Fit an array by the paper's descent, which has no warm start."""
-        if self.width is not None:
-            check_integer(
-                "width", self.width, "a whole number from 1", lambda n: n >= 1
-            )
-        check_rates(self.alpha, self.step, self.init_scale)
-        data, A = validate_observation(Y, None)
-        check_square(A.signal_shape, self.psd)
         settings = DescentSettings(
-            self.alpha, self.step, self.init_scale, self.width, self.psd, rules, None
+            self.alpha, self.step, self.init_scale, self.width, self.psd, rules
         )
         return recover_by_descent(
-            data,
-            A,
-            settings,
-            random_state=self.random_state,
-            progress=self.verbose,
+            Y, None, settings, random_state=self.random_state, progress=self.verbose
         )
 
     @property

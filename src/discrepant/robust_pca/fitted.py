@@ -7,12 +7,6 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from discrepant.core.array_libraries import ArrayKind
-from discrepant.core.display import (
-    ResultDisplayMixin,
-    card,
-    result_facts,
-    result_sentence,
-)
 from discrepant.core.labels import Labels
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, Result
@@ -75,8 +69,9 @@ class FittedPartsMixin:
 
         Columns of very different sizes are each drawn in units of their spread.
         """
-        result: ResultDisplayMixin = self._fitted()  # type: ignore[assignment]
-        return result.plot()
+        result: Any = self._fitted()
+        figure: Figure = result.plot()
+        return figure
 
     def _repr_html_inner(self) -> str:
         """Return the HTML card of the result, followed by scikit-learn's."""
@@ -100,7 +95,8 @@ class FittedPartsMixin:
     def _result_html(self) -> str:
         if not self.__sklearn_is_fitted__():
             return ""
-        return card(result_sentence(self._result), result_facts(self._result))
+        result: Any = self._result
+        return str(result._repr_html_())
 
     def _fitted(self) -> Result:
         """Return the result of the fit; raise an error if there is none."""

@@ -200,7 +200,7 @@ class EntryPursuit:
 
     def residual(self, result: MatrixFit) -> Array:
         """Return Y − X of the observed entries, in the unit of the problem."""
-        U, C = result.factors
+        U, C = result.block_factors
         X = (U @ (C.T * self.program.unit))[self.observed]
         return np.asarray(self.A.y - X)
 

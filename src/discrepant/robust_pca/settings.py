@@ -16,9 +16,31 @@ from discrepant.core.validation import (
     check_rates,
     check_seed,
     quote,
+    refuse_unused,
 )
+from discrepant.paper.matrix_descent import DESCENT_ONLY
 
 SOLVERS = ("implicit", "descent")
+# Default tolerance of the residual and limit of passes of the implicit solver.
+DEFAULT_TOL, DEFAULT_PASSES = 1e-7, 500
+# Parameters of `RobustPCA` that the descent does not use, and their defaults.
+IMPLICIT_ONLY = {
+    "noise": "auto",
+    "fdr": 0.01,
+    "polish": True,
+    "warm_start": False,
+    "memory_limit": None,
+    "n_jobs": None,
+}
+# Those that a fit of the stored entries of a sparse matrix does not use.
+NOT_OF_STORED_ENTRIES = {
+    "solver": "implicit",
+    "alpha": "auto",
+    "psd": False,
+    "polish": True,
+    "warm_start": False,
+    "memory_limit": None,
+}
 
 
 @dataclass(frozen=True)
@@ -29,8 +51,8 @@ class SolverSettings:
     psd: bool = False
     noise: Any = "auto"
     fdr: float = 0.01
-    tol: float = 1e-7
-    max_iter: int = 500
+    tol: float = DEFAULT_TOL
+    max_iter: int = DEFAULT_PASSES
     polish: bool = True
     random_state: Any = None
 
@@ -47,9 +69,9 @@ class SolverSettings:
 
 
 def check_parameters(model: Any) -> None:
-    """Refuse invalid parameters of `RobustPCA` before any work.
+    """Refuse invalid and unused parameters of `RobustPCA` before any work.
 
-    `noise` and `width` are checked later, against the number of columns.
+    `noise` is checked later, against the number of columns.
     """
     check_choice("solver", model.solver, SOLVERS)
     check_choice("missing", model.missing, ("nan", "unstored"))
@@ -68,6 +90,13 @@ def check_parameters(model: Any) -> None:
         check_integer(
             "memory_limit", model.memory_limit, requirement, lambda size: size >= 0
         )
+    if model.solver == "descent":
+        refuse_unused(vars(model), IMPLICIT_ONLY, 'belongs to solver="implicit"')
+    else:
+        refuse_unused(vars(model), DESCENT_ONLY, 'belongs to solver="descent"')
+    if model.missing == "unstored":
+        why = 'is not used with missing="unstored"'
+        refuse_unused(vars(model), NOT_OF_STORED_ENTRIES, why)
     # An integer counts as true or false; a function receives progress reports.
     if not callable(model.verbose) and not isinstance(model.verbose, int):
         check_flag("verbose", model.verbose)

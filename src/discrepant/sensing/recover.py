@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,16 +13,16 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, Report, reporting
 from discrepant.core.validation import (
-    check_callback,
     check_choice,
     check_fdr,
     check_flag,
     check_integer,
     check_number,
-    check_rates,
     check_seed,
     check_square,
+    quote,
     real_array,
+    refuse_unused,
 )
 from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry
@@ -31,25 +30,45 @@ from discrepant.operators.entrywise import Entries, Identity, Mask
 from discrepant.operators.observation import (
     match_operator,
     nan_where_missing,
-    validate_observation,
 )
 from discrepant.operators.operator import Operator, dot_test
 from discrepant.paper.descent import Callback
-from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
+from discrepant.paper.matrix_descent import (
+    DESCENT_ONLY,
+    DescentSettings,
+    recover_by_descent,
+)
 from discrepant.paper.recovery import Recovery
-from discrepant.paper.stopping import DEFAULT_STOP, Rule, validate_rules
+from discrepant.paper.stopping import DEFAULT_STOP, Rule
+from discrepant.robust_pca.settings import (
+    DEFAULT_PASSES,
+    DEFAULT_TOL,
+    SOLVERS,
+    SolverSettings,
+)
 from discrepant.sensing.result import SensingResult
 from discrepant.sensing.solve import SensingSettings
 from discrepant.sensing.solve import solve as solve_measurements
 
 if TYPE_CHECKING:
-    from discrepant.sensing.matrix_result import MatrixResult
+    from discrepant.robust_pca.proven_fit import MatrixFit
 
-SOLVERS = ("implicit", "descent")
-# Default of max_iter for a matrix: passes over the data.
-MAX_PASSES = 500
+# Default of tol for measurements by an operator: relative duality gap.
+MAX_GAP = 1e-6
 # Default of max_iter for measurements by an operator: rounds.
 MAX_ROUNDS = 2000
+# Parameters that the descent does not use, and their defaults.
+IMPLICIT_ONLY = {
+    "symmetric": False,
+    "real": None,
+    "noise": "auto",
+    "fdr": 0.01,
+    "tol": None,
+    "max_iter": None,
+    "start": None,
+}
+
+Messages = list[tuple[str, type[Warning]]]  # sentences and categories of warnings
 
 
 def recover(
@@ -60,10 +79,10 @@ def recover(
     psd: bool = False,
     symmetric: bool = False,
     real: bool | None = None,
-    noise: float | str = "auto",
+    noise: Any = "auto",
     alpha: float | str = "auto",
     fdr: float = 0.01,
-    tol: float = 1e-6,
+    tol: float | None = None,
     max_iter: int | None = None,
     start: Any = None,
     check: bool = True,
@@ -74,8 +93,11 @@ def recover(
     random_state: Any = None,
     callback: Callback | None = None,
     progress: bool | Progress | None = None,
-) -> "Recovery | SensingResult | MatrixResult":
+) -> "Recovery | SensingResult | MatrixFit":
     """Decompose ``y = A(X) + s`` into a low-rank X and a sparse s.
+
+    A real matrix is decomposed as by `RobustPCA`, with the same result. Parameters that
+    the chosen solver does not use are refused.
 
     Parameters
     ----------
@@ -101,7 +123,8 @@ def recover(
     noise : "auto" or float
         Standard deviation of the noise on every measurement, in addition to the gross
         errors (of each part, where measurements are complex). "auto" estimates it; 0
-        means that there is none.
+        means that there is none. For a matrix also "column" or one number per column,
+        as in `RobustPCA`.
     alpha : float or "auto"
         λ = 1/α is the weight of ‖s‖₁ in the convex program, and α the ratio of the
         learning rates of the descent. "auto" is √max(m, n) for a matrix, less where
@@ -110,13 +133,15 @@ def recover(
         that program.
     fdr : float
         With noise: expected fraction of clean ones among the flagged measurements.
-    tol : float
-        Relative gap at which the convex program counts as solved. An exact fit is
-        computed to rounding.
+    tol : float, optional
+        Relative gap at which the convex program counts as solved, by default 1e-6; for
+        a matrix the residual and default of `RobustPCA`. An exact fit is computed to
+        rounding.
     max_iter : int, optional
-        Limit of the number of rounds.
+        Limit of the number of rounds; for a matrix, of passes over the data.
     start : result or ndarray, optional
-        Where to start: the result of an earlier call, or a matrix.
+        Where to start: the result of an earlier call or, where X is measured by an
+        operator, a matrix.
     check : bool
         Whether to test, by one application each, that `adjoint` is the adjoint of
         `forward`.
@@ -130,6 +155,7 @@ def recover(
     callback : callable, optional
         Called as ``callback(iteration, signal, corruption)`` at intervals; both parts
         have a method ``value()``. A mapping that it returns is recorded in the history.
+        Not for a matrix with the implicit solver, which never forms them.
     progress : bool or callable, optional
         True shows a progress bar. A callable is called with ``(fraction, note)`` at
         intervals; if it returns False, the run ends with the best result so far.
@@ -161,79 +187,88 @@ def recover(
     >>> result.rank, bool(np.allclose(result.low_rank, truth, rtol=0, atol=1e-8))
     (1, True)
     """
-    y = to_numpy(y)
+    given, y = locals(), to_numpy(y)
     check_choice("solver", solver, SOLVERS)
     for name, flag in (("psd", psd), ("symmetric", symmetric), ("check", check)):
         check_flag(name, flag)
     check_seed(random_state)
-    check_callback("callback", callback)
-    if width is not None:
-        check_integer("width", width, "a whole number from 1", lambda count: count >= 1)
-    check_rates(alpha, step, init_scale)
+    descent = DescentSettings(alpha, step, init_scale, width, psd, stop, callback)
     if solver == "descent":
-        given = {"symmetric": symmetric, "start": start is not None, "real": real}
-        _refuse(given, 'belongs to solver="implicit"')
-        data, A = validate_observation(y, operator)
-        check_square(A.signal_shape, psd)
-        descent = DescentSettings(
-            alpha, step, init_scale, width, bool(psd), validate_rules(stop), callback
-        )
+        refuse_unused(given, IMPLICIT_ONLY, 'belongs to solver="implicit"')
         return recover_by_descent(
-            data, A, descent, random_state=random_state, progress=progress
+            y, operator, descent, random_state=random_state, progress=progress
         )
-    given = {
-        "step": step != "auto",
-        "init_scale": init_scale != 1e-4,
-        "width": width is not None,
-        "stop": stop is not DEFAULT_STOP,
-    }
-    _refuse(given, 'belongs to the descent; pass solver="descent" with it')
-    _check_numbers(noise, fdr, tol, max_iter)
+    descent_only = {**DESCENT_ONLY, "stop": DEFAULT_STOP}
+    refuse_unused(given, descent_only, 'belongs to solver="descent"')
+    check_fdr(fdr)
+    if tol is not None:
+        check_number("tol", tol, "a number between 0 and 1", lambda gap: 0 < gap < 1)
+    if max_iter is not None:
+        requirement = "a whole number from 1"
+        check_integer("max_iter", max_iter, requirement, lambda count: count >= 1)
     data, A = match_operator(_numbers(y), operator)
     check_square(A.signal_shape, psd or symmetric)
-    kind: Symmetry = "psd" if psd else "symmetric" if symmetric else "general"
     is_matrix = isinstance(A, Identity | Mask) and data.dtype.kind != "c"
-    settings = SensingSettings(
-        kind, alpha, noise, fdr, tol, max_iter or MAX_ROUNDS, random_state, callback
-    )
+    result: SensingResult | MatrixFit
     with reporting(progress, "recover") as report:
-        result: SensingResult | MatrixResult
-        if is_matrix and kind != "symmetric" and callback is None and start is None:
-            settings = replace(settings, max_iter=max_iter or MAX_PASSES)
-            result, messages = _recover_matrix(data, A, settings, report)
+        if is_matrix and not symmetric:
+            why = "is not used where y is a real matrix"
+            refuse_unused(given, {"callback": None, "real": None}, why)
+            matrix_settings = SolverSettings(
+                alpha=alpha,
+                psd=psd,
+                noise=noise,
+                fdr=fdr,
+                tol=DEFAULT_TOL if tol is None else tol,
+                max_iter=max_iter or DEFAULT_PASSES,
+                random_state=random_state,
+            )
+            result, messages = _recover_matrix(data, A, matrix_settings, start, report)
         else:
-            result = _recover_measured(data, A, settings, real, check, start, report)
-            category = UserWarning if result.status.converged else ConvergenceWarning
-            messages = [(sentence, category) for sentence in result.caveats]
+            kind: Symmetry = "psd" if psd else "symmetric" if symmetric else "general"
+            if not isinstance(noise, str) or noise != "auto":
+                requirement = '"auto" or a number of zero or more'
+                check_number("noise", noise, requirement, lambda sigma: sigma >= 0)
+            settings = SensingSettings(
+                kind,
+                alpha,
+                noise,
+                fdr,
+                MAX_GAP if tol is None else tol,
+                max_iter or MAX_ROUNDS,
+                random_state,
+                callback,
+            )
+            result, messages = _recover_measured(
+                data, A, settings, real, check, start, report
+            )
     for sentence, category in messages:
         warnings.warn(sentence, category, stacklevel=2)
     return result
 
 
 def _recover_matrix(
-    data: Array, A: Operator, settings: SensingSettings, report: Report
-) -> "tuple[MatrixResult, list[tuple[str, type[Warning]]]]":
+    data: Array, A: Operator, settings: SolverSettings, start: Any, report: Report
+) -> "tuple[MatrixFit, Messages]":
     """Decompose a matrix as `RobustPCA` does; also return warnings. Loads Numba."""
+    from discrepant.robust_pca.exact.result import ExactResult
     from discrepant.robust_pca.fit_warnings import fit_warnings
+    from discrepant.robust_pca.noisy.result import NoisyResult
     from discrepant.robust_pca.rows.in_memory import ArrayRows
-    from discrepant.robust_pca.settings import SolverSettings
     from discrepant.robust_pca.solve import solve
-    from discrepant.sensing.matrix_result import MatrixResult
 
-    psd = settings.kind == "psd"
-    matrix_settings = SolverSettings(
-        alpha=settings.alpha,
-        psd=psd,
-        noise=settings.noise,
-        fdr=settings.fdr,
-        tol=settings.tol,
-        max_iter=settings.max_iter,
-        random_state=settings.random_state,
-    )
     Y = nan_where_missing(data, A)
-    Y = Y.astype(np.float32) if Y.dtype.itemsize < 4 else Y
-    fit = solve(ArrayRows(Y), matrix_settings, None, report)
-    return MatrixResult(fit, data, A, psd), list(fit_warnings(Y, fit))
+    rows = ArrayRows(Y)
+    if start is not None and not (
+        isinstance(start, ExactResult | NoisyResult)
+        and start.program.rows.same_layout(rows)
+    ):
+        raise InputError(
+            "For a matrix, start must be the result of an earlier call with a matrix "
+            f"of the same shape and type, got {quote(start)}."
+        )
+    fit = solve(rows, settings, start, report)
+    return fit, list(fit_warnings(Y, fit))
 
 
 def _recover_measured(
@@ -244,8 +279,8 @@ def _recover_measured(
     check: bool,
     start: Any,
     report: Report,
-) -> SensingResult:
-    """Recover X from measurements by an operator."""
+) -> tuple[SensingResult, Messages]:
+    """Recover X from measurements by an operator; also return warnings."""
     given_data, given_operator = data, A
     if isinstance(A, Mask):  # only the observed entries are measurements
         rows, columns = np.nonzero(A.observed)
@@ -260,9 +295,10 @@ def _recover_measured(
     start = _start_matrix(start, A.signal_shape, settings.kind, complex_X)
     with measurements.threads():
         result = solve_measurements(measurements, settings, report, start)
-    if given_operator is A:
-        return result
-    return result.embed_in_mask(given_operator, given_data)
+    if given_operator is not A:
+        result = result.embed_in_mask(given_operator, given_data)
+    category = UserWarning if result.status.converged else ConvergenceWarning
+    return result, [(sentence, category) for sentence in result.caveats]
 
 
 def _start_matrix(
@@ -288,22 +324,3 @@ def _numbers(y: ArrayLike) -> Array:
     array = np.asarray(y) if np.iscomplexobj(y) else real_array(y)
     extended = array.dtype.kind == "c" and array.dtype.itemsize > 16
     return array.astype(np.complex128) if extended else array
-
-
-def _refuse(given: dict[str, Any], reason: str) -> None:
-    """Raise an error for the first argument that is given."""
-    for name, is_given in given.items():
-        if is_given:
-            raise InputError(f"{name} {reason}.")
-
-
-def _check_numbers(noise: Any, fdr: Any, tol: Any, max_iter: Any) -> None:
-    """Check the numeric settings of the solver."""
-    if not isinstance(noise, str) or noise != "auto":
-        requirement = '"auto" or a number of zero or more'
-        check_number("noise", noise, requirement, lambda sigma: sigma >= 0)
-    check_fdr(fdr)
-    check_number("tol", tol, "a number between 0 and 1", lambda gap: 0 < gap < 1)
-    if max_iter is not None:
-        requirement = "a whole number from 1"
-        check_integer("max_iter", max_iter, requirement, lambda count: count >= 1)

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.results import Certificate, History, Status
-from discrepant.core.robust_regression import l1_coordinates
+from discrepant.core.results import Certificate, History, ResultBase, Status
 from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.operators.entrywise import Mask
@@ -20,7 +18,7 @@ from discrepant.sensing.certificate import CertificateInputs, certificate_and_du
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SensingResult(ResultDisplayMixin):
+class SensingResult(ResultBase):
     """A low-rank X as factors, and which of its measurements are corrupt.
 
     It is a `discrepant.core.results.Result`. The certificate and the dual take further
@@ -60,25 +58,15 @@ class SensingResult(ResultDisplayMixin):
     certificate_inputs: CertificateInputs = field(repr=False)
 
     @cached_property
-    def signal(self) -> Array:
-        """The low-rank matrix X; also called ``low_rank``."""
+    def low_rank(self) -> Array:
+        """The low-rank matrix X; the same as ``signal``."""
         return self.point.value().astype(self._dtype)
 
     @cached_property
-    def corruption(self) -> Array:
+    def sparse(self) -> Array:
         """The sparse part s: y − A(X) on the outliers, and zero elsewhere."""
         e = self._in_data_shape(self.certificate_inputs.e)
         return np.where(self.outliers, e, 0).astype(self.y.dtype)
-
-    @property
-    def low_rank(self) -> Array:
-        """The low-rank matrix X."""
-        return self.signal
-
-    @property
-    def sparse(self) -> Array:
-        """The sparse corruption s."""
-        return self.corruption
 
     @property
     def residual(self) -> Array:
@@ -102,11 +90,6 @@ class SensingResult(ResultDisplayMixin):
         return U, (self.point.V * root * np.sign(self.point.d)).astype(self._dtype)
 
     @property
-    def rank(self) -> int:
-        """The rank of X."""
-        return self.point.rank
-
-    @property
     def singular_values(self) -> Array:
         """The singular values of X, decreasing."""
         return np.asarray(np.abs(self.point.d))
@@ -121,7 +104,7 @@ class SensingResult(ResultDisplayMixin):
         """Return the coordinates of new rows in the row space of X."""
         if not self.point.real:
             raise InputError("Coordinates are for real matrices, and X is complex.")
-        return l1_coordinates(rows, self.components)
+        return super().coordinates(rows)
 
     def block(self, rows: slice, columns: slice) -> Array:
         """Return a part of X."""
@@ -129,19 +112,14 @@ class SensingResult(ResultDisplayMixin):
         return np.asarray(L[rows] @ R[columns].conj().T).astype(self._dtype)
 
     @property
-    def lam(self) -> float:
-        """The weight λ = 1/α of ‖s‖₁ in the convex program."""
-        return 1 / self.alpha
-
-    @property
-    def n_steps(self) -> int:
-        """Number of rounds of all phases."""
-        return len(self.history["step"])
-
-    @property
     def n_applications(self) -> int:
         """Number of applications of A and A* so far, including the certificate's."""
         return self.measurements.n_applications
+
+    @property
+    def kappa(self) -> float:
+        """The weight κ of the squared noise in the convex program; ∞ without noise."""
+        return self.certificate_inputs.kappa
 
     @property
     def dual(self) -> Array:

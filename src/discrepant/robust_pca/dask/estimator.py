@@ -14,10 +14,9 @@ from uuid import uuid4
 
 import numpy as np
 
-from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.linalg import Array
-from discrepant.core.results import Certificate, History, Status
+from discrepant.core.results import Certificate, History, ResultBase
 from discrepant.core.validation import error_text, masked_to_nan
 from discrepant.robust_pca.dask.cluster import ClusterError, worker_pool
 from discrepant.robust_pca.dask.rows import DaskRows
@@ -29,9 +28,12 @@ from discrepant.robust_pca.rows.in_memory import ArrayRows
 MatrixFit = ExactResult | NoisyResult  # factors, and the rows that they were fitted to
 
 
-@dataclass(frozen=True)
-class DaskResult(ResultDisplayMixin):
-    """Result of a fit of a Dask array; parts of the size of the data are lazy."""
+@dataclass(frozen=True, eq=False, repr=False)
+class DaskResult(ResultBase):
+    """Result of a fit of a Dask array; parts of the size of the data are lazy.
+
+    All other attributes are those of ``fit``.
+    """
 
     fit: MatrixFit
     data: Any = field(repr=False)  # the Dask array, in the caller's chunks
@@ -91,53 +93,18 @@ class DaskResult(ResultDisplayMixin):
         program = replace(self.fit.program, rows=rows.gather())
         return replace(self.fit, program=program).certificate
 
+    def block(self, rows: slice, columns: slice) -> Array:
+        """Return a block of X."""
+        return self.fit.block(rows, columns)
+
     def coordinates(self, rows: Array) -> Array:
         """Return the coordinates of new rows in the row space of X."""
         return self.fit.coordinates(rows)
 
-    def block(self, rows: slice, columns: slice) -> Array:
-        """Return a part of X."""
-        return self.fit.block(rows, columns)
-
-    @property
-    def rank(self) -> int:
-        """Rank of X."""
-        return self.fit.rank
-
-    @property
-    def singular_values(self) -> Array:
-        """Singular values of X."""
-        return self.fit.singular_values
-
-    @property
-    def components(self) -> Array:
-        """Basis of the row space of X."""
-        return self.fit.components
-
-    @property
-    def lam(self) -> float:
-        """The weight λ of ‖S‖₁."""
-        return self.fit.lam
-
-    @property
-    def noise(self) -> Array:
-        """Noise of each column."""
-        return self.fit.noise
-
-    @property
-    def status(self) -> Status:
-        """How the run ended."""
-        return self.fit.status
-
-    @property
-    def history(self) -> History:
-        """Numbers of each pass."""
-        return self.fit.history
-
-    @property
-    def n_steps(self) -> int:
-        """Number of passes."""
-        return self.fit.n_steps
+    def __getattr__(self, name: str) -> Any:
+        if name == "fit":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.fit, name)
 
 
 def fit(

@@ -78,6 +78,11 @@ class DaskRows(Rows):
     # -- gathering -----------------------------------------------------------------
 
     @property
+    def data(self) -> Array:
+        """The caller's array in memory, if it fits."""
+        return self.gather().data
+
+    @property
     def fits_in_memory(self) -> bool:
         """Whether all data may be gathered in memory."""
         return self.size * self.dtype.itemsize <= self.gather_limit

@@ -6,7 +6,6 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, Status
-from discrepant.core.robust_regression import l1_coordinates
 from discrepant.robust_pca.exact.dual import certificate_of, dual_variable
 from discrepant.robust_pca.exact.step import State
 from discrepant.robust_pca.problem import ConvexProblem
@@ -14,7 +13,7 @@ from discrepant.robust_pca.result import LowRankResult, locked_cached_property
 from discrepant.robust_pca.rows import passes
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExactResult(LowRankResult):
     """Exact decomposition; everything but the low-rank factors is lazy."""
 
@@ -24,10 +23,6 @@ class ExactResult(LowRankResult):
     def polished(self) -> bool:
         """Whether the parts are exact to rounding."""
         return self.state.polished
-
-    def coordinates(self, rows: Array) -> Array:
-        """Return the robust coordinates of new rows in the row space of X."""
-        return l1_coordinates(rows, self.components)
 
     @locked_cached_property
     def sparse(self) -> Array:

@@ -31,7 +31,7 @@ class CellPosterior:
     fdr_threshold: float  # probability from which on an entry is flagged
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NoisyResult(LowRankResult):
     """Low-rank part as U diag(s) Vᵀ, noise, and the posterior of each entry."""
 
@@ -73,7 +73,7 @@ class NoisyResult(LowRankResult):
         rows = self.program.rows
         flags = rows.to_caller_layout(self.outliers)
         with rows:
-            S = passes.flagged_part(rows, flags, self.factors)
+            S = passes.flagged_part(rows, flags, self.block_factors)
         return rows.to_caller_layout(S)
 
     @locked_cached_property
@@ -86,15 +86,20 @@ class NoisyResult(LowRankResult):
         return self._penalised.certificate
 
     @property
+    def kappa(self) -> float:
+        """The weight κ of the squared noise in the penalised program."""
+        rows = self.program.rows
+        edge = math.sqrt(rows.m) + math.sqrt(rows.n)
+        sigma = norm(self.noise.astype(np.float64)) / math.sqrt(len(self.noise))
+        return 1 / (sigma * edge)
+
+    @property
     def dual(self) -> Array:
         """The dual M of the penalised program, m×n."""
         return self._penalised.dual
 
     @locked_cached_property
     def _penalised(self) -> ExactResult:
-        rows = self.program.rows
-        edge = math.sqrt(rows.m) + math.sqrt(rows.n)
-        sigma = norm(self.noise.astype(np.float64)) / math.sqrt(len(self.noise))
-        penalised = replace(self.program, kappa=1 / (sigma * edge))
+        penalised = replace(self.program, kappa=self.kappa)
         rng = np.random.default_rng(0)
         return integrate(penalised, tol=CERTIFICATE_TOL, polish=False, rng=rng)

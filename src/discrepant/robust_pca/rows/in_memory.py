@@ -133,6 +133,11 @@ class ArrayRows(Rows):
             return False
         return self.transposed == other.transposed and self.dtype == other.dtype
 
+    @property
+    def data(self) -> Array:
+        """The caller's array, read-only."""
+        return self.to_caller_layout(self._Z)
+
     # -- samples -------------------------------------------------------------------
 
     def sample(self) -> Array:
@@ -143,7 +148,7 @@ class ArrayRows(Rows):
 
     def entries(self, i: Array, j: Array) -> Array:
         """Return the entries at the caller's indices, one for each pair (i, j)."""
-        return np.asarray(self.to_caller_layout(self._Z)[i, j])
+        return np.asarray(self.data[i, j])
 
     def take(self, indices: Array, axis: int) -> Array:
         """Return some rows (axis 0) or columns (axis 1) as float64, one per line."""

@@ -123,6 +123,11 @@ class Rows(ABC):
     def same_layout(self, other: "Rows") -> bool:
         """Whether both have the same shape, order in memory and type."""
 
+    @property
+    @abstractmethod
+    def data(self) -> Array:
+        """The caller's array."""
+
     # -- samples -------------------------------------------------------------------
 
     @abstractmethod

@@ -2,16 +2,14 @@
 
 import threading
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from discrepant.core.display import ResultDisplayMixin
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.results import Certificate, History, Status
-from discrepant.robust_pca.result import locked_cached_property
+from discrepant.core.results import Certificate
+from discrepant.robust_pca.result import FactoredResult, locked_cached_property
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 
@@ -36,35 +34,20 @@ class StoredData:
             object.__setattr__(self, name, value)
 
 
-@dataclass(frozen=True, repr=False)
-class SparseEntriesResult(ResultDisplayMixin):
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseEntriesResult(FactoredResult):
     """Low-rank part as U diag(s) Vᵀ; everything else at the stored entries only."""
 
-    U: Array
-    singular_values: Array
-    components: Array
     noise: Array
-    lam: float
-    status: Status
-    history: History
+    alpha: float
     stored: StoredData = field(repr=False)
     corrupt_probability: Array = field(repr=False)  # of each stored entry
     flag_threshold: float = field(repr=False)  # probability from which one is flagged
 
     @property
-    def program(self) -> Any:
-        """The object in which `locked_cached_property` finds the lock."""
-        return SimpleNamespace(rows=self.stored)
-
-    @property
-    def rank(self) -> int:
-        """Rank of the low-rank part."""
-        return len(self.singular_values)
-
-    @property
-    def n_steps(self) -> int:
-        """Number of rounds."""
-        return len(self.history["step"])
+    def lock(self) -> Any:
+        """The lock under which parts are computed."""
+        return self.stored.lock
 
     @property
     def undetermined(self) -> tuple[int, int]:
@@ -80,11 +63,6 @@ class SparseEntriesResult(ResultDisplayMixin):
             'There is no certificate with missing="unstored": it would need an array '
             "of the size of the full matrix."
         )
-
-    def block(self, rows: Any, columns: Any) -> Array:
-        """Return some rows and columns of the low-rank part, as a dense array."""
-        scaled = self.U[rows] * self.singular_values
-        return np.asarray(scaled @ self.components[:, columns])
 
     @locked_cached_property
     def low_rank(self) -> Any:
@@ -119,8 +97,7 @@ class SparseEntriesResult(ResultDisplayMixin):
         """X at the stored entries, as a one-dimensional array."""
         entries = self.stored.entries
         residual = np.empty(len(entries.y))
-        U = np.asarray(self.U * self.singular_values, np.float64)
-        V = np.ascontiguousarray(self.components.T, np.float64)
+        U, V = (np.ascontiguousarray(F, np.float64) for F in self.factors)
         entries.run(entries.rows, kernels.residuals, entries.y, U, V, residual)
         return np.asarray(entries.y - residual)
 

@@ -70,7 +70,7 @@ def solve_stored(
         singular_values=s.astype(entries.dtype),
         components=np.ascontiguousarray(V.T, entries.dtype),
         noise=np.full(entries.shape[1], sigma, entries.dtype),
-        lam=1 / np.sqrt(len(entries.y) / min(entries.shape)),
+        alpha=float(np.sqrt(len(entries.y) / min(entries.shape))),
         status=Status(outcome, sentence),
         history=recorder.history(),
         stored=StoredData(entries, type(table)),
