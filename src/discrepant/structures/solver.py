@@ -2,14 +2,16 @@
 
 The limit flow of the paper with one learning rate per part, Ṁ = y − Σ Aᵢ(Xᵢ) with
 Aᵢ*M ∈ λᵢ ∂γᵢ(Xᵢ), is integrated by implicit Euler steps of size μ. One step is a
-linearised Gauss–Seidel sweep over the parts and an update of the dual M. If progress
+linearised Gauss–Seidel sweep over the parts and an update of the dual M. A solve that
+takes long is extrapolated from its last passes (Anderson acceleration). If progress
 stalls, all parts move from one residual with k times shorter steps (Jacobi), which
 converges for any number of parts. Gauss–Newton steps on the ranks of the solution then
 remove the remaining residual.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,8 +22,14 @@ from discrepant.structures.blocks import Structure
 GROWING, GROWTH = 40, 1.2  # first passes, and the factor of μ in each of them
 BALANCE = 3.0  # primal over dual residual that μ is steered to
 EVERY = 3  # passes between two changes of μ
+PLAIN = 150  # passes before extrapolation, at most 1/3 of those of exact recoveries
+MEMORY = 10  # passes that an extrapolation combines
+REGULAR = 1e-10  # ridge of its least squares, relative to the trace of their matrix
+GREATER = 2.0  # factor by which a pass may change more than the last, else it is undone
+UNBALANCED = 10.0  # factor off BALANCE at which μ is changed between extrapolations
+REBALANCE = 50  # passes between two such changes
 FIXED = 1000  # pass after which μ stays: convergence is then proven for two parts
-STALLED = 300  # passes in which the residuals must fall by a fifth, else Jacobi
+STALLED = 300  # passes without a new least error after which Jacobi steps are taken
 POWER_STEPS = 30  # power iterations for the norm of an operator
 ABOVE = 1.05  # factor on their estimate, which is a lower bound
 GAUSS_NEWTON, CONJUGATE = 6, 150  # polishing steps, and conjugate gradients in each
@@ -98,20 +106,93 @@ def integrate(
     """Take implicit steps until both relative residuals are below `tol`."""
     state, size = start(y, parts), norm(y)
     squares = [part.squared_norm(y) for part in parts]
-    best = np.inf
+    anderson, best, reached = Anderson(y, parts, squares), np.inf, 0
     for k in range(1, max_iter + 1):
+        before = copy(state)
         sweep(state, parts, squares)
         state.M = state.M + state.mu * state.R
         state.primal = norm(state.R) / size
         state.dual = state.mu * state.dual / max(norm(state.M), np.finfo(float).tiny)
+        if k > PLAIN:
+            state = anderson.checked(before, state)
         state.history.append((state.primal, state.dual))
         if not proceed(k, state) or state.error < tol:
             break
-        if k % STALLED == 0:
-            state.jacobi |= len(parts) > 2 and state.error > 0.8 * best
-            best = state.error
+        if state.error < best:
+            best, reached = state.error, k
+        settings = state.mu, state.jacobi
+        state.jacobi |= len(parts) > 2 and k - reached >= STALLED
         steer(state, k)
+        if settings != (state.mu, state.jacobi):
+            anderson.forget()  # another map
+        if k < max_iter:
+            state = anderson.extrapolated(state)
     return state
+
+
+class Anderson:
+    """Extrapolation of passes: their combination that would change the state least.
+
+    A pass maps z = (X, M) to T(z). The combination of the last values T(z) is taken
+    whose changes f = T(z) − z add up to the smallest one. If the next pass changes z by
+    much more than the last did, it is undone and earlier passes are forgotten.
+    """
+
+    def __init__(
+        self, y: Array, parts: Sequence[Part], squares: Sequence[float]
+    ) -> None:
+        self.y, self.parts, self.roots = y, parts, np.sqrt(squares)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all passes."""
+        self.steps: list[tuple[Array, Array]] = []  # differences of T(z) and of f
+        self.G = np.zeros((0, 0))  # inner products of the differences of f
+        self.last: tuple[State, Array, Array] | None = None  # accepted pass, T(z), f
+
+    def checked(self, before: State, state: State) -> State:
+        """Record a pass and return its state, or undo it if it leads away."""
+        Tz = self._packed(state)
+        f = Tz - self._packed(before)
+        if self.last:
+            accepted, last_Tz, last_f = self.last
+            if norm(f) > GREATER * norm(last_f):
+                self.forget()
+                return accepted
+            self.steps = [*self.steps[1 - MEMORY :], (Tz - last_Tz, f - last_f)]
+            products = [np.vdot(df, f - last_f) for _, df in self.steps]
+            self.G = np.pad(self.G[1 - MEMORY :, 1 - MEMORY :], (0, 1))
+            self.G[-1] = self.G[:, -1] = products
+        self.last = copy(state), Tz, f
+        return state
+
+    def extrapolated(self, state: State) -> State:
+        """Return the extrapolated state; without two passes, the state itself."""
+        if not (self.last and self.steps):
+            return state
+        _, Tz, f = self.last
+        ridge = REGULAR * np.trace(self.G) * np.eye(len(self.G))
+        right = [np.vdot(df, f) for _, df in self.steps]
+        factors = np.linalg.solve(self.G + ridge, right)
+        for factor, (dT, _) in zip(factors, self.steps, strict=True):
+            Tz = Tz - factor * dT
+        *arrays, M = np.split(Tz, np.cumsum([np.prod(p.shape) for p in self.parts]))
+        scale = np.sqrt(state.mu)
+        X = [
+            array.reshape(part.shape) / (scale * root)
+            for array, part, root in zip(arrays, self.parts, self.roots, strict=True)
+        ]
+        M = M.reshape(self.y.shape) * scale
+        return replace(state, X=X, M=M, R=residual(self.y, self.parts, X))
+
+    def _packed(self, state: State) -> Array:
+        """Return z in the metric in which passes contract."""
+        scale = np.sqrt(state.mu)
+        arrays = [
+            scale * root * X.ravel()
+            for root, X in zip(self.roots, state.X, strict=True)
+        ]
+        return np.concatenate([*arrays, state.M.ravel() / scale])
 
 
 def sweep(state: State, parts: Sequence[Part], squares: Sequence[float]) -> None:
@@ -122,7 +203,8 @@ def sweep(state: State, parts: Sequence[Part], squares: Sequence[float]) -> None
         R = shared if state.jacobi else state.R
         towards = state.X[i] + part.adjoint(R + state.M / state.mu) / L
         Z = part.structure.prox(towards, part.lam / (state.mu * L))
-        change, state.X[i] = state.X[i] - Z, Z
+        change = state.X[i] - Z
+        state.X = [*state.X[:i], Z, *state.X[i + 1 :]]
         state.R = state.R + part.forward(change)
         moved += L * float(np.vdot(change, change))
     state.dual = float(np.sqrt(moved))
@@ -130,12 +212,15 @@ def sweep(state: State, parts: Sequence[Part], squares: Sequence[float]) -> None
 
 def steer(state: State, k: int) -> None:
     """Choose μ for pass k + 1: growing at first, then balancing both residuals."""
+    ratio = BALANCE * state.primal / max(state.dual, np.finfo(float).tiny)
     if k <= GROWING:
         state.mu *= GROWTH
-    elif k % EVERY == 0:
-        limit = 1 + max(0.985 ** (k - GROWING), 0.03 if k < FIXED else 0.0)
-        ratio = BALANCE * state.primal / max(state.dual, np.finfo(float).tiny)
+    elif k <= PLAIN and k % EVERY == 0:
+        limit = 1 + max(0.985 ** (k - GROWING), 0.03)
         state.mu *= float(np.clip(np.sqrt(ratio), 1 / limit, limit))
+    elif PLAIN < k < FIXED and k % REBALANCE == 0:
+        if max(ratio, 1 / max(ratio, np.finfo(float).tiny)) > UNBALANCED:
+            state.mu *= float(np.clip(np.sqrt(ratio), 0.2, 5.0))
 
 
 def polish(
