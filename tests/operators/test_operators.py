@@ -26,14 +26,20 @@ def rng():
 
 
 class Blocks:
-    """Yields matrices three at a time, anew for each call."""
+    """Matrices in blocks of three, as in docs/operators.md."""
 
     def __init__(self, matrices):
-        self.matrices = matrices
+        self.blocks = lambda: (matrices[k : k + 3] for k in range(0, len(matrices), 3))
+        self.data_shape, self.signal_shape = matrices.shape[:1], matrices.shape[1:]
 
-    def __call__(self):
-        for start in range(0, len(self.matrices), 3):
-            yield self.matrices[start : start + 3]
+    def forward(self, X):
+        return np.concatenate([np.tensordot(A, X, 2) for A in self.blocks()])
+
+    def adjoint(self, z):
+        X = np.zeros(self.signal_shape)
+        for A in self.blocks():
+            X, z = X + np.tensordot(z[: len(A)], A, 1), z[len(A) :]
+        return X
 
 
 def complex_normal(rng, *shape):
@@ -53,7 +59,7 @@ OPERATORS = {
     "sensing by sparse matrices": lambda rng: Sensing(
         [sparse.random_array((5, 4), density=0.3, rng=rng) for _ in range(6)]
     ),
-    "sensing in blocks": lambda rng: Sensing(Blocks(rng.standard_normal((7, 5, 4)))),
+    "sensing in blocks": lambda rng: Blocks(rng.standard_normal((7, 5, 4))),
     "rank one": lambda rng: Outer(
         rng.standard_normal((7, 5)), rng.standard_normal((7, 4))
     ),
@@ -83,7 +89,6 @@ COMPLEX = {
     "sensing by a sparse matrix": lambda rng: Sensing(
         sparse.csr_array(complex_normal(rng, 7, 20)), (5, 4)
     ),
-    "sensing in blocks": lambda rng: Sensing(Blocks(complex_normal(rng, 7, 5, 4))),
     "rank one": lambda rng: Outer(complex_normal(rng, 7, 5), complex_normal(rng, 7, 4)),
     "fourier": lambda rng: Wrapped(
         pylops.signalprocessing.FFT2D((5, 4), dtype=np.complex128), (5, 4)
@@ -109,7 +114,6 @@ def test_sensing_does_not_depend_on_the_storage_format(rng):
     stores = [
         dense,
         list(dense),
-        Blocks(dense),
         [sparse.coo_array(matrix) for matrix in dense],
     ]
     for matrices in stores:
@@ -117,16 +121,6 @@ def test_sensing_does_not_depend_on_the_storage_format(rng):
         expected = np.einsum("mij,ij->m", dense.conj(), X)
         np.testing.assert_allclose(A.forward(X), expected)
         np.testing.assert_allclose(A.adjoint(z), np.einsum("m,mij->ij", z, dense))
-
-
-def test_sensing_by_a_dask_array(rng):
-    array = pytest.importorskip("dask.array")
-    dense = rng.standard_normal((20, 6, 6))
-    A = Sensing(array.from_array(dense, chunks=(7, 6, 6)))
-    assert (A.signal_shape, A.data_shape) == ((6, 6), (20,))
-    X, z = rng.standard_normal((6, 6)), rng.standard_normal(20)
-    np.testing.assert_allclose(A.forward(X), Sensing(dense).forward(X))
-    np.testing.assert_allclose(A.adjoint(z), Sensing(dense).adjoint(z))
 
 
 def test_single_precision_matrices_are_applied_in_double_precision(rng):
@@ -156,8 +150,7 @@ def test_adjoint_law(name, rng):
         (lambda: Mask(np.ones((3, 3))), "booleans"),
         (lambda: Sensing(np.ones((3, 3))), "3-D"),
         (lambda: Sensing(np.full((3, 3, 3), "a")), "numbers"),
-        (lambda: Sensing(iter(np.ones((2, 3, 3, 3)))), "without calling it"),
-        (lambda: Sensing(lambda: [np.ones((2, 3, 3)), np.ones((2, 4, 3))]), "differen"),
+        (lambda: Sensing(lambda: [np.ones((2, 3, 3))]), "3-D array"),
         (lambda: Sensing([np.ones((3, 3)), np.ones((3, 4))]), "different shapes"),
         (lambda: Sensing(sparse.eye_array(9)), "needs the shape"),
         (lambda: Sensing(sparse.eye_array(9), (3, 4)), "n1·n2 = 9"),

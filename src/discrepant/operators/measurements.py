@@ -1,12 +1,11 @@
 """Measurements by given matrices, ``A(X)ᵢ = ⟨Aᵢ, X⟩ = trace(Aᵢᴴ X)``.
 
-`Sensing` takes the matrices Aᵢ in memory, sparse, on disk or computed on the fly.
+`Sensing` takes the matrices Aᵢ in memory, in a memory map, or sparse.
 `Outer` has matrices of low rank, aᵢ bᵢᴴ, and never forms them. `Diagonal` has matrices
 that commute.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,159 +23,48 @@ NUMBERS = "fiubc"
 class Sensing:
     """``A(X)ᵢ = ⟨Aᵢ, X⟩`` for matrices A₁ … A_m.
 
+    Matrices that are computed on the fly or lie elsewhere need an operator of your own:
+    ten lines, see `docs/operators.md`.
+
     Parameters
     ----------
-    matrices : array-like, sparse matrix, list, callable, iterable or Dask array
-        The matrices, stacked as (m, n₁, n₂); or a sparse matrix of shape (m, n₁·n₂)
-        whose rows are the matrices, flattened row by row; or a list of matrices, dense
-        or sparse. Matrices that do not fit into memory can be a Dask array, a memory
-        map, or a function without arguments that returns an iterator over blocks
-        (b, n₁, n₂). The function is called for every application of the operator and
-        must return the same blocks each time.
+    matrices : array-like, sparse matrix or list
+        The matrices, stacked as (m, n₁, n₂), in memory or in a memory map; or a sparse
+        matrix of shape (m, n₁·n₂) whose rows are the matrices, flattened row by row; or
+        a list of matrices, dense or sparse.
     shape : tuple of int, optional
         The shape (n₁, n₂) of X; needed only for a sparse matrix.
     """
 
     def __init__(self, matrices: Any, shape: tuple[int, int] | None = None) -> None:
-        self._store = _open_store(matrices, shape)
-        self.data_shape: tuple[int, ...] = (self._store.count,)
-        self.signal_shape = self._store.shape
-
-    @property
-    def matrices(self) -> Any:
-        """The matrices, as they are stored."""
-        return self._store.original
+        self.matrices = matrices
+        if isinstance(matrices, list | tuple) and any(map(sparse.issparse, matrices)):
+            shape = matrices[0].shape
+            matrices = _stack_sparse(matrices)
+        if sparse.issparse(matrices):
+            self._rows: Any = _sparse_rows(matrices, shape)
+            assert shape is not None
+            self.signal_shape = (int(shape[0]), int(shape[1]))
+        else:
+            self.matrices = stack = _stack(matrices)
+            self._rows = stack.reshape(len(stack), math.prod(stack.shape[1:]))
+            self.signal_shape = stack.shape[1:]
+        self.data_shape: tuple[int, ...] = self._rows.shape[:1]
 
     def forward(self, X: Array) -> Array:
         """Return the m inner products."""
-        products: Array = self._store.forward(np.asarray(X).reshape(-1))
-        return products
+        x, rows = np.asarray(X).reshape(-1), self._rows
+        if sparse.issparse(rows):
+            return np.asarray((rows @ x.conj()).conj())
+        if rows.dtype.kind == "c":
+            return np.asarray(_product(rows, x.conj()).conj())
+        return _product(rows, x)
 
     def adjoint(self, z: Array) -> Array:
         """Return ``Σ zᵢ Aᵢ``."""
-        back: Array = self._store.adjoint(np.asarray(z))
-        return back.reshape(self.signal_shape)
-
-
-class _FlattenedMatrices:
-    """Matrices in memory as the rows of a dense or sparse matrix (m, n₁·n₂)."""
-
-    def __init__(self, original: Any, rows: Any, shape: tuple[int, int]) -> None:
-        self.original, self.rows, self.shape = original, rows, shape
-        self.count = rows.shape[0]
-        self.complex = rows.dtype.kind == "c"
-        self.conjugate = rows.conj() if sparse.issparse(rows) and self.complex else rows
-
-    def forward(self, x: Array) -> Array:
-        if sparse.issparse(self.rows):
-            return np.asarray(self.conjugate @ x)
-        if self.complex:
-            return np.asarray(_product(self.rows, x.conj()).conj())
-        return _product(self.rows, x)
-
-    def adjoint(self, z: Array) -> Array:
-        if sparse.issparse(self.rows):
-            return np.asarray(self.rows.T @ z)
-        return _product_from_left(z, self.rows)
-
-
-class _MatrixBlocks:
-    """Matrices that an iterator yields in blocks, anew for each application."""
-
-    def __init__(self, original: Any, iterate: Callable[[], Iterator[Any]]) -> None:
-        self.original, self.iterate = original, iterate
-        shapes = [np.shape(block) for block in self._stacks()]
-        if not shapes:
-            raise InputError("Sensing was given no blocks of matrices.")
-        self.shape: tuple[int, int] = shapes[0][1:]
-        self.count = sum(shape[0] for shape in shapes)
-
-    def _stacks(self) -> Iterator[Array]:
-        first: tuple[int, ...] | None = None
-        for block in self.iterate():
-            stack = _stack(block)
-            first = first or stack.shape[1:]
-            if stack.shape[1:] != first:
-                raise InputError(
-                    f"The blocks hold matrices of different shapes, {first} and "
-                    f"{stack.shape[1:]}."
-                )
-            yield stack
-
-    def forward(self, x: Array) -> Array:
-        parts = [
-            _FlattenedMatrices(stack, _flatten(stack), self.shape).forward(x)
-            for stack in self._stacks()
-        ]
-        products = np.concatenate(parts)
-        self._check_count(len(products), self.count)
-        return products
-
-    def adjoint(self, z: Array) -> Array:
-        total: Any = 0.0
-        start = 0
-        for stack in self._stacks():
-            rows = _flatten(stack)
-            part = z[start : start + len(rows)]
-            self._check_count(len(part), len(rows))
-            total = total + _product_from_left(part, rows)
-            start += len(rows)
-        return np.asarray(total)
-
-    @staticmethod
-    def _check_count(count: int, expected: int) -> None:
-        if count != expected:
-            raise InputError(
-                "The blocks are not the same each time; pass a function that starts "
-                "from the beginning whenever it is called."
-            )
-
-
-class _DaskMatrices:
-    """Matrices in a Dask array (m, n₁, n₂)."""
-
-    def __init__(self, array: Any) -> None:
-        self.original = array
-        self.shape: tuple[int, int] = array.shape[1:]
-        self.count = array.shape[0]
-        self.rows = array.reshape(array.shape[0], -1)
-
-    def forward(self, x: Array) -> Array:
-        return np.asarray((self.rows.conj() @ x).compute())
-
-    def adjoint(self, z: Array) -> Array:
-        return np.asarray((z @ self.rows).compute())
-
-
-def _open_store(matrices: Any, shape: tuple[int, int] | None) -> Any:
-    """Return the store for the form in which the matrices are given."""
-    if sparse.issparse(matrices):
-        return _sparse(matrices, shape)
-    if _is_dask(matrices):
-        if matrices.ndim != 3 or matrices.dtype.kind not in NUMBERS:
-            raise _not_a_stack(matrices)
-        return _DaskMatrices(matrices)
-    if callable(matrices):
-        return _MatrixBlocks(matrices, lambda: iter(matrices()))
-    if isinstance(matrices, Iterator):
-        raise InputError(
-            "Sensing reads its matrices more than once, and an iterator can be read "
-            "only once; pass the function that returns it, without calling it."
-        )
-    if isinstance(matrices, list | tuple) and any(map(sparse.issparse, matrices)):
-        return _sparse_list(matrices)
-    is_array = isinstance(matrices, np.ndarray | list | tuple)
-    if not is_array and not hasattr(matrices, "__array__"):
-        if isinstance(matrices, Iterable):
-            return _MatrixBlocks(matrices, lambda: iter(matrices))
-        raise _not_a_stack(np.asarray(matrices))
-    stack = _stack(matrices)
-    return _FlattenedMatrices(stack, _flatten(stack), stack.shape[1:])
-
-
-def _flatten(stack: Array) -> Array:
-    """Return stacked matrices as rows; there may be none."""
-    return stack.reshape(len(stack), math.prod(stack.shape[1:]))
+        z, rows = np.asarray(z), self._rows
+        back = rows.T @ z if sparse.issparse(rows) else _product_from_left(z, rows)
+        return np.asarray(back).reshape(self.signal_shape)
 
 
 def _stack(matrices: Any) -> Array:
@@ -184,23 +72,28 @@ def _stack(matrices: Any) -> Array:
     try:
         array = np.asarray(matrices)
     except ValueError:
-        raise InputError(
-            "The matrices of Sensing are of different shapes; all need to be n1×n2."
-        ) from None
+        raise _different_shapes() from None
     if array.ndim != 3 or array.dtype.kind not in NUMBERS:
-        raise _not_a_stack(array)
+        raise InputError(
+            "Sensing needs matrices of numbers, stacked in a 3-D array (m, n1, n2), "
+            f"got {array.dtype} of shape {array.shape}."
+        )
     kind = np.result_type(array.dtype, np.float32)
     return array if array.dtype == kind else np.ascontiguousarray(array, kind)
 
 
-def _not_a_stack(array: Any) -> InputError:
-    return InputError(
-        "Sensing needs matrices of numbers, stacked in a 3-D array (m, n1, n2), got "
-        f"{array.dtype} of shape {array.shape}."
-    )
+def _stack_sparse(matrices: Any) -> Any:
+    """Return a list of sparse matrices as the rows of one sparse matrix."""
+    shape = matrices[0].shape
+    if any(matrix.shape != shape for matrix in matrices):
+        raise _different_shapes()
+    flat = (1, shape[0] * shape[1])
+    rows = [sparse.coo_array(matrix).reshape(flat) for matrix in matrices]
+    return sparse.vstack(rows, format="csr")
 
 
-def _sparse(matrix: Any, shape: tuple[int, int] | None) -> _FlattenedMatrices:
+def _sparse_rows(matrix: Any, shape: tuple[int, int] | None) -> Any:
+    """Return flattened sparse matrices as rows of at least single precision."""
     if shape is None or len(shape) != 2 or matrix.shape[1] != shape[0] * shape[1]:
         given = "none" if shape is None else f"{tuple(shape)}"
         raise InputError(
@@ -208,23 +101,13 @@ def _sparse(matrix: Any, shape: tuple[int, int] | None) -> _FlattenedMatrices:
             f"X, with n1·n2 = {matrix.shape[1]}; got {given}."
         )
     rows = sparse.csr_array(matrix)
-    dtype = np.result_type(rows.dtype, np.float32)
-    return _FlattenedMatrices(matrix, rows.astype(dtype), shape)
+    return rows.astype(np.result_type(rows.dtype, np.float32))
 
 
-def _sparse_list(matrices: Any) -> _FlattenedMatrices:
-    shape = matrices[0].shape
-    if any(matrix.shape != shape for matrix in matrices):
-        raise InputError(
-            "The matrices of Sensing are of different shapes; all need to be n1×n2."
-        )
-    flat = (1, shape[0] * shape[1])
-    rows = [sparse.coo_array(matrix).reshape(flat) for matrix in matrices]
-    return _sparse(sparse.vstack(rows, format="csr"), shape)
-
-
-def _is_dask(matrices: Any) -> bool:
-    return type(matrices).__module__.partition(".")[0] == "dask"
+def _different_shapes() -> InputError:
+    return InputError(
+        "The matrices of Sensing are of different shapes; all need to be n1×n2."
+    )
 
 
 def _product(rows: Array, x: Array) -> Array:

@@ -21,7 +21,6 @@ from discrepant.core.linalg import Array
 from discrepant.core.progress import Report, subrange
 from discrepant.core.validation import check_square
 from discrepant.paper.alpha import alpha_from_entries
-from discrepant.robust_pca.dask.cluster import ClusterError
 from discrepant.robust_pca.dask.rows import DaskRows
 from discrepant.robust_pca.exact.integrator import HIGH_RANK, integrate
 from discrepant.robust_pca.exact.result import ExactResult
@@ -191,15 +190,11 @@ def _extend(run: _Run, sample_result: MatrixFit) -> MatrixFit | None:
     """Extend the result of some rows to all; None if it does not fit the others."""
     if not sample_result.status.converged:
         return None
-    try:
-        if isinstance(sample_result, NoisyResult):
-            return _extend_noisy(run, sample_result)
-        if not sample_result.polished:
-            return None
-        return extend_exact_fit(run.program, sample_result, run.rng, run.log)
-    except ClusterError as error:
-        error.sample_result = sample_result  # so that another fit can continue
-        raise
+    if isinstance(sample_result, NoisyResult):
+        return _extend_noisy(run, sample_result)
+    if not sample_result.polished:
+        return None
+    return extend_exact_fit(run.program, sample_result, run.rng, run.log)
 
 
 def _continue_noisy(run: _Run, start: MatrixFit) -> NoisyResult | None:

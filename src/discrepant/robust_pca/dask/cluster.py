@@ -23,19 +23,12 @@ NO_WORKERS_TIMEOUT = 60.0
 SCHEDULER_TIMEOUT = 10.0
 # Seconds between two checks of the state of a cluster.
 CHECK_INTERVAL = 1.0
-RESUME = (
-    "Fit again once it is back; with warm_start=True the fit continues from the "
-    "row space estimated so far"
-)
+# The last sentence of every message about a lost cluster.
+FIT_AGAIN = "Fit again once it is back"
 
 
 class ClusterError(InputError, RuntimeError):
-    """The cluster was lost during a fit; the message says how to continue.
-
-    ``sample_result`` is the result of a sample of the rows, if it was computed by then.
-    """
-
-    sample_result: Any = None
+    """The cluster was lost during a fit; the message says how to continue."""
 
 
 def compute_tasks(tasks: list[Any]) -> list[Any]:
@@ -52,7 +45,7 @@ def compute_tasks(tasks: list[Any]) -> list[Any]:
     except Exception as error:
         if type(error).__name__ != "BrokenProcessPool":
             raise
-        raise ClusterError(f"A process of Dask was lost. {RESUME}.") from None
+        raise ClusterError(f"A process of Dask was lost. {FIT_AGAIN}.") from None
 
 
 def client_of(collections: list[Any]) -> Any:
@@ -205,7 +198,7 @@ def _wait_for_workers(client: Any) -> None:
 
 def _no_workers(client: Any) -> str:
     address = getattr(client.scheduler, "address", "this address")
-    return f"The cluster at {address} has no workers. {RESUME}."
+    return f"The cluster at {address} has no workers. {FIT_AGAIN}."
 
 
 def _cancel(client: Any, futures: list[Any]) -> None:
@@ -233,10 +226,12 @@ def _describe_cluster_errors(client: Any) -> Iterator[None]:
     except KilledWorker as error:
         raise ClusterError(
             "Several workers were lost while computing the same block, perhaps for "
-            f"lack of memory ({error_text(error)[:120]}). Use smaller blocks. {RESUME}."
+            f"lack of memory ({error_text(error)[:120]}). Use smaller blocks. "
+            f"{FIT_AGAIN}."
         ) from None
     except lost as error:
         address = getattr(client.scheduler, "address", "this address")
         raise ClusterError(
-            f"The cluster at {address} is lost ({error_text(error)[:120]}). {RESUME}."
+            f"The cluster at {address} is lost ({error_text(error)[:120]}). "
+            f"{FIT_AGAIN}."
         ) from None

@@ -18,7 +18,7 @@ from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate, History, ResultBase
 from discrepant.core.validation import error_text, masked_to_nan
-from discrepant.robust_pca.dask.cluster import ClusterError, worker_pool
+from discrepant.robust_pca.dask.cluster import worker_pool
 from discrepant.robust_pca.dask.rows import DaskRows
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.fit_warnings import fit_warnings, sample_data
@@ -128,16 +128,11 @@ def fit(
     Y = validate_dask_array(model, X, reset=True)
     rows = DaskRows(Y, memory_limit=model.memory_limit)
     start = previous.fit if isinstance(previous, DaskResult) else None
-    start = model.__dict__.pop("_known", start) if model.warm_start else None
     if start is not None:
         n_short = len(start.U) if rows.transposed else start.components.shape[1]
         start = start if n_short == rows.n else None
-    try:
-        with worker_pool(Y):
-            matrix_fit = model._solve_rows(rows, rules, start)
-    except ClusterError as error:
-        model._known = error.sample_result
-        raise
+    with worker_pool(Y):
+        matrix_fit = model._solve_rows(rows, rules, start)
     result = DaskResult(matrix_fit, Y)
     return result, fit_warnings(Y, result, sample_data(matrix_fit))
 
