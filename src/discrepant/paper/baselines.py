@@ -1,15 +1,15 @@
 """Baselines of the paper: convex program, ℓ1 factorisation, projections."""
 
 import math
-import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discrepant.core.linalg import Array, shrink, shrink_eigen, shrink_singular
-from discrepant.core.results import History, Outcome, Status
+from discrepant.core.recorder import Recorder
+from discrepant.core.results import Outcome, Status
 from discrepant.core.threads import blas_threads
 from discrepant.core.validation import check_rates, check_square
 from discrepant.operators.observation import validate_observation
@@ -23,6 +23,13 @@ from discrepant.structures.factorisations import Factor, NoCorruption, PSDFactor
 FINAL_MU = 1e-5
 # Ratio of μ in successive steps, as in Lin et al. (2009).
 MU_DECAY = 0.9
+
+
+class BaselineStep(NamedTuple):
+    """Numbers of one step of a baseline."""
+
+    residual: float  # ‖A(X) + s − y‖ / ‖y‖
+    rank: int
 
 
 def convex(
@@ -74,10 +81,10 @@ def convex(
     t = t_old = 1.0
     norm = float(np.linalg.norm(Y, 2)) or 1.0
     mu, mu_last = norm, FINAL_MU * norm
-    residuals, ranks, seconds = [], [], []
-    started = time.perf_counter()
-    status = Status(Outcome.LIMIT, f"took all of {max_iter} steps")
-    for k in range(1, max_iter + 1):
+    size = float(np.linalg.norm(Y)) or 1.0
+    recorder = Recorder(lambda fraction, note: True, tol, max_iter)
+    status = Status(recorder.outcome, recorder.end)
+    while not recorder.ended:
         momentum = (t_old - 1) / t
         X_bar = X + momentum * (X - X_old)
         S_bar = S + momentum * (S - S_old)
@@ -90,23 +97,16 @@ def convex(
             np.linalg.norm(2 * (X_bar - X) + shift),
             np.linalg.norm(2 * (S_bar - S) + shift),
         )
-        residuals.append(float(np.linalg.norm(operator.forward(X) + S - Y)))
-        ranks.append(len(sigma))
-        seconds.append(time.perf_counter() - started)
+        residual = float(np.linalg.norm(operator.forward(X) + S - Y)) / size
+        recorder.note(BaselineStep(residual, len(sigma)))
         # In units of μ this bounds the error of the dual variable.
         if mu <= mu_last and subgradient <= tol * mu:
-            status = Status(Outcome.CONVERGED, f"converged after {k} steps")
+            status = _converged(recorder)
             break
         if np.vdot(X_bar - X, X - X_old) + np.vdot(S_bar - S, S - S_old) > 0:
             t = 1.0  # the momentum points uphill: restart it
         t_old, t = t, (1 + math.sqrt(1 + 4 * t * t)) / 2
         mu = max(MU_DECAY * mu, mu_last)
-    columns = {
-        "step": np.arange(1, len(residuals) + 1),
-        "residual": np.array(residuals) / (float(np.linalg.norm(Y)) or 1.0),
-        "seconds": np.array(seconds),
-        "rank": np.array(ranks),
-    }
     return Recovery(
         low_rank=X.astype(data.dtype),
         sparse=S.astype(data.dtype),
@@ -117,7 +117,7 @@ def convex(
         alpha=alpha,
         psd=psd,
         status=status,
-        history=History(columns),
+        history=recorder.history(),
     )
 
 
@@ -220,12 +220,10 @@ def alternating_projections(
     Steps(max_iter)  # raises InputError unless positive
     outliers = round(fraction * Y.size)
     S = np.zeros_like(Y)
-    residuals: list[float] = []
-    seconds: list[float] = []
-    started = time.perf_counter()
-    norm = float(np.linalg.norm(Y)) or 1.0
-    status = Status(Outcome.LIMIT, f"took all of {max_iter} steps")
-    for k in range(1, max_iter + 1):
+    size = float(np.linalg.norm(Y)) or 1.0
+    recorder = Recorder(lambda fraction, note: True, tol, max_iter)
+    status = Status(recorder.outcome, recorder.end)
+    while not recorder.ended:
         U, sigma, Vt = np.linalg.svd(Y - S, full_matrices=False)
         X = (U[:, :rank] * sigma[:rank]) @ Vt[:rank]
         residual = operator.forward(Y - X)
@@ -233,16 +231,10 @@ def alternating_projections(
         if outliers:
             largest = np.argpartition(np.abs(residual), -outliers, axis=None)
             S.flat[largest[-outliers:]] = residual.flat[largest[-outliers:]]
-        residuals.append(float(np.linalg.norm(residual - S)) / norm)
-        seconds.append(time.perf_counter() - started)
-        if residuals[-1] <= tol:
-            status = Status(Outcome.CONVERGED, f"converged after {k} steps")
+        recorder.note(BaselineStep(float(np.linalg.norm(residual - S)) / size, rank))
+        if recorder.residual <= tol:
+            status = _converged(recorder)
             break
-    columns = {
-        "step": np.arange(1, k + 1),
-        "residual": np.array(residuals),
-        "seconds": np.array(seconds),
-    }
     return Recovery(
         low_rank=X.astype(data.dtype),
         sparse=S.astype(data.dtype),
@@ -253,5 +245,9 @@ def alternating_projections(
         alpha=math.sqrt(max(Y.shape)),
         psd=False,
         status=status,
-        history=History(columns),
+        history=recorder.history(),
     )
+
+
+def _converged(recorder: Recorder) -> Status:
+    return Status(Outcome.CONVERGED, f"converged after {len(recorder.steps)} steps")

@@ -16,6 +16,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array, norm, rank_at_gap
 from discrepant.core.progress import Report
+from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.robust_statistics import clipping_bound
 from discrepant.fixed_rank.measurements import Measurements
@@ -42,7 +43,7 @@ from discrepant.operators.operator import Operator
 from discrepant.paper.alpha import alpha_from_operator
 from discrepant.sensing.certificate import CertificateInputs, dual_value, primal_value
 from discrepant.sensing.primal_dual import PrimalDualState, primal_dual_steps
-from discrepant.sensing.recorder import RoundHistory
+from discrepant.sensing.recorder import RoundLog
 from discrepant.sensing.result import SensingResult
 
 # Scale of a settled pursuit, over that of the data, below which it counts as noise
@@ -155,9 +156,8 @@ class SensingRun:
     ) -> None:
         self.A, self.settings = A, settings
         self.rng = np.random.default_rng(settings.random_state)
-        self.recorder = RoundHistory(
-            report, settings.callback, settings.max_iter, norm(A.y), settings.tol
-        )
+        self.recorder = Recorder(report, settings.tol, settings.max_iter)
+        self.log = RoundLog(self.recorder, settings.callback, norm(A.y))
         self.alpha = self._alpha()
         self.lam = 1 / self.alpha
         self.state: PrimalDualState | None = None  # after the last primal-dual step
@@ -185,14 +185,12 @@ class SensingRun:
     def pursuit(self, at: FixedRankMatrix | None, extra_components: int = 0) -> Fit:
         """Run a pursuit from a matrix or from zero."""
         fit = initial_fit(self.A, at, self.settings.kind)
-        return pursue(
-            self.A, fit, self.rng, self.recorder, self.sigma, extra_components
-        )
+        return pursue(self.A, fit, self.rng, self.log, self.sigma, extra_components)
 
     def refit_flagged(self, fit: Fit) -> Fit:
         """Return a settled fit, refitted if X could explain some of its outliers."""
         fdr = self.settings.fdr
-        return refit_outliers(self.A, fit, fdr, self.rng, self.recorder)
+        return refit_outliers(self.A, fit, fdr, self.rng, self.log)
 
     def convex(self, max_steps: float, try_pursuit: bool) -> Fit | None:
         """Make primal-dual steps of the convex program, up to a total number.
@@ -205,7 +203,7 @@ class SensingRun:
             self._steps = primal_dual_steps(self.A, kind, self.lam, math.inf, self.rng)
         for state in self._steps:
             self.state, self._n_steps = state, self._n_steps + 1
-            may_continue = self.recorder.note("flow", state.at, state.e, self.A)
+            may_continue = self.log.note("flow", state.at, state.e, self.A)
             if self._n_steps % GAP_INTERVAL == 0:
                 self.gap = self.gap_of(state)
             converged = self.gap <= self.settings.tol
@@ -230,7 +228,7 @@ class SensingRun:
     def fit_noise(self, fit: Fit) -> tuple[FitWithNoise, list[str]]:
         """Refit with noise; also return objections to the result, if any."""
         A, fdr = self.A, self.settings.fdr
-        noisy = fit_with_noise(A, fit, self.sigma, fdr, self.rng, self.recorder)
+        noisy = fit_with_noise(A, fit, self.sigma, fdr, self.rng, self.log)
         freedom, n_clean = noisy.at.degrees_of_freedom, int(np.sum(~noisy.is_outlier))
         if noisy.detection_limit > ALL_HIDDEN:
             return noisy, [
@@ -308,7 +306,7 @@ def _exact_result(run: SensingRun, fit: Fit) -> SensingResult:
         A, fit.at, fit.e, ~fit.clean, rng
     ):
         cutoff = float(np.max(np.abs(fit.e)))
-        again = refit_with_shrinking_cutoff(A, fit, cutoff, rng, run.recorder)
+        again = refit_with_shrinking_cutoff(A, fit, cutoff, rng, run.log)
         better = again.exact and again.clean.sum() >= fit.clean.sum()
         fit = again if better else fit
         determined = run.is_determined(fit.at, fit.clean)
@@ -385,7 +383,7 @@ def _zero_result(run: SensingRun) -> SensingResult:
     A = run.A
     at = FixedRankMatrix.zero(A.shape, run.settings.kind, A.dtype)
     inputs = CertificateInputs(A.y, np.zeros(A.y.shape, bool), run.lam)
-    run.recorder.note("pursuit", at, A.y, A)
+    run.log.note("pursuit", at, A.y, A)
     return _result(run, at, inputs, "all measurements are zero", True, [])
 
 
@@ -399,7 +397,7 @@ def _result(
     noisy: FitWithNoise | None = None,
 ) -> SensingResult:
     """Return a `SensingResult`, with its status and the warnings for the user."""
-    A, rounds = run.A, len(run.recorder.rows)
+    A, rounds = run.A, len(run.recorder.steps)
     order = np.argsort(-np.abs(at.d))
     shape = A.observation.shape
     probability = inputs.is_outlier.astype(float)

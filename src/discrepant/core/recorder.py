@@ -1,0 +1,116 @@
+"""History, progress reports and the budget of steps of one solve."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from discrepant.core.progress import Report
+from discrepant.core.results import History, Outcome
+
+
+class StepRecord(Protocol):
+    """A named tuple of numbers of one step, at least these two."""
+
+    @property
+    def residual(self) -> float:
+        """‖A(X) + s − y‖ / ‖y‖."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """The rank of X."""
+        ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class Recorder:
+    """Records steps and reports progress; several solvers may share one.
+
+    Parameters
+    ----------
+    report : callable
+        Called with the fraction done and a note; the solve stops if it returns False.
+    tol : float
+        Residual at which the work is done.
+    max_iter : int
+        Limit of the number of steps.
+
+    Attributes
+    ----------
+    steps : list of dict
+        The recorded steps.
+    stopped : bool
+        Whether `report` has asked to stop; it stays True.
+    """
+
+    def __init__(self, report: Report, tol: float, max_iter: int) -> None:
+        self.report, self.tol, self.max_iter = report, tol, max_iter
+        self.steps: list[dict[str, Any]] = []
+        self.started, self.paused = time.perf_counter(), 0.0
+        self.stopped = False
+
+    def note(
+        self,
+        step: StepRecord,
+        fraction: float | None = None,
+        callback: Callable[[int, float], Any] | None = None,
+    ) -> bool:
+        """Record a step; return whether to continue.
+
+        Parameters
+        ----------
+        step : named tuple
+            Numbers of the step.
+        fraction : float, optional
+            Fraction of the work that is done; by default from the residual.
+        callback : callable, optional
+            Called with the number of the step and the seconds since the start, which do
+            not count its own. A mapping that it returns is recorded too.
+        """
+        number = len(self.steps) + 1
+        seconds = time.perf_counter() - self.started - self.paused
+        row = {"step": number, "residual": step.residual, "seconds": seconds}
+        row |= step._asdict()
+        if callback is not None:
+            extra = callback(number, seconds)
+            row |= extra if isinstance(extra, Mapping) else {}
+            self.paused = time.perf_counter() - self.started - seconds
+        self.steps.append(row)
+        if fraction is None:
+            tol = min(max(self.tol, 1e-300), 0.5)
+            fraction = math.log(max(step.residual, 1e-300)) / math.log(tol)
+        fraction = min(max(fraction, number / self.max_iter, 0.0), 1.0)
+        note = f"rank {step.rank}, residual {step.residual:.1e}"
+        self.stopped |= not self.report(fraction, note)
+        return not self.stopped
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further step is allowed."""
+        return self.stopped or len(self.steps) >= self.max_iter
+
+    @property
+    def outcome(self) -> Outcome:
+        """Why no further step is allowed."""
+        return Outcome.STOPPED if self.stopped else Outcome.LIMIT
+
+    @property
+    def end(self) -> str:
+        """Why no further step is allowed, in words."""
+        if self.stopped:
+            return "stopped early, on request"
+        return f"took all of {self.max_iter} steps"
+
+    @property
+    def residual(self) -> float:
+        """The residual of the last step."""
+        return float(self.steps[-1]["residual"]) if self.steps else 0.0
+
+    def history(self) -> History:
+        """Return the recorded steps as one array per quantity."""
+        names = self.steps[0] if self.steps else ("step", "residual", "seconds")
+        return History({n: np.array([row[n] for row in self.steps]) for n in names})
