@@ -6,6 +6,7 @@ factors. `ArrayRows` of the one block does the work.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,31 +130,15 @@ def _scales(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
 
 
 def _run(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
-    """Run a kernel; see `Rows.run`."""
-    (U, left), (kernel, scalars, C, right, power) = block_data, common_data
-    low_rank = None if C is None else (U, C)
-    out = rows.run(
-        kernel, scalars, low_rank=low_rank, right=right, left=left, power=power
-    )
-    return out.right.astype(rows.dtype), out.left, out.tile_sums
-
-
-def _run_with_line_sums(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
-    """Run a kernel with numbers by row and by column; see `Rows`."""
-    U, row_values = block_data
-    kernel, scalars, C, column_values, table, n_sums, bins, right = common_data
-    out = rows.run_with_line_sums(
-        kernel,
-        scalars,
-        low_rank=(U, C),
-        line_values=(row_values, column_values),
-        table=table,
-        n_sums=n_sums,
-        bins=bins,
-        right=right,
-    )
-    by_row = [to_compact_dtype(sums) for sums in out.by_row]
-    return out.right.astype(rows.dtype), out.left, by_row, out.by_column, out.histogram
+    """Run a kernel; the pass lacks what belongs to the rows of the block."""
+    (U, left, row_values), pass_ = block_data, common_data
+    if U is not None:
+        pass_ = replace(pass_, low_rank=(U, pass_.low_rank[1]))
+    if row_values is not None:
+        pass_ = replace(pass_, line_values=(row_values, pass_.line_values[1]))
+    out = rows.run_pass(replace(pass_, left=left))
+    by_row: Any = [to_compact_dtype(sums) for sums in out.by_row]
+    return out._replace(right=out.right.astype(rows.dtype), by_row=by_row)
 
 
 def _regress(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
@@ -168,6 +153,5 @@ TASKS: dict[str, Callable[[ArrayRows, Any, Any], Any]] = {
     "take": _take,
     "scales": _scales,
     "run": _run,
-    "run_with_line_sums": _run_with_line_sums,
     "regress": _regress,
 }

@@ -8,6 +8,7 @@ Dask array itself is never gathered.
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from discrepant.core.linalg import Array
 from discrepant.robust_pca.dask.blocks import BlockGraph, BlockPosition, run_on_block
 from discrepant.robust_pca.dask.cluster import compute_tasks
 from discrepant.robust_pca.rows.in_memory import ArrayRows
-from discrepant.robust_pca.rows.rows import LineSums, PassResult, RowFits, Rows
+from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows
 
 # Neighbouring chunks are merged into blocks, since a task takes some milliseconds in
 # addition to its work. A block has at most the larger of two sizes:
@@ -37,6 +38,8 @@ PREVIEW_ROWS = 64
 # How often a node of the graph may be computed on average if every block computes what
 # it needs by itself; beyond that, Dask shares the nodes between blocks.
 MAX_REPEATS = 2.5
+# In place of the factors' rows, which are sent with their blocks.
+NO_ROWS = np.empty((0, 0))
 
 
 class DaskRows(Rows):
@@ -154,74 +157,42 @@ class DaskRows(Rows):
         """Refuse: no array of the size of a Dask array is kept."""
         raise NotImplementedError("no array of the size of a Dask array is kept")
 
-    def run(
-        self,
-        kernel: str,
-        scalars: tuple[float, ...] = (),
-        *,
-        arrays: tuple[Array, ...] = (),
-        low_rank: tuple[Array, Array] | None = None,
-        right: Array | None = None,
-        left: Array | None = None,
-        power: bool = False,
-    ) -> PassResult:
-        """Run a kernel over all blocks; see `Rows.run`."""
-        if kernel == "scan":
-            scan = self._preview()[0]
-            return PassResult(np.zeros((self.m, 0)), np.zeros((self.n, 0)), scan)
-        if arrays:
+    def run_pass(self, pass_: Pass) -> PassResult:
+        """Run a kernel over all blocks; the rows of the factors go with each block."""
+        if pass_.kernel == "scan":
+            none, scan = np.zeros((0, 0)), self._preview()[0]
+            return PassResult(none, none, scan, none, none, none)
+        if pass_.arrays:
             raise NotImplementedError("no array of the size of a Dask array is kept")
-        U, C = (None, None) if low_rank is None else map(self._as_factor, low_rank)
-        R, L = (None if X is None else self._as_factor(X) for X in (right, left))
-
-        def block_data(block: int) -> Any:
-            rows = slice(*self._bounds[block])
-            return tuple(None if X is None else X[rows] for X in (U, L))
-
-        parts = self._run_tasks("run", block_data, (kernel, scalars, C, R, power))
-        right_products, left_products, tile_sums = zip(*parts, strict=True)
-        return PassResult(
-            np.concatenate(right_products, dtype=np.float64),
-            np.sum(left_products, axis=0),
-            np.concatenate(tile_sums),
+        U, C = map(self._as_factor, pass_.low_rank or (None, None))
+        row_values, column_values = map(
+            self._as_factor, pass_.line_values or (None, None)
         )
-
-    def run_with_line_sums(
-        self,
-        kernel: str,
-        scalars: tuple[float, ...],
-        *,
-        low_rank: tuple[Array, Array],
-        line_values: tuple[Array, Array] | None = None,
-        table: Array | None = None,
-        n_sums: tuple[int, int] = (0, 0),
-        bins: int = 0,
-        arrays: tuple[Array, ...] = (),
-        right: Array | None = None,
-    ) -> LineSums:
-        """Run a kernel with numbers by row and by column; see `Rows`."""
-        if arrays:
-            raise NotImplementedError("no array of the size of a Dask array is kept")
-        if line_values is None:
-            line_values = np.zeros((0, self.m)), np.zeros((0, self.n))
-        U, C = map(self._as_factor, low_rank)
-        row_values, column_values = map(self._as_factor, line_values)
-        R = None if right is None else self._as_factor(right)
+        left, right = self._as_factor(pass_.left), self._as_factor(pass_.right)
 
         def block_data(block: int) -> Any:
             rows = slice(*self._bounds[block])
-            return U[rows], row_values[:, rows]
+            values = None if row_values is None else row_values[:, rows]
+            return *(None if X is None else X[rows] for X in (U, left)), values
 
-        common = (kernel, scalars, C, column_values, table, n_sums, bins, R)
-        parts = self._run_tasks("run_with_line_sums", block_data, common)
-        products, left_products, by_row, by_column, histogram = zip(*parts, strict=True)
-        row_sums = [np.concatenate(sums) for sums in zip(*by_row, strict=True)]
-        return LineSums(
-            np.concatenate(products, dtype=np.float64),
-            np.sum(left_products, axis=0),
-            np.array(row_sums, np.float64).reshape(n_sums[0], self.m),
-            np.sum(by_column, axis=0),
-            np.sum(histogram, axis=0),
+        common = replace(
+            pass_,
+            low_rank=None if U is None else (NO_ROWS, C),
+            right=right,
+            left=None,
+            line_values=None if row_values is None else (NO_ROWS, column_values),
+        )
+        results = self._run_tasks("run", block_data, common)
+        parts: Any = PassResult(*map(list, zip(*results, strict=True)))  # type: ignore[arg-type]
+        row_sums = [np.concatenate(sums) for sums in zip(*parts.by_row, strict=True)]
+        n_row_sums = (pass_.n_sums or (0, 0))[0]
+        return PassResult(
+            np.concatenate(parts.right, dtype=np.float64),
+            np.sum(parts.left, axis=0),
+            np.concatenate(parts.tile_sums),
+            np.array(row_sums, np.float64).reshape(n_row_sums, self.m),
+            np.sum(parts.by_column, axis=0),
+            np.sum(parts.histogram, axis=0),
         )
 
     def regress(
@@ -277,8 +248,8 @@ class DaskRows(Rows):
     def _no_rows(self) -> Array:
         return np.empty((0, self.n), self.dtype)
 
-    def _as_factor(self, factor: Array) -> Array:
-        return np.ascontiguousarray(factor, self.dtype)
+    def _as_factor(self, factor: Any) -> Any:
+        return None if factor is None else np.ascontiguousarray(factor, self.dtype)
 
 
 def _identity(value: Any) -> Any:

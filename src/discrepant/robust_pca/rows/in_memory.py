@@ -20,7 +20,7 @@ from discrepant.core.robust_statistics import row_scales
 from discrepant.core.threads import ONE_BLAS_THREAD, split_evenly
 from discrepant.core.validation import check_mapped, count_threads
 from discrepant.robust_pca.rows import kernels, regression_kernel, robust_kernels
-from discrepant.robust_pca.rows.rows import LineSums, PassResult, RowFits, Rows
+from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows
 
 # Size of a tile, in bytes: small enough to stay in cache between BLAS, kernel and BLAS
 # again, and large enough for BLAS to run at full speed (`benchmarks/matrix.py`: a
@@ -177,100 +177,62 @@ class ArrayRows(Rows):
             array[:] = fill
         return array
 
-    def run(
-        self,
-        kernel: str,
-        scalars: tuple[float, ...] = (),
-        *,
-        arrays: tuple[Array, ...] = (),
-        low_rank: tuple[Array, Array] | None = None,
-        right: Array | None = None,
-        left: Array | None = None,
-        power: bool = False,
-    ) -> PassResult:
-        """Run a kernel over all tiles; see `Rows.run`."""
-        run_kernel = getattr(kernels, kernel)
-        constants = self._as_scalars(scalars)
-        right = self._as_factor(np.empty((self.n, 0)) if right is None else right)
-        left = self._as_factor(np.empty((self.m, 0)) if left is None else left)
+    def run_pass(self, pass_: Pass) -> PassResult:
+        """Run a kernel over all tiles and multiply each tile by narrow factors."""
+        with_sums = pass_.n_sums is not None
+        run_kernel = getattr(robust_kernels if with_sums else kernels, pass_.kernel)
+        constants = tuple(self.dtype.type(x) for x in pass_.scalars)
+        right = self._as_factor(
+            np.empty((self.n, 0)) if pass_.right is None else pass_.right
+        )
         right_product = np.empty((self.m, right.shape[1]), self.dtype)
-        if power:
-            left = right_product
+        left = right_product
+        if not pass_.power:
+            left = np.empty((self.m, 0)) if pass_.left is None else pass_.left
+            left = self._as_factor(left)
+        row_values, column_values = (
+            self._as_factor(np.zeros((0, size)) if values is None else values)
+            for values, size in zip(
+                pass_.line_values or (None, None), (self.m, self.n), strict=True
+            )
+        )
+        table = self._as_factor(np.zeros(0) if pass_.table is None else pass_.table)
+        n_row_sums, n_column_sums = pass_.n_sums or (0, 0)
+        by_row = np.zeros((n_row_sums, self.m))
 
-        def run_range(bounds: tuple[int, int]) -> tuple[Array, Array]:
+        def run_range(bounds: tuple[int, int]) -> tuple[Array, ...]:
             multiply, tile_sums = TileProducts(right, right_product, left), []
-            for tile in self._tiles(bounds, low_rank):
-                sums = run_kernel(
-                    self._Z, *arrays, *tile.corner, tile.values, *constants
+            by_column = np.zeros((n_column_sums, self.n), self.dtype)
+            histogram = np.zeros(pass_.bins, np.int64)
+            for tile in self._tiles(bounds, pass_.low_rank):
+                sums: tuple[Any, ...] = ()
+                if with_sums:
+                    values = self._as_factor(row_values[:, tile.rows])
+                    tile_by_row = np.zeros((n_row_sums, values.shape[1]), self.dtype)
+                    first, second = (values, tile_by_row), (column_values, by_column)
+                    if self.long_axis_is_second:
+                        first, second = second, first
+                    sums = first[0], second[0], table, first[1], second[1], histogram
+                returned = run_kernel(
+                    self._Z, *pass_.arrays, *tile.corner, tile.values, *sums, *constants
                 )
-                tile_sums.append(sums or ())
+                tile_sums.append(returned or ())
+                if with_sums:
+                    by_row[:, tile.rows] = tile_by_row
                 multiply(tile)
-            return multiply.left_product, np.array(tile_sums)
+            by_column = by_column.astype(np.float64)
+            return np.array(tile_sums), multiply.left_product, by_column, histogram
 
-        parts = self._run_in_threads(run_range)
-        left_product = np.sum([part[0] for part in parts], axis=0)
-        tile_sums = np.concatenate([part[1] for part in parts])
+        tile_sums, *totals = zip(*self._run_in_threads(run_range), strict=True)
+        left_product, by_column, histogram = (np.sum(part, axis=0) for part in totals)
         return PassResult(
-            right_product.astype(np.float64, copy=False), left_product, tile_sums
+            right_product.astype(np.float64, copy=False),
+            left_product,
+            np.concatenate(tile_sums),
+            by_row,
+            by_column,
+            histogram,
         )
-
-    def run_with_line_sums(
-        self,
-        kernel: str,
-        scalars: tuple[float, ...],
-        *,
-        low_rank: tuple[Array, Array],
-        line_values: tuple[Array, Array] | None = None,
-        table: Array | None = None,
-        n_sums: tuple[int, int] = (0, 0),
-        bins: int = 0,
-        arrays: tuple[Array, ...] = (),
-        right: Array | None = None,
-    ) -> LineSums:
-        """Run a kernel with numbers by row and by column; see `Rows`."""
-        run_kernel = getattr(robust_kernels, kernel)
-        if line_values is None:
-            line_values = np.zeros((0, self.m)), np.zeros((0, self.n))
-        row_values, column_values = map(self._as_factor, line_values)
-        lookup = self._as_factor(np.zeros(0) if table is None else table)
-        constants = self._as_scalars(scalars)
-        right = self._as_factor(np.empty((self.n, 0)) if right is None else right)
-        right_product = np.empty((self.m, right.shape[1]), self.dtype)
-        by_row = np.zeros((n_sums[0], self.m))
-
-        def run_range(bounds: tuple[int, int]) -> tuple[Array, Array, Array]:
-            multiply = TileProducts(right, right_product, right_product)
-            by_column = np.zeros((n_sums[1], self.n), self.dtype)
-            histogram = np.zeros(bins, np.int64)
-            for tile in self._tiles(bounds, low_rank):
-                values = self._as_factor(row_values[:, tile.rows])
-                tile_by_row = np.zeros((n_sums[0], values.shape[1]), self.dtype)
-                first, second = (values, tile_by_row), (column_values, by_column)
-                if self.long_axis_is_second:
-                    first, second = second, first
-                run_kernel(
-                    self._Z,
-                    *arrays,
-                    *tile.corner,
-                    tile.values,
-                    first[0],
-                    second[0],
-                    lookup,
-                    first[1],
-                    second[1],
-                    histogram,
-                    *constants,
-                )
-                by_row[:, tile.rows] = tile_by_row
-                multiply(tile)
-            return multiply.left_product, by_column.astype(np.float64), histogram
-
-        parts = self._run_in_threads(run_range)
-        left_product, by_column, histogram = (
-            np.sum([part[k] for part in parts], axis=0) for k in range(3)
-        )
-        right_product = right_product.astype(np.float64, copy=False)
-        return LineSums(right_product, left_product, by_row, by_column, histogram)
 
     def regress(
         self,
@@ -342,9 +304,6 @@ class ArrayRows(Rows):
             if read >= self._pages.rows_per_release or rows.stop == bounds[1]:
                 self._pages.release(released, rows.stop)
                 released = rows.stop
-
-    def _as_scalars(self, scalars: tuple[float, ...]) -> tuple[Any, ...]:
-        return tuple(self.dtype.type(x) for x in scalars)
 
     def _as_factor(self, factor: Array) -> Array:
         return np.ascontiguousarray(factor, self.dtype)

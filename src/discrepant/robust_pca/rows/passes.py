@@ -337,7 +337,7 @@ def robust_step(
     """
     n_bins = BINS_PER_LINE if histogram_axis is not None else 0
     strides = (1.0, float(stride)) if rows.long_axis_is_second else (float(stride), 1.0)
-    out = rows.run_with_line_sums(
+    out = rows.run(
         "robust_step",
         (unit, omega, *strides, _kernel_axis(rows, histogram_axis)),
         low_rank=low_rank,
@@ -346,6 +346,7 @@ def robust_step(
         n_sums=(2 + n_bins * (histogram_axis == 0), 2 + n_bins * (histogram_axis == 1)),
         bins=BINS,
         right=right,
+        power=True,
     )
     own = out.by_row if histogram_axis == 0 else out.by_column
     return RobustStep(
@@ -381,7 +382,7 @@ def leave_one_out(
     `line_values` are those of `robust_step` without their third line.
     """
     sums = BINS_PER_LINE * (histogram_axis == 0), BINS_PER_LINE * (histogram_axis == 1)
-    out = rows.run_with_line_sums(
+    out = rows.run(
         "leave_one_out",
         (unit, _kernel_axis(rows, histogram_axis)),
         low_rank=low_rank,
@@ -408,7 +409,7 @@ def corrupt_probability(
     the bins; the rest is as in `leave_one_out`.
     """
     result = rows.empty_like_data()
-    rows.run_with_line_sums(
+    rows.run(
         "corrupt_probability",
         (unit,),
         low_rank=low_rank,
@@ -416,6 +417,7 @@ def corrupt_probability(
         table=np.concatenate([weights, probability]),
         arrays=(result,),
         bins=len(weights),
+        n_sums=(0, 0),
     )
     return result
 
@@ -423,9 +425,7 @@ def corrupt_probability(
 def count_observed(rows: Rows) -> tuple[Array, Array]:
     """Return the number of observed entries of each row and of each column."""
     nothing = np.zeros((rows.m, 0)), np.zeros((rows.n, 0))
-    out = rows.run_with_line_sums(
-        "count_observed", (1.0,), low_rank=nothing, n_sums=(1, 1)
-    )
+    out = rows.run("count_observed", (1.0,), low_rank=nothing, n_sums=(1, 1))
     return out.by_row[0], out.by_column[0]
 
 
@@ -442,9 +442,7 @@ def count_clean(
     rows: Rows, low_rank: Factors, *, unit: float, zeta: float
 ) -> CleanCounts:
     """Count the entries that L fits within ζ, by row and by column."""
-    out = rows.run_with_line_sums(
-        "count_clean", (unit, zeta), low_rank=low_rank, n_sums=(4, 4)
-    )
+    out = rows.run("count_clean", (unit, zeta), low_rank=low_rank, n_sums=(4, 4))
     return CleanCounts(*zip(out.by_row, out.by_column, strict=True))
 
 

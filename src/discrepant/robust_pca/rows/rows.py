@@ -6,12 +6,12 @@ A pass runs a compiled kernel over tiles of the data, and returns narrow arrays 
 
     tile = U_b Cᵀ → kernel → tile      right: tile · R      left: Σ tileᵀ · L_b
 
-Solvers call the typed functions of `passes`, which call `Rows.run` and
-`Rows.run_with_line_sums`.
+Solvers call the typed functions of `passes`, which describe a `Pass` to `Rows.run`.
 """
 
 import threading
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -20,19 +20,36 @@ import numpy as np
 from discrepant.core.linalg import Array
 
 
+@dataclass(frozen=True)
+class Pass:
+    """One pass over the data: a kernel, its arguments, and factors of the tiles.
+
+    Without `n_sums` the kernel is a function of `kernels`, called for every tile as
+    ``kernel(Z, *arrays, row, column, tile, *scalars)``. With it the kernel is one of
+    `robust_kernels`, which reads and sums numbers for each row and each column:
+    ``kernel(Z, *arrays, row, column, tile, first, second, table, by_first, by_second,
+    histogram, *scalars)``, where first and second are the two axes of Z.
+    """
+
+    kernel: str
+    scalars: tuple[float, ...] = ()  # passed in the type of the data
+    arrays: tuple[Array, ...] = ()  # further arrays laid out as the data, such as T
+    low_rank: tuple[Array, Array] | None = None  # U (m, r), C (n, r): tile = U_b Cᵀ
+    right: Array | None = None  # (n, k): multiplies each tile from the right
+    left: Array | None = None  # (m, k): multiplies each transposed tile
+    power: bool = False  # take tile · right for `left`: gives Σ tileᵀ tile · right
+    line_values: tuple[Array, Array] | None = None  # (., m), (., n): read by the kernel
+    table: Array | None = None  # lookup table of the kernel
+    n_sums: tuple[int, int] | None = None  # numbers summed for each row, each column
+    bins: int = 0  # length of the histogram
+
+
 class PassResult(NamedTuple):
-    """Result of `Rows.run`; both products are float64."""
+    """Result of `Rows.run`; all but the sums of tiles and the histogram are float64."""
 
     right: Array  # (m, k): every tile times the given right factor
     left: Array  # (n, k): sum over tiles of tileᵀ times the given left factor
     tile_sums: Array  # (tiles, .): the numbers that the kernel returned for each tile
-
-
-class LineSums(NamedTuple):
-    """Result of `Rows.run_with_line_sums`; all but the histogram are float64."""
-
-    right: Array  # (m, k): every tile times the given right factor
-    left: Array  # (n, k): sum over tiles of tileᵀ · (tile · right)
     by_row: Array  # (., m): numbers summed for each row
     by_column: Array  # (., n): numbers summed for each column
     histogram: Array  # (bins,)
@@ -158,74 +175,15 @@ class Rows(ABC):
     def empty_like_data(self, fill: float | None = None) -> Array:
         """Return an array laid out as the data, of zeros or of another number."""
 
-    @abstractmethod
     def run(
-        self,
-        kernel: str,
-        scalars: tuple[float, ...] = (),
-        *,
-        arrays: tuple[Array, ...] = (),
-        low_rank: tuple[Array, Array] | None = None,
-        right: Array | None = None,
-        left: Array | None = None,
-        power: bool = False,
+        self, kernel: str, scalars: tuple[float, ...] = (), **arguments: Any
     ) -> PassResult:
-        """Run a kernel over all tiles and multiply each tile by narrow factors.
-
-        Parameters
-        ----------
-        kernel : str
-            Name of a function of `kernels`; it is called as ``kernel(Z, *arrays, row,
-            column, tile, *scalars)``.
-        scalars : tuple of float
-            Passed in the type of the data.
-        arrays : tuple of ndarray
-            Further arrays laid out as the data, such as T.
-        low_rank : (U, C), optional
-            U of shape (m, r), C of shape (n, r); the tile starts as U_b Cᵀ.
-        right : ndarray of shape (n, k), optional
-            Multiplies each tile from the right; without it the result has no columns.
-        left : ndarray of shape (m, k), optional
-            Multiplies each transposed tile; without it the result has no columns.
-        power : bool
-            Use the product with `right` as `left`: returns Σ tileᵀ tile · right.
-        """
+        """Run a kernel over all tiles; the arguments are the fields of `Pass`."""
+        return self.run_pass(Pass(kernel, scalars, **arguments))
 
     @abstractmethod
-    def run_with_line_sums(
-        self,
-        kernel: str,
-        scalars: tuple[float, ...],
-        *,
-        low_rank: tuple[Array, Array],
-        line_values: tuple[Array, Array] | None = None,
-        table: Array | None = None,
-        n_sums: tuple[int, int] = (0, 0),
-        bins: int = 0,
-        arrays: tuple[Array, ...] = (),
-        right: Array | None = None,
-    ) -> LineSums:
-        """Run a kernel that reads and sums numbers for each row and each column.
-
-        Parameters
-        ----------
-        kernel : str
-            Name of a function of `robust_kernels`; it is called as ``kernel(Z, *arrays,
-            row, column, tile, first, second, table, by_first, by_second, histogram,
-            *scalars)``, where first and second are the two axes of Z.
-        scalars, arrays, low_rank
-            As for `run`.
-        line_values : (ndarray of shape (., m), ndarray of shape (., n)), optional
-            Numbers that the kernel reads for each row and for each column.
-        table : ndarray, optional
-            A lookup table of the kernel.
-        n_sums : (int, int)
-            How many numbers the kernel sums for each row and for each column.
-        bins : int
-            Length of the histogram.
-        right : ndarray of shape (n, k), optional
-            Gives tile · right and Σ tileᵀ · (tile · right).
-        """
+    def run_pass(self, pass_: Pass) -> PassResult:
+        """Run a kernel over all tiles and multiply each tile by narrow factors."""
 
     @abstractmethod
     def regress(
