@@ -31,6 +31,7 @@ problem of rank 5 with 30% corrupted its error is 0.04 with α = √n = 7.1, and
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -73,36 +74,19 @@ def auto_alpha(
     rng : Generator
         Draws the random signs ±1 for an operator.
     """
-    if exact and psd and isinstance(operator, Identity | Mask):
-        return alpha_from_data(
-            nan_where_missing(data, operator), True, _observed_fraction(operator)
-        )
+    if isinstance(operator, Identity | Mask):
+        observed = operator.observed.mean() if isinstance(operator, Mask) else 1.0
+        Y = nan_where_missing(data, operator)
+        return alpha_from_data(Y, psd and exact, float(observed))
     return alpha_from_operator(operator, lambda Z: spectral_norm(Z, rng), rng)
 
 
 def alpha_from_operator(
-    operator: Operator, norm: Callable[[Array], float], rng: np.random.Generator
+    operator: Any, norm: Callable[[Array], float], rng: np.random.Generator
 ) -> float:
     """Return ``½‖A*(±1)‖₂``, the α at which corruption cannot pass for signal."""
-    if isinstance(operator, Identity | Mask):
-        return alpha_of_entrywise(operator)
     signs = rng.choice((-1.0, 1.0), size=operator.data_shape)
     return norm(operator.adjoint(signs)) / 2
-
-
-def alpha_of_entrywise(operator: Operator) -> float:
-    """Return √max(m, n), times the root of the observed fraction."""
-    return _root_of_size(operator.signal_shape, _observed_fraction(operator))
-
-
-def _observed_fraction(operator: Operator) -> float:
-    """Return the fraction of the entries that is observed."""
-    return float(operator.observed.mean()) if isinstance(operator, Mask) else 1.0
-
-
-def _root_of_size(shape: tuple[int, ...], observed: float) -> float:
-    """Return √max(m, n) for a matrix with an observed fraction, at least one."""
-    return float(np.sqrt(max(1.0, observed * max(shape))))
 
 
 def alpha_from_data(Y: Array, psd: bool, observed: float = 1.0) -> float:
@@ -118,7 +102,7 @@ def alpha_from_entries(
 ) -> float:
     """Return the default α, given the shape and a function that returns entries."""
     m, n = shape
-    root = _root_of_size(shape, observed)
+    root = float(np.sqrt(max(1.0, observed * max(shape))))
     if not psd or m < 2 or m != n:
         return root
     agree = _symmetric_pair_fraction(n, entries)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from discrepant.core.linalg import Array, norm, sym
+from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate, certificate_from_products
+from discrepant.fixed_rank.tangent_space import Symmetry, dual_norm
 
 
 def certify(recovery: Any) -> Certificate:
@@ -57,17 +58,18 @@ def _best_feasible(xi: Array, y: Array, recovery: Any) -> Array:
     A very small entry of the random start g₀ makes its entry of ξ large. Scaling all of
     ξ by that entry would make the bound poor; clipping it costs almost nothing.
     """
-    lam, psd, A = recovery.lam, recovery.psd, recovery.operator
+    lam, A = recovery.lam, recovery.operator
+    kind: Symmetry = "psd" if recovery.psd else "general"
     largest = float(np.max(np.abs(xi)))
     if largest == 0:
         return xi
 
     def feasible(log_t: float) -> Array:
         clipped: Array = np.clip(xi / np.exp(log_t), -lam, lam)
-        clipped /= max(1.0, _dual_norm(A.adjoint(clipped), psd))
+        clipped /= max(1.0, dual_norm(A.adjoint(clipped), kind))
         return clipped
 
-    t = np.log(max(_dual_norm(A.adjoint(xi), psd), largest / lam))
+    t = np.log(max(dual_norm(A.adjoint(xi), kind), largest / lam))
     search = minimize_scalar(
         lambda log_t: -float(np.vdot(feasible(log_t), y)),
         bounds=(t - 3.0, t),
@@ -75,10 +77,3 @@ def _best_feasible(xi: Array, y: Array, recovery: Any) -> Array:
         options={"xatol": 1e-3, "maxiter": 20},
     )
     return max(feasible(t), feasible(search.x), key=lambda nu: float(np.vdot(nu, y)))
-
-
-def _dual_norm(back: Array, psd: bool) -> float:
-    """Return ‖·‖₂, or with X ⪰ 0 the largest eigenvalue, at least zero."""
-    if psd:
-        return max(0.0, float(np.linalg.eigvalsh(sym(back))[-1]))
-    return float(np.linalg.norm(back, 2))

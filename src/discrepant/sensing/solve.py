@@ -10,7 +10,8 @@ to predict measurements that were held out.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,6 @@ from discrepant.fixed_rank.tangent_space import (
     dual_norm,
     solve_normal_equations,
 )
-from discrepant.operators.operator import Operator
 from discrepant.paper.alpha import alpha_from_operator
 from discrepant.sensing.certificate import CertificateInputs, dual_value, primal_value
 from discrepant.sensing.primal_dual import PrimalDualState, primal_dual_steps
@@ -171,10 +171,8 @@ class SensingRun:
         # If X is symmetric, only the symmetric part of A*(±1) can look like signal.
         general = self.settings.kind == "general"
         kind: Symmetry = "general" if general else "symmetric"
-        alpha = alpha_from_operator(
-            cast(Operator, self.A), lambda Z: dual_norm(Z, kind), self.rng
-        )
-        return alpha or 1.0
+        norm = partial(dual_norm, kind=kind)
+        return alpha_from_operator(self.A, norm, self.rng) or 1.0
 
     @property
     def sigma(self) -> float | None:
