@@ -23,11 +23,10 @@ from discrepant.fixed_rank.measurements import (
 )
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
-    Symmetry,
     dual_norm,
     solve_normal_equations,
 )
-from discrepant.sensing.primal_dual import primal_dual_steps
+from discrepant.sensing.primal_dual import ConvexProgram, primal_dual_steps
 
 # Relative gap at which a dual is not improved further.
 GOOD_ENOUGH = 5e-5
@@ -60,19 +59,17 @@ def certificate_and_dual(
     Data beyond ±`bound` are clipped: a single gross error would otherwise hide the gap
     of everything else.
     """
-    lam, kappa = inputs.lam, inputs.kappa
-    y = clipped(A.y, bound)
-    e = inputs.e + (y - A.y)
-    if np.isfinite(kappa):
-        nu = clipped(kappa * inputs.e, lam)
-        return _improve(A, at, y, e, nu, lam, kappa, move_X=True)
-    if inputs.nu is not None:
+    lam, y = inputs.lam, clipped(A.y, bound)
+    program = ConvexProgram(A, at.kind, lam, y, inputs.kappa)
+    if np.isfinite(inputs.kappa):
+        nu = clipped(inputs.kappa * inputs.e, lam)
+    elif inputs.nu is not None:
         nu = inputs.nu
     elif at.rank:
         nu = dual_of_exact(A, at, inputs.e, inputs.is_outlier, lam)
     else:
         nu = lam * direction(inputs.e)
-    return _improve(A, at, y, e, nu, lam, kappa, move_X=False)
+    return _improve(program, at, inputs.e + (y - A.y), nu)
 
 
 def dual_of_exact(
@@ -102,90 +99,42 @@ def dual_of_exact(
     return nu
 
 
-def dual_value(
-    A: Measurements, y: Array, nu: Array, lam: float, kappa: float, kind: Symmetry
-) -> float:
-    """Return the lower bound of the optimum that a dual gives, after scaling it."""
-    nu = _feasible(A, nu, lam, kind)
-    return product(nu, y) - norm(nu) ** 2 / (2 * kappa)
-
-
-def primal_value(at: FixedRankMatrix, e: Array, lam: float, kappa: float) -> float:
-    """Return the objective at X, with the best s for it."""
-    nuclear, l1, noise = _penalties(at, e, lam, kappa)
-    return nuclear + l1 + noise
-
-
 def _improve(
-    A: Measurements,
-    at: FixedRankMatrix,
-    y: Array,
-    e: Array,
-    nu: Array,
-    lam: float,
-    kappa: float,
-    move_X: bool,
+    program: ConvexProgram, at: FixedRankMatrix, e: Array, nu: Array
 ) -> tuple[Certificate, Array]:
     """Improve a dual by primal-dual steps from the solution, while that helps.
 
-    With `move_X` X moves too: it is then the solution of a program close to this one.
+    With noise X moves too: it is then the solution of a program close to this one.
     """
-    best = dual_value(A, y, nu, lam, kappa, at.kind), nu
-    primal = primal_value(at, e, lam, kappa)
+    best = program.dual(program.feasible(nu)), nu
+    primal = program.primal(at, e)
     if primal - best[0] > GOOD_ENOUGH * primal:
-        rng = np.random.default_rng(0)
-        steps = primal_dual_steps(A, at.kind, lam, kappa, rng, (at, nu), y)
+        steps = primal_dual_steps(program, np.random.default_rng(0), (at, nu))
         for _ in range(MAX_ROUNDS):
             *_, state = islice(steps, STEPS_PER_ROUND)
-            value = dual_value(A, y, state.nu, lam, kappa, at.kind)
-            if move_X:
+            value = program.dual(program.feasible(state.nu))
+            if np.isfinite(program.kappa):
                 at, e = state.at, state.e
-                primal = primal_value(at, e, lam, kappa)
+                primal = program.primal(at, e)
             if value > best[0]:
                 best = value, state.nu
             if primal - best[0] <= GOOD_ENOUGH * primal:
                 break
-    return _certificate(A, at, y, e, best[1], lam, kappa), best[1]
+    return _certificate(program, at, e, program.feasible(best[1])), best[1]
 
 
 def _certificate(
-    A: Measurements,
-    at: FixedRankMatrix,
-    y: Array,
-    e: Array,
-    nu: Array,
-    lam: float,
-    kappa: float,
+    program: ConvexProgram, at: FixedRankMatrix, e: Array, nu: Array
 ) -> Certificate:
-    """Certify X with residual e by a dual.
-
-    With κ < ∞ there is noise, s = shrink(y − A(X), λ/κ), and the dual value of ν is
-    ⟨ν, y⟩ − ‖ν‖²/2κ.
-    """
-    nu = _feasible(A, nu, lam, at.kind)
-    nuclear, l1, noise = _penalties(at, e, lam, kappa)
-    s = shrunk_modulus(e, lam / kappa)
+    """Certify X with residual e by a feasible dual."""
+    y, s = program.y, shrunk_modulus(e, program.lam / program.kappa)
+    nuclear, l1, noise = program.penalties(at, e)
     return certificate_from_products(
         nuclear=nuclear,
         primal=nuclear + l1 + noise,
-        dual=product(nu, y) - norm(nu) ** 2 / (2 * kappa),
+        dual=program.dual(nu),
         on_signal=product(nu, y - e),
         on_corruption=product(nu, s),
         weighted_l1=l1,
         feasibility=norm(e - s) / (norm(y) or 1.0),
     )
-
-
-def _feasible(A: Measurements, nu: Array, lam: float, kind: Symmetry) -> Array:
-    """Return a dual clipped and scaled so that it satisfies both constraints."""
-    nu = clipped(nu, lam)
-    return np.asarray(nu / max(1.0, dual_norm(A.adjoint(nu), kind)))
-
-
-def _penalties(
-    at: FixedRankMatrix, e: Array, lam: float, kappa: float
-) -> tuple[float, float, float]:
-    """Return ‖X‖_*, λ‖s‖₁ and (κ/2)‖noise‖², with the best s for X."""
-    s = shrunk_modulus(e, lam / kappa)
-    noise = kappa / 2 * norm(e - s) ** 2 if np.isfinite(kappa) else 0.0
-    return float(np.abs(at.d).sum()), lam * float(np.abs(s).sum()), noise

@@ -16,10 +16,16 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
 from discrepant.core.linalg import Array, norm
-from discrepant.fixed_rank.measurements import Measurements, clipped, product
+from discrepant.fixed_rank.measurements import (
+    Measurements,
+    clipped,
+    product,
+    shrunk_modulus,
+)
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
     Symmetry,
+    dual_norm,
     shrunk,
 )
 
@@ -36,6 +42,38 @@ NORM_MARGIN = 1.03
 RATIO_STEPS = 200
 # Steps between two changes of the ratio.
 RATIO_INTERVAL = 10
+
+
+@dataclass(frozen=True)
+class ConvexProgram:
+    """The convex program of measurements y, its objective and its dual objective."""
+
+    A: Measurements
+    kind: Symmetry
+    lam: float  # λ, the weight of ‖s‖₁
+    y: Array  # the data, perhaps with gross entries clipped
+    kappa: float = np.inf  # κ, the weight of the squared noise; ∞ for no noise
+
+    def penalties(self, at: FixedRankMatrix, e: Array) -> tuple[float, float, float]:
+        """Return ‖X‖_*, λ‖s‖₁ and (κ/2)‖noise‖² at X = `at`, with the best s for it."""
+        s = shrunk_modulus(e, self.lam / self.kappa)
+        is_noisy = np.isfinite(self.kappa)
+        noise = self.kappa / 2 * norm(e - s) ** 2 if is_noisy else 0.0
+        return float(np.abs(at.d).sum()), self.lam * float(np.abs(s).sum()), noise
+
+    def primal(self, at: FixedRankMatrix, e: Array) -> float:
+        """Return the objective at X, with the best s for it."""
+        nuclear, l1, noise = self.penalties(at, e)
+        return nuclear + l1 + noise
+
+    def feasible(self, nu: Array) -> Array:
+        """Return a dual clipped and scaled so that it satisfies both constraints."""
+        nu = clipped(nu, self.lam)
+        return np.asarray(nu / max(1.0, dual_norm(self.A.adjoint(nu), self.kind)))
+
+    def dual(self, nu: Array) -> float:
+        """Return the lower bound ⟨ν, y⟩ − ‖ν‖²/2κ of a feasible dual."""
+        return product(nu, self.y) - norm(nu) ** 2 / (2 * self.kappa)
 
 
 @dataclass
@@ -70,32 +108,22 @@ def operator_norm(A: Measurements, rng: np.random.Generator) -> float:
 
 
 def primal_dual_steps(
-    A: Measurements,
-    kind: Symmetry,
-    lam: float,
-    kappa: float,
+    program: ConvexProgram,
     rng: np.random.Generator,
     start: tuple[FixedRankMatrix, Array] | None = None,
-    y: Array | None = None,
 ) -> Iterator[PrimalDualState]:
     """Yield the state after each primal-dual step, without end.
 
     Parameters
     ----------
-    A : Measurements
-        The operator and its data.
-    kind : {"general", "symmetric", "psd"}
-        Symmetry of X.
-    lam, kappa : float
-        Weights of ‖s‖₁ and of the squared noise; κ = ∞ for no noise.
+    program : ConvexProgram
+        The program to solve.
     rng : Generator
         Draws the start of the Lanczos iteration.
     start : (FixedRankMatrix, ndarray), optional
         X and ν to start from; by default zero.
-    y : ndarray, optional
-        Data in place of those of A.
     """
-    y = A.y if y is None else y
+    A, y, lam, kind = program.A, program.y, program.lam, program.kind
     L = operator_norm(A, rng) or 1.0
     y_size = float(np.median(np.abs(y))) or float(np.mean(np.abs(y))) or 1.0
     ratio = lam * L / y_size  # of ‖ν‖ to ‖X‖
@@ -111,7 +139,7 @@ def primal_dual_steps(
         tau, sigma = STEP_SAFETY / (L * ratio), STEP_SAFETY * ratio / L
         at = shrunk(X + tau * A.adjoint(nu), tau, kind)
         AX_new = A.forward(*at.factors)
-        nu_new = (nu + sigma * (y - 2 * AX_new + AX)) / (1 + sigma / kappa)
+        nu_new = (nu + sigma * (y - 2 * AX_new + AX)) / (1 + sigma / program.kappa)
         nu_new = clipped(nu_new, lam)
         change_X, change_nu = at.value() - X, nu_new - nu
         sizes = norm(X) + norm(change_X), norm(nu) + norm(change_nu)

@@ -41,8 +41,12 @@ from discrepant.fixed_rank.tangent_space import (
     solve_normal_equations,
 )
 from discrepant.paper.alpha import alpha_from_operator
-from discrepant.sensing.certificate import CertificateInputs, dual_value, primal_value
-from discrepant.sensing.primal_dual import PrimalDualState, primal_dual_steps
+from discrepant.sensing.certificate import CertificateInputs
+from discrepant.sensing.primal_dual import (
+    ConvexProgram,
+    PrimalDualState,
+    primal_dual_steps,
+)
 from discrepant.sensing.recorder import RoundLog
 from discrepant.sensing.result import SensingResult
 
@@ -160,6 +164,7 @@ class SensingRun:
         self.log = RoundLog(self.recorder, settings.callback, norm(A.y))
         self.alpha = self._alpha()
         self.lam = 1 / self.alpha
+        self.program = ConvexProgram(A, settings.kind, self.lam, A.y)
         self.state: PrimalDualState | None = None  # after the last primal-dual step
         self.gap = math.inf  # relative duality gap of that state, when last computed
         self._n_steps = 0  # primal-dual steps so far
@@ -197,8 +202,7 @@ class SensingRun:
         returned.
         """
         if self._steps is None:
-            kind = self.settings.kind
-            self._steps = primal_dual_steps(self.A, kind, self.lam, math.inf, self.rng)
+            self._steps = primal_dual_steps(self.program, self.rng)
         for state in self._steps:
             self.state, self._n_steps = state, self._n_steps + 1
             may_continue = self.log.note("flow", state.at, state.e, self.A)
@@ -218,9 +222,9 @@ class SensingRun:
 
     def gap_of(self, state: PrimalDualState) -> float:
         """Return the relative duality gap of a state."""
-        A, lam, kind = self.A, self.lam, self.settings.kind
-        primal = primal_value(state.at, state.e, lam, math.inf)
-        dual = dual_value(A, A.y, state.nu, lam, math.inf, kind)
+        program = self.program
+        primal = program.primal(state.at, state.e)
+        dual = program.dual(program.feasible(state.nu))
         return (primal - dual) / (primal or 1.0)
 
     def fit_noise(self, fit: Fit) -> tuple[FitWithNoise, list[str]]:
