@@ -1,6 +1,7 @@
 """Norms, proximal maps of the penalties ‖X‖_* and ‖s‖₁, and numerical ranks."""
 
 import numpy as np
+from scipy import linalg
 
 Array = np.ndarray  # of floating point numbers
 
@@ -13,6 +14,21 @@ def norm(z: Array) -> float:
     return largest * float(np.linalg.norm(z / largest))
 
 
+def svd(Z: Array) -> tuple[Array, Array, Array]:
+    """Return the thin singular value decomposition U, s, Vᴴ of a matrix.
+
+    LAPACK's divide and conquer can fail to converge on finite matrices; its QR
+    iteration, which is slower, then takes its place.
+    """
+    try:
+        return np.linalg.svd(Z, full_matrices=False)
+    except np.linalg.LinAlgError:
+        if not np.isfinite(Z).all():
+            raise
+        U, s, Vh = linalg.svd(Z, full_matrices=False, lapack_driver="gesvd")
+        return U, s, Vh
+
+
 def shrink(z: Array, threshold: float | Array) -> Array:
     """Return the soft threshold of z, the proximal map of ``threshold·‖·‖₁``."""
     return np.asarray(np.sign(z) * np.maximum(np.abs(z) - threshold, 0))
@@ -20,7 +36,7 @@ def shrink(z: Array, threshold: float | Array) -> Array:
 
 def shrink_singular(Z: Array, threshold: float) -> tuple[Array, Array]:
     """Return the proximal map of ``threshold·‖·‖_*`` at Z and its singular values."""
-    U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
+    U, sigma, Vt = svd(Z)
     sigma = np.maximum(sigma - threshold, 0)
     k = int(np.count_nonzero(sigma))
     return (U[:, :k] * sigma[:k]) @ Vt[:k], sigma[:k]

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import eigsh, svds
 
-from discrepant.core.linalg import Array
+from discrepant.core.linalg import Array, svd
 from discrepant.fixed_rank.measurements import Measurements, product
 
 Symmetry = Literal["general", "symmetric", "psd"]
@@ -111,7 +111,7 @@ class FixedRankMatrix:
             core = _block(
                 np.diag(self.d) + Q_within.conj().T, left_factor, right_factor.conj().T
             )
-            core_left, d, core_right_h = np.linalg.svd(core)
+            core_left, d, core_right_h = svd(core)
             U = np.hstack([self.U, new_left]) @ core_left[:, : self.rank]
             V = np.hstack([self.V, new_right]) @ core_right_h[: self.rank].conj().T
             return replace(self, U=U, d=d[: self.rank], V=V)
@@ -176,7 +176,7 @@ def components(
             order = np.argsort(-d)
             U, d, Vh = U[:, order], d[order], Vh[order]
         else:
-            U, d, Vh = np.linalg.svd(G, full_matrices=False)
+            U, d, Vh = svd(G)
         return U[:, :max_components], d[:max_components], Vh[:max_components].conj().T
     H = (G + G.conj().T) / 2
     if partial:

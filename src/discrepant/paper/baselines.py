@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discrepant.core.linalg import Array, shrink, shrink_eigen, shrink_singular
+from discrepant.core.linalg import Array, shrink, shrink_eigen, shrink_singular, svd
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.threads import blas_threads
@@ -224,7 +224,7 @@ def alternating_projections(
     recorder = Recorder(lambda fraction, note: True, tol, max_iter)
     status = Status(recorder.outcome, recorder.end)
     while not recorder.ended:
-        U, sigma, Vt = np.linalg.svd(Y - S, full_matrices=False)
+        U, sigma, Vt = svd(Y - S)
         X = (U[:, :rank] * sigma[:rank]) @ Vt[:rank]
         residual = operator.forward(Y - X)
         S = np.zeros_like(Y)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from discrepant.core.linalg import Array, rank_at_gap
+from discrepant.core.linalg import Array, rank_at_gap, svd
 from discrepant.core.results import Certificate, History, ResultBase, Status
 from discrepant.operators.observation import nan_where_missing
 from discrepant.operators.operator import Operator
@@ -104,5 +104,5 @@ class Recovery(ResultBase):
         """All singular values of X and its right singular vectors as rows."""
         supported = self.low_rank.dtype.itemsize >= 4  # LAPACK has no float16
         X = self.low_rank if supported else self.low_rank.astype(np.float32)
-        _, sigma, Vt = np.linalg.svd(X, full_matrices=False)
+        _, sigma, Vt = svd(X)
         return sigma.astype(self.low_rank.dtype), Vt.astype(self.low_rank.dtype)

@@ -9,7 +9,7 @@ entries, to rounding.
 
 import numpy as np
 
-from discrepant.core.linalg import Array
+from discrepant.core.linalg import Array, svd
 from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, MAD, quantile, to_table
 from discrepant.robust_pca.noisy.mixture import NORMAL, Mixture, fit_mixture
 from discrepant.robust_pca.recorder import Recorder, Step
@@ -147,7 +147,7 @@ class EntriesFit:
             entries.run(entries.rows, kernels.multiply, x, V, P)
             U = np.linalg.qr(P)[0]
             entries.run(entries.columns, kernels.multiply, x, U, Q)
-            V, s, rotation = np.linalg.svd(Q, full_matrices=False)
+            V, s, rotation = svd(Q)
         return U @ rotation.T, s, V
 
     def _fit_at_rank(self) -> bool:
