@@ -16,9 +16,12 @@ SCRIPTS = {
     "label_noise": ("wrong labels that are flagged", True),
     "localisation": ("of the wrong distances found", False),
     "matrix_sensing": ("converged", False),
-    "occluded_pattern": ("behind the objects", False),
+    "occluded_image": ("behind the objects", False),
     "quantum_state": ("of the wrong settings found", False),
     "separate_video": ("car pixels detected", True),
+    "stuck_blocks": ("error of the low rank", False),
+    "tensor_mode": ("mode 1 is in use", False),
+    "wrong_rows": ("area under the ROC curve", False),
 }
 
 
