@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import LinearOperator
 from sklearn.exceptions import ConvergenceWarning
 
 from discrepant import InputError, decompose, recover
+from discrepant.operators.entrywise import Entries as EntriesOperator
+from discrepant.operators.entrywise import Identity, Mask
+from discrepant.operators.linear_operator import Wrapped
 from discrepant.operators.measurements import Outer, Sensing
 from discrepant.structures import (
     Columns,
@@ -239,6 +243,37 @@ def test_the_papers_problem_is_a_special_case(kind):
     assert relative(result["whole"], X) < 1e-8
     assert relative(result["whole"], other.low_rank) < 1e-6
     assert set(np.flatnonzero(result.active("entries"))) == set(wrong)
+
+
+def moving_sums(shape):
+    """Return sums of neighbouring rows as an operator of SciPy, wrapped."""
+    K, size = np.eye(shape[0]) + 0.5 * np.eye(shape[0], k=1), shape[0] * shape[1]
+    forward, adjoint = (
+        lambda v, K=K: (K @ v.reshape(shape)).ravel(),
+        lambda v, K=K: (K.T @ v.reshape(shape)).ravel(),
+    )
+    linear = LinearOperator((size, size), forward, rmatvec=adjoint, dtype=float)
+    return Wrapped(linear, shape)
+
+
+OBSERVED = np.random.default_rng(16).random((40, 30)) < 0.8
+OPERATORS = {
+    "identity": Identity(OBSERVED.shape),
+    "mask": Mask(OBSERVED),
+    "entries": EntriesOperator(*np.nonzero(OBSERVED), OBSERVED.shape),
+    "wrapped": moving_sums(OBSERVED.shape),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_low_rank_behind_an_operator_and_wrong_data(name):
+    rng, A = np.random.default_rng(17), OPERATORS[name]
+    X = low_rank(*A.signal_shape, 1, rng)
+    y = A.forward(X) + salted(A.data_shape, 0.05, rng)
+    if name == "mask":
+        y *= OBSERVED
+    result = decompose(y, [Whole(through=A), Entries()], random_state=0)
+    assert relative(result["whole"], X) < 1e-9
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-9, 1e9, 1e300])

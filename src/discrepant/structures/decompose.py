@@ -128,13 +128,7 @@ class Decomposition(DisplayMixin):
         One value per row, column, group or entry; for tiles the value of each entry's
         tile, in the shape of the part.
         """
-        self[name]
-        used = [
-            part.structure.block_values(
-                part.structure.spectra(X).max(axis=1) > 0, part.shape
-            )
-            for part, X in self._terms[name]
-        ]
+        used = self._by_block(name, lambda part, X: part.structure.spectra(X) > 0)
         return np.asarray(np.any(used, axis=0))
 
     def score(self, name: str) -> Array:
@@ -142,15 +136,21 @@ class Decomposition(DisplayMixin):
 
         The layout is that of `active`.
         """
-        self[name]
-        scores = [
-            part.structure.block_values(
-                part.structure.spectra(part.adjoint(self._dual)).max(axis=1) / part.lam,
-                part.shape,
-            )
-            for part, _ in self._terms[name]
-        ]
+        scores = self._by_block(
+            name,
+            lambda part, _: part.structure.spectra(part.adjoint(self._dual)) / part.lam,
+        )
         return np.asarray(np.max(scores, axis=0))
+
+    def _by_block(
+        self, name: str, spectra: Callable[[Part, Array], Array]
+    ) -> list[Array]:
+        """Return the largest value of each block, laid out, for every tiling."""
+        self[name]  # refuses other names
+        return [
+            part.structure.block_values(spectra(part, X).max(axis=1), part.shape)
+            for part, X in self._terms[name]
+        ]
 
     def plot(self) -> "Figure":
         """Draw one panel for each part; of a tensor, the slice in its middle."""
