@@ -22,7 +22,7 @@ from discrepant.structures.blocks import Structure
 GROWING, GROWTH = 40, 1.2  # first passes, and the factor of μ in each of them
 BALANCE = 3.0  # primal over dual residual that μ is steered to
 EVERY = 3  # passes between two changes of μ
-PLAIN = 150  # passes before extrapolation, at most 1/3 of those of exact recoveries
+PLAIN = 150  # passes before extrapolation: most exact recoveries need fewer
 MEMORY = 10  # passes that an extrapolation combines
 REGULAR = 1e-10  # ridge of its least squares, relative to the trace of their matrix
 GREATER = 2.0  # factor by which a pass may change more than the last, else it is undone
