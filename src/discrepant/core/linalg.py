@@ -1,9 +1,12 @@
 """Norms, proximal maps of the penalties ‖X‖_* and ‖s‖₁, and numerical ranks."""
 
+from typing import Literal
+
 import numpy as np
 from scipy import linalg
 
 Array = np.ndarray  # of floating point numbers
+Symmetry = Literal["general", "symmetric", "psd"]  # set of matrices in which X lies
 
 
 def norm(z: Array) -> float:
@@ -56,6 +59,18 @@ def shrink_eigen(Z: Array, threshold: float) -> tuple[Array, Array]:
 def sym(Z: Array) -> Array:
     """Return the symmetric part ``(Z + Zᵀ)/2``."""
     return np.asarray((Z + Z.T) / 2)
+
+
+def dual_norm(G: Array, kind: Symmetry) -> float:
+    """Return the dual norm of ‖·‖_* over matrices of a kind.
+
+    ‖G‖₂ in general, and of the Hermitian part of G if "symmetric"; if "psd" its largest
+    eigenvalue, or zero if none is positive.
+    """
+    if kind == "general":
+        return float(np.linalg.norm(G, 2))
+    values = np.linalg.eigvalsh((G + G.conj().T) / 2)
+    return max(0.0, float(values[-1]), 0.0 if kind == "psd" else -float(values[0]))
 
 
 def rank_at_gap(sigma: Array) -> int:

@@ -7,15 +7,15 @@ d are. For a Hermitian X (V = U, signs in d) it is {(P Uᴴ + U Pᴴ)/√2 + U Q
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import eigsh, svds
 
 from discrepant.core.linalg import Array, svd
+from discrepant.core.linalg import Symmetry as Symmetry
+from discrepant.core.linalg import dual_norm as dual_norm
 from discrepant.fixed_rank.measurements import Measurements, product
-
-Symmetry = Literal["general", "symmetric", "psd"]
 
 # Number of rows and columns above which a matrix is decomposed iteratively, for its
 # leading components only; smaller matrices are decomposed in full.
@@ -187,18 +187,6 @@ def components(
         values, vectors = np.linalg.eigh(H)
     order = _order(values, kind)[:max_components]
     return vectors[:, order], values[order], vectors[:, order]
-
-
-def dual_norm(G: Array, kind: Symmetry) -> float:
-    """Return the dual norm of ‖·‖_* over matrices of a kind.
-
-    ‖G‖₂ in general, and of the Hermitian part of G if "symmetric"; if "psd" its largest
-    eigenvalue, or zero if none is positive.
-    """
-    if kind == "general":
-        return float(np.linalg.norm(G, 2))
-    values = np.linalg.eigvalsh((G + G.conj().T) / 2)
-    return max(0.0, float(values[-1]), 0.0 if kind == "psd" else -float(values[0]))
 
 
 def shrunk(G: Array, threshold: float, kind: Symmetry) -> FixedRankMatrix:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from discrepant.core.linalg import Array, norm
+from discrepant.core.linalg import Array, Symmetry, dual_norm, norm
 from discrepant.core.results import Certificate, certificate_from_products
-from discrepant.fixed_rank.tangent_space import Symmetry, dual_norm
 
 
 def certify(recovery: Any) -> Certificate:

@@ -12,7 +12,7 @@ from itertools import islice
 
 import numpy as np
 
-from discrepant.core.linalg import Array, norm
+from discrepant.core.linalg import Array, dual_norm, norm
 from discrepant.core.results import Certificate, certificate_from_products
 from discrepant.fixed_rank.measurements import (
     Measurements,
@@ -23,7 +23,6 @@ from discrepant.fixed_rank.measurements import (
 )
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
-    dual_norm,
     solve_normal_equations,
 )
 from discrepant.sensing.primal_dual import ConvexProgram, primal_dual_steps

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from discrepant.core.linalg import Array, norm
+from discrepant.core.linalg import Array, Symmetry, dual_norm, norm
 from discrepant.fixed_rank.measurements import (
     Measurements,
     clipped,
@@ -24,8 +24,6 @@ from discrepant.fixed_rank.measurements import (
 )
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
-    Symmetry,
-    dual_norm,
     shrunk,
 )
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from discrepant.core.array_libraries import to_numpy
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import Array
+from discrepant.core.linalg import Array, Symmetry
 from discrepant.core.progress import Progress, Report, reporting
 from discrepant.core.validation import (
     check_choice,
@@ -25,7 +25,7 @@ from discrepant.core.validation import (
     refuse_unused,
 )
 from discrepant.fixed_rank.measurements import Measurements
-from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.operators.entrywise import Entries, Identity, Mask
 from discrepant.operators.observation import (
     match_operator,

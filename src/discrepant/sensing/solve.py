@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.linalg import Array, norm, rank_at_gap
+from discrepant.core.linalg import Array, Symmetry, dual_norm, norm, rank_at_gap
 from discrepant.core.progress import Report
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
@@ -36,8 +36,6 @@ from discrepant.fixed_rank.pursuit import (
 )
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
-    Symmetry,
-    dual_norm,
     solve_normal_equations,
 )
 from discrepant.paper.alpha import alpha_from_operator
