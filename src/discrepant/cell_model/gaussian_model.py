@@ -7,7 +7,7 @@ and then widely spread. The fit alternates between the search for corrupted cell
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from discrepant.cell_model.residual_mixture import (
     corrupt_log_density,
     fit_tails,
     mixture_variance,
+    tail_density,
 )
 from discrepant.core.linalg import Array
 
@@ -117,6 +118,17 @@ class GaussianModel:
         """Score every row, independently of the others."""
         return score_cells(cells, self)
 
+    def log_density(self, cells: StandardCells, scores: CellScores) -> Array:
+        """Return the log density of each cell given the kept others of its row."""
+        square = np.maximum(scores.variance, 1e-12) * self.scale_factor
+        offset = cells.rounding_sd**2 - self.scale_deficit
+        square = np.maximum(square + offset, 1e-3 * square)
+        z = scores.residual / np.sqrt(square)
+        clean = tail_density(z, self.tail_weights) / np.sqrt(square)
+        corrupt = np.exp(corrupt_log_density(cells.values))
+        rate = self.corrupt_rate
+        return np.asarray(np.log((1 - rate) * clean + rate * corrupt))
+
     @property
     def scale_factor(self) -> Array:
         """Factor from the conditional variance of a cell to its squared clean scale."""
@@ -192,6 +204,17 @@ def fit_gaussian_model(
     return model
 
 
+def fit_residuals(
+    cells: StandardCells, model: GaussianModel, iterations: int
+) -> GaussianModel:
+    """Fit residual scales, tails and corruption rates at a given covariance."""
+    for _ in range(iterations):
+        scores = score_cells(cells, model, folds=1)
+        update = _update(cells, scores, model, choose=False)
+        model = replace(update, mean=model.mean, precision=model.precision)
+    return model
+
+
 def initial_model(cells: StandardCells) -> GaussianModel:
     """Return the model with the correlations of clipped values."""
     n, p = cells.values.shape
@@ -240,7 +263,7 @@ def score_cells(
     # Copies: a model that was unpickled may be read-only, which is another type of
     # array, for which Numba would compile the search again.
     K, tail_weights = model.precision.copy(), model.tail_weights.copy()
-    fold = assign_folds(cells) if folds else np.zeros(len(values), np.int64)
+    fold = assign_folds(cells) if folds > 1 else np.zeros(len(values), np.int64)
 
     def score_block(rows: slice) -> CellScores:
         return CellScores(

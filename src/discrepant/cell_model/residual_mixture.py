@@ -58,6 +58,15 @@ def corrupt_log_density(standard: Array) -> Array:
     return np.asarray(np.log(0.5 * normal + 0.5 * cauchy))
 
 
+def tail_density(z: Array, tail_weights: Array) -> Array:
+    """Return the density of clean residuals z, in units of their scale."""
+    normals = (
+        weight * np.exp(-0.5 * (z / ratio) ** 2) / (ratio * ROOT_2PI)
+        for weight, ratio in zip(tail_weights.T, SCALE_RATIOS, strict=True)
+    )
+    return np.asarray(sum(normals))
+
+
 def mixture_variance(tail_weights: Array) -> Array:
     """Return each column's variance of clean residuals over their squared scale."""
     return np.asarray((tail_weights * SCALE_RATIOS**2).sum(axis=1))

@@ -78,8 +78,8 @@ def fit_warnings(
     mixture = getattr(result, "mixture", None)  # of a fit with noise
     if mixture is not None and mixture.clean < 0.5:
         yield (
-            f"{1 - mixture.clean:.0%} of the entries do not fit the low-rank part and "
-            "are classified as corrupt: the low-rank part may be wrong.",
+            f"{1 - mixture.clean:.0%} of the entries do not fit the low-rank part: it "
+            "may be wrong.",
             UserWarning,
         )
     if has_noise and result.rank == 0:

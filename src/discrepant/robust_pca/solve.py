@@ -26,7 +26,12 @@ from discrepant.robust_pca.exact.integrator import HIGH_RANK, integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.exact.uncorrupted import uncorrupted_fit
 from discrepant.robust_pca.noisy.result import NoisyResult
-from discrepant.robust_pca.noisy.solve import OPTIMAL_GAP, continue_noisy_fit, fit_noisy
+from discrepant.robust_pca.noisy.solve import (
+    OPTIMAL_GAP,
+    continue_noisy_fit,
+    fit_noisy,
+    with_row_model,
+)
 from discrepant.robust_pca.problem import ConvexProblem, DataScale
 from discrepant.robust_pca.proven_fit import MAX_SIDE, EntryPursuit, MatrixFit
 from discrepant.robust_pca.recorder import Recorder
@@ -73,6 +78,15 @@ def solve(
         Receives (fraction done, note); returning False stops the solve.
     """
     run = _prepare(rows, settings, report)
+    result = _solve(run, start)
+    if run.noise is None and isinstance(result, NoisyResult):
+        return with_row_model(result, settings.fdr, run.rng)
+    return result
+
+
+def _solve(run: "_Run", start: MatrixFit | None) -> MatrixFit:
+    """Try the strategies in their order."""
+    rows = run.program.rows
     if start is None:
         result = _solve_row_sample(run)
     elif isinstance(rows, DaskRows):

@@ -4,20 +4,24 @@ Arrays as large as the data are computed on first access, once.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from discrepant.cell_model.calibration import calibrated_probability, exceeds
 from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.coordinates import noisy_coordinates
 from discrepant.robust_pca.noisy.mixture import Mixture
+from discrepant.robust_pca.noisy.row_model import RowModel
 from discrepant.robust_pca.result import LowRankResult, locked_cached_property
 from discrepant.robust_pca.rows import passes
 
 CERTIFICATE_TOL = 1e-5  # tolerance of the penalised program behind the certificate
+SCORED_ROWS = 1 << 13  # rows that the row model scores at a time
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class NoisyResult(LowRankResult):
     settled: bool  # whether the fit converged and the noise is certain
     rounding: bool  # whether only rounding errors are left
     cells: CellPosterior = field(repr=False)
+    # what flags are computed from where it beats low rank and noise
+    row_model: RowModel | None = field(default=None, repr=False, kw_only=True)
 
     def coordinates(self, rows: Array) -> Array:
         """Return the robust coordinates of new rows in the row space of X."""
@@ -50,6 +56,12 @@ class NoisyResult(LowRankResult):
     def probability(self) -> Array:
         """P(corrupt) of each entry; zero where it is missing."""
         rows, cells = self.program.rows, self.cells
+        if self.row_model is not None:
+            return self._by_block(
+                lambda block: np.nan_to_num(
+                    calibrated_probability(self._log_odds[block])
+                )
+            )
         with rows:
             probability = passes.corrupt_probability(
                 rows,
@@ -64,8 +76,31 @@ class NoisyResult(LowRankResult):
     @locked_cached_property
     def outliers(self) -> Array:
         """Which entries are flagged as corrupt."""
+        if self.row_model is not None:
+            return exceeds(self._log_odds, self.row_model.threshold)
         flags: Array = self.probability >= self.cells.fdr_threshold
         return flags
+
+    @locked_cached_property
+    def _log_odds(self) -> Array:
+        """Log-odds by the row model that each entry is corrupt; NaN: not scored."""
+        rows, model = self.program.rows, self.row_model
+        assert model is not None
+
+        def scored(block: slice) -> Array:
+            return model.log_odds(rows.take(np.arange(rows.m)[block], 0))
+
+        return self._by_block(scored)
+
+    def _by_block(self, values_of: Callable[[slice], Array]) -> Array:
+        """Return an array of the data's shape that is computed by blocks of rows."""
+        rows = self.program.rows
+        values = rows.to_caller_layout(rows.empty_like_data())
+        with rows:
+            for start in range(0, rows.m, SCORED_ROWS):
+                block = slice(start, start + SCORED_ROWS)
+                values[block] = values_of(block)
+        return values
 
     @locked_cached_property
     def sparse(self) -> Array:

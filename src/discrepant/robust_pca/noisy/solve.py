@@ -19,12 +19,22 @@ from discrepant.robust_pca.noisy.mixture import (
 from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.momentum import Pass
 from discrepant.robust_pca.noisy.result import CellPosterior, NoisyResult
+from discrepant.robust_pca.noisy.row_model import (
+    MAX_TRAINING_ROWS,
+    fit_row_model,
+    flag_doubts,
+    may_have_row_model,
+)
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.rows import passes
+from discrepant.robust_pca.rows.in_memory import ArrayRows
 
-OPTIMAL_GAP = (
-    1e-3  # duality gap up to which an exact decomposition counts as the optimum
+# Duality gap up to which an exact decomposition counts as the optimum.
+OPTIMAL_GAP = 1e-3
+LOW_RANK_FLAGS = (
+    "The other entries of a row predict an entry better than the low-rank part does: "
+    "the flags are unreliable. Load the data into memory for flags by such a model."
 )
 
 
@@ -94,6 +104,33 @@ def continue_noisy_fit(
     return None
 
 
+def with_row_model(
+    result: NoisyResult, fdr: float, rng: np.random.Generator
+) -> NoisyResult:
+    """Return the result with flags by the row model, where it explains a table better.
+
+    See `row_model`. On Dask arrays, whose blocks may hold parts of rows, the result has
+    a warning instead.
+    """
+    rows = result.program.rows
+    if not may_have_row_model(rows.shape):
+        return result
+    which = np.sort(rng.permutation(rows.m)[:MAX_TRAINING_ROWS])
+    with rows:
+        sample = rows.take(which, 0)
+    coordinates = (result.U[which] * result.singular_values).astype(np.float64)
+    V = result.components.astype(np.float64)
+    covariance = V.T @ np.cov(coordinates.T).reshape(len(V), len(V)) @ V
+    low_rank = coordinates.mean(axis=0) @ V, covariance, result.noise
+    model = fit_row_model(sample, low_rank, fdr)
+    if model is None:
+        return result
+    if not isinstance(rows, ArrayRows):
+        return replace(result, doubts=(*result.doubts, LOW_RANK_FLAGS))
+    doubts = (*result.doubts, *flag_doubts(model, sample))
+    return replace(result, row_model=model, doubts=doubts)
+
+
 def _finish_exactly(
     first: ExactResult, fit: NoisyFit, last: Pass
 ) -> ExactResult | None:
@@ -145,7 +182,6 @@ def _leave_one_out_posterior(
     mixture = fit_mixture(
         left_out.histogram,
         1.0 if fit.noise_is_given else tau,
-        fit.degrees(),
         scale_is_given=fit.noise_is_given,
     )
     ratio = np.full(len(model.sigma), mixture.tau)
