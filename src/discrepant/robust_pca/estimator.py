@@ -122,9 +122,16 @@ class RobustPCA(
         if it is the same in all columns.
     outliers_ : ndarray of bool or DataFrame of the shape of the data
         The entries flagged as corrupt; a fraction `fdr` of them may be clean.
+        In tables of up to 80 columns and at least three times as many rows, entries are
+        compared with what the other entries of their row predict, if that explains the
+        data better than low rank and noise do.
     probability_ : ndarray or DataFrame of the shape of the data
         Calibrated probability that an entry is corrupt: of the entries with probability
         0.9, nine in ten are. Zero for missing entries; zero or one without noise.
+    row_score_ : ndarray of shape (n_samples,)
+        How unusual each row is: the mean of its squared residuals, in units of their
+        variance and at most 9 each, every entry left out of its own prediction. Without
+        noise, the fraction of the row's entries that are flagged.
     residual_ : ndarray or DataFrame of the shape of the data
         The noise: data minus both parts.
     explained_variance_ratio_ : ndarray of shape (rank,)

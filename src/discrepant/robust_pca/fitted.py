@@ -43,6 +43,17 @@ class FittedPartsMixin:
         return self._labelled(self._fitted().probability)
 
     @property
+    def row_score_(self) -> Any:
+        """How unusual each row is: the larger, the more."""
+        from discrepant.robust_pca.noisy.result import NoisyResult
+
+        result = self._fitted()
+        if not isinstance(result, NoisyResult):
+            return np.asarray(result.outliers.mean(axis=1)).ravel()
+        kind = self._array_kind
+        return result.row_score if kind is None else kind.convert(result.row_score)
+
+    @property
     def residual_(self) -> Any:
         """The noise: data minus both parts. NaN where the data are missing."""
         return self._labelled(self._fitted().residual)

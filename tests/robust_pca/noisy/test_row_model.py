@@ -115,3 +115,20 @@ def test_dask_arrays_have_a_warning_instead(real_table):
     large = da.from_array(np.tile(Y, (6, 1)), chunks=(900, 5))
     _, messages = fitted(large, memory_limit=1 << 10, max_iter=60)
     assert "predict an entry better" in messages
+
+
+@pytest.mark.parametrize("low_rank", [False, True])
+def test_rows_of_another_population_have_the_largest_scores(low_rank):
+    if low_rank:
+        rng = np.random.default_rng(1)
+        Y = rng.standard_normal((300, 2)) @ rng.standard_normal((2, 20))
+        Y += 0.1 * rng.standard_normal(Y.shape)
+    else:
+        Y, _ = table(wrong=0.02)
+    rng = np.random.default_rng(4)
+    for j in range(Y.shape[1]):  # break the relations between columns
+        Y[:15, j] = rng.permutation(Y[:, j])[:15]
+    model, _ = fitted(Y)
+    assert (model._result.row_model is None) == low_rank
+    ranks = np.argsort(np.argsort(model.row_score_))
+    assert ranks[:15].mean() > 0.85 * len(Y)

@@ -15,8 +15,9 @@ from discrepant.core.results import Certificate
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.coordinates import noisy_coordinates
+from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, to_table
 from discrepant.robust_pca.noisy.mixture import Mixture
-from discrepant.robust_pca.noisy.row_model import RowModel
+from discrepant.robust_pca.noisy.row_model import MAX_SQUARE, RowModel
 from discrepant.robust_pca.result import LowRankResult, locked_cached_property
 from discrepant.robust_pca.rows import passes
 
@@ -91,6 +92,32 @@ class NoisyResult(LowRankResult):
             return model.log_odds(rows.take(np.arange(rows.m)[block], 0))
 
         return self._by_block(scored)
+
+    @locked_cached_property
+    def row_score(self) -> Array:
+        """Mean squared residual of each row, each at most 9; 1 is usual."""
+        rows, model = self.program.rows, self.row_model
+        with rows:
+            if model is not None:
+                blocks = (
+                    np.arange(start, min(start + SCORED_ROWS, rows.m))
+                    for start in range(0, rows.m, SCORED_ROWS)
+                )
+                return np.concatenate(
+                    [model.row_score(rows.take(block, 0)) for block in blocks]
+                )
+            z = BIN_CENTRES / self.mixture.tau
+            square = passes.corrupt_probability(
+                rows,
+                self.cells.low_rank,
+                unit=self.program.unit,
+                line_values=self.cells.sides,
+                weights=self.cells.weights,
+                probability=to_table(np.minimum(z**2, MAX_SQUARE)),
+            )
+            counts = passes.count_observed(rows)[1 if rows.transposed else 0]
+        total = rows.to_caller_layout(square).sum(axis=1, dtype=np.float64)
+        return np.asarray(total / np.maximum(counts, 1))
 
     def _by_block(self, values_of: Callable[[slice], Array]) -> Array:
         """Return an array of the data's shape that is computed by blocks of rows."""

@@ -45,6 +45,9 @@ CONSTANT = 1e-12
 # Standard deviation that is added to residuals for the comparison, in standard units: a
 # model that predicts repeated values exactly would have an unbounded likelihood.
 MIN_COMPARED_SD = 0.02
+# Largest squared residual that counts in the score of a row: at 3 standard deviations,
+# single gross cells do not outweigh a row that is wrong as a whole.
+MAX_SQUARE = 9.0
 # Factor on the residuals by which flags are tested …
 WIDER = 1.5
 # … and the fraction of them that may vanish.
@@ -82,6 +85,16 @@ class RowModel:
         log_odds = np.full(rows.shape, np.nan)
         log_odds[:, self.columns] = self.model.score(self.standard_cells(rows)).log_odds
         return log_odds
+
+    def row_score(self, rows: Array) -> Array:
+        """Return each row's mean squared residual, each residual at most 3."""
+        cells = self.standard_cells(rows)
+        scores = self.model.score(cells)
+        variance = np.maximum(scores.variance, 1e-12) * self.model.scale_factor
+        square = np.minimum(scores.residual**2 / variance, MAX_SQUARE)
+        observed = ~cells.missing
+        total = np.where(observed, square, 0.0).sum(axis=1)
+        return np.asarray(total / np.maximum(observed.sum(axis=1), 1))
 
 
 def fit_row_model(
