@@ -57,15 +57,13 @@ def read_image(path):
 def read_table_both_ways(path):
     """Read a table like `discrepant pca` and like `discrepant clean`."""
     from discrepant.core.errors import InputError
-    from discrepant.table.io.numeric_file import FORMATS, read_table
-    from discrepant.table.io.table_file import read_table_file
+    from discrepant.table.io.table_file import read_matrix_file, read_table_file
 
     refused = None
-    if path.suffix in FORMATS:
-        try:
-            np.asarray(read_table(path).values).sum()
-        except InputError as error:
-            refused = error
+    try:
+        read_matrix_file(path).numeric_values().sum()
+    except InputError as error:
+        refused = error
     read_table_file(path)
     if refused is not None:
         raise refused

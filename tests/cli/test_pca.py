@@ -115,12 +115,3 @@ def test_max_iter_limits_the_number_of_steps(tmp_path):
         tmp_path / "t.npy", tmp_path / "out", noise=0.0, max_iter=3, tol=0.1
     )
     assert report.steps <= 3
-
-
-def test_without_matplotlib_there_is_no_figure(tmp_path, monkeypatch):
-    np.save(tmp_path / "table.npy", corrupted_matrix(20, 1, 0.0).observed)
-    monkeypatch.setattr("discrepant.core.plotting.find_spec", lambda name: None)
-    report = fit_pca_file(tmp_path / "table.npy", tmp_path / "out")
-    assert "matplotlib" in report.no_picture
-    assert "picture.png" not in report.files
-    assert {path.name for path in (tmp_path / "out").iterdir()} == set(report.files)

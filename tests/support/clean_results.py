@@ -11,10 +11,11 @@ from discrepant.table.result import CleanResult, ColumnSummary
 
 @dataclass(frozen=True)
 class StoredScores:
-    """Expected values and log-odds that a `CleanResult` reads its cells from."""
+    """Arrays of all cells that a `CleanResult` reads."""
 
     expected: pd.DataFrame
     log_odds: pd.DataFrame
+    probability: pd.DataFrame
 
     def frame(self, name):
         """Return the data frame of the given name."""
@@ -72,5 +73,10 @@ def synthetic_result(rows=600, *, names=None, bad_rows=(), caveats=()):
         caveats=caveats,
         fdr=0.01,
         original=frame,
-        cells=StoredScores(expected, pd.DataFrame(np.where(mask, 9.0, -9.0))),
+        cells=StoredScores(
+            expected,
+            pd.DataFrame(np.where(mask, 9.0, -9.0)),
+            pd.DataFrame(np.where(mask, 0.999, 0.001)),
+        ),
+        replaced=mask,
     )

@@ -59,8 +59,8 @@ def clean(
 ) -> None:
     """Find the wrong cells of a table and replace them by their expected values.
 
-    Text, dates and identifiers are copied. Cells that are not flagged keep every
-    character. Writes the cleaned table in the format of the input, `flagged.csv`,
+    Text, dates and identifiers are copied. Cells that are not replaced keep their
+    text. Writes the cleaned table in the format of the input, `flagged.csv`,
     `report.html`, `cells.png` and `summary.json`. Ctrl-C stops early and writes the
     rows that were checked.
 
@@ -90,6 +90,4 @@ def clean(
         )
     for caveat in report.caveats:
         print_warning(caveat)
-    if report.no_picture:
-        print_warning(f"no figure: {report.no_picture}")
     print_result(report)

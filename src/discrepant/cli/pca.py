@@ -152,8 +152,6 @@ def pca(
         report = fit_pca_file(file, output, progress=progress, **settings)
     for warning in report.warnings:
         print_warning(parameters_as_options(warning, context.find_root().command))
-    if report.no_picture:
-        print_warning(f"no figure: {report.no_picture}")
     print_result(report)
 
 

@@ -15,8 +15,9 @@ from discrepant.server.jobs import JobResult, Upload
 from discrepant.table.clean_file import clean_source, write_cleaned
 from discrepant.table.columns.table_input import as_frame
 from discrepant.table.io.table_file import TableFile, read_table_file
-from discrepant.table.report import svg
-from discrepant.table.report.view import View, format_number
+from discrepant.table.report.figures import cell_map
+from discrepant.table.report.report import embedded
+from discrepant.table.report.view import format_number
 from discrepant.table.result import CleanResult
 
 MAX_LISTED = 5000  # flagged cells in the list on the page
@@ -60,8 +61,8 @@ def clean_upload(upload: Upload, folder: Path, report: Report) -> JobResult:
     )
     if not report(CLEAN_PROGRESS, "writing"):
         raise StoppedError("stopped before the results were written")
-    cells = _flagged_positions(cleaned)
-    names, _ = write_cleaned(cleaned, source, folder, title=upload.name)
+    cells = cleaned.flagged_cells
+    names = write_cleaned(cleaned, source, folder, title=upload.name)
     reader = READERS.get(upload.suffix)
     table = f"{reader}({upload.name!r})" if reader else "table"
     return JobResult(
@@ -103,7 +104,7 @@ def without_flags(result: JobResult, rejected: Sequence[Any]) -> JobResult:
     cleaned = _unflag(state.cleaned, state.cells, positions)
     folder = result.files[result.page_data["cleaned"]].parent / "rewritten"
     folder.mkdir(exist_ok=True)
-    names, _ = write_cleaned(cleaned, state.source, folder, title=state.title)
+    names = write_cleaned(cleaned, state.source, folder, title=state.title)
     for name in names:
         (folder / name).replace(result.files[name])
     changes = {"map": _cell_map(cleaned), "rejected": positions}
@@ -111,7 +112,7 @@ def without_flags(result: JobResult, rejected: Sequence[Any]) -> JobResult:
 
 
 def _cell_map(cleaned: CleanResult) -> str:
-    return svg.cell_map(View(cleaned)) if cleaned.mask.size else ""
+    return embedded(cell_map(cleaned), "Map of the flagged cells")
 
 
 def _unflag(cleaned: CleanResult, cells: Any, rejected: list[int]) -> CleanResult:
@@ -148,13 +149,6 @@ def _with_original_cells(cleaned: CleanResult, cells: Any) -> Any:
         values.iloc[rows] = original.iloc[rows, column].to_numpy()
         table.isetitem(int(column), values)
     return table
-
-
-def _flagged_positions(cleaned: CleanResult) -> Any:
-    """Return row and column position of each flag, in the order of ``flagged``."""
-    cells = np.argwhere(np.asarray(cleaned.mask, bool))
-    scores = cleaned.scores.to_numpy()[tuple(cells.T)].astype(float)
-    return cells[np.argsort(-scores, kind="stable")]
 
 
 def _list_flags(cleaned: CleanResult, cells: Any) -> list[dict[str, Any]]:

@@ -2,8 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,12 +30,13 @@ class CleanReport:
     """Summary of a cleaned file, and of the files that were written.
 
     ``flagged`` is the number of flagged cells, ``bad_rows`` are labels of rows, and
-    ``columns`` summarises each column. ``rows`` explains the labels of the rows.
-    ``no_picture`` is the reason why no figure was drawn, if so.
+    ``columns`` summarises each column. ``labels`` says where the file has labels, and
+    ``rows`` explains those of the rows.
     """
 
     file: str
     shape: tuple[int, int]
+    labels: str
     rows: str
     headline: str
     flagged: int
@@ -51,7 +51,6 @@ class CleanReport:
     seed: int
     folder: Path
     files: tuple[str, ...]
-    no_picture: str = ""
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -67,7 +66,8 @@ class CleanReport:
         named = ", ".join(f"{c['name']} ({c['role']})" for c in unchecked[:6])
         more = f" and {len(unchecked) - 6} more" if len(unchecked) > 6 else ""
         lines = [
-            f"{self.file}: {self.shape[0]:,}×{self.shape[1]}, rank {self.rank}. "
+            f"{self.file}: {self.shape[0]:,}×{self.shape[1]} (labels: {self.labels}), "
+            f"rank {self.rank}. "
             f"{self.headline}",
             f"Most flags: {most}." if most else "",
             f"Not checked: {named}{more}." if unchecked else "",
@@ -143,11 +143,12 @@ def clean_file(
             progress=subrange(watch, READING, CLEANING),
         )
         watch(CLEANING, "writing")
-        names, no_picture = write_cleaned(result, source, scratch, title=file.name)
+        names = write_cleaned(result, source, scratch, title=file.name)
         rows, width = np.shape(result.mask)
         report = CleanReport(
             file=file.name,
             shape=(rows, width),
+            labels=source.labels,
             rows=source.rows,
             headline=result.summary(),
             flagged=int(np.asarray(result.mask).sum()),
@@ -162,7 +163,6 @@ def clean_file(
             seed=seed,
             folder=output,
             files=(*names, "summary.json"),
-            no_picture=no_picture,
         )
         write_json(scratch / "summary.json", report.summary)
         watch(1.0, "done")
@@ -202,22 +202,16 @@ def clean_source(
 
 def write_cleaned(
     result: CleanResult, source: TableFile, folder: Path, *, title: str
-) -> tuple[tuple[str, ...], str]:
-    """Write table, flags, report and figure into a folder.
-
-    Returns the names of the files, the table's first, and the reason why there is no
-    figure, if so.
-    """
+) -> tuple[str, ...]:
+    """Write table, flags, report and figure into a folder; return the files' names."""
     names = _names(source.suffix)
     source.write(folder / names[0], result.table)
     _write_flagged(folder / "flagged.csv", result.flagged)
     write_report(result, folder / "report.html", title=title, rows=source.rows)
-    try:
-        with _quiet_fonts():
-            cell_map(result).savefig(folder / "cells.png")
-    except InputError as error:  # matplotlib is an optional dependency
-        return tuple(name for name in names if name != "cells.png"), str(error)
-    return names, ""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        cell_map(result).savefig(folder / "cells.png")
+    return names
 
 
 def _names(suffix: str) -> tuple[str, ...]:
@@ -271,11 +265,3 @@ def _as_json(column: ColumnSummary, noise: float) -> dict[str, Any]:
         # JSON has no NaN.
         **{k: float(v) if np.isfinite(v) else None for k, v in numbers.items()},
     }
-
-
-@contextmanager
-def _quiet_fonts() -> Iterator[None]:
-    """Ignore warnings about characters that the font does not have."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")
-        yield

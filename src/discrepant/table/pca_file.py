@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.errors import InputError
 from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
 from discrepant.core.plotting import plot_decomposition
 from discrepant.core.progress import Progress, reporting
 from discrepant.core.results import Certificate
 from discrepant.robust_pca.estimator import RobustPCA
-from discrepant.table.io.numeric_file import read_table
+from discrepant.table.io.table_file import read_matrix_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +61,13 @@ class PCAReport(DecompositionReport):
 
     ``labels`` says where the file has labels. ``noise_fraction`` is the fraction of the
     sum of squares of the uncorrupted data that is noise. ``certificate`` is None if
-    the fit was stopped early. ``no_picture`` is the reason if there is no figure.
+    the fit was stopped early.
     """
 
     labels: str
     noise_fraction: float
     certificate: Certificate | None
     solver: str
-    no_picture: str = ""
 
     def __str__(self) -> str:
         certificate = (
@@ -120,7 +118,7 @@ def fit_pca_file(
     Parameters
     ----------
     file : Path
-        The matrix; `table.io.numeric_file.read_table` describes the formats and
+        The matrix; `table.io.table_file.read_table_file` describes the formats and
         ``header``, ``index``, ``key`` and ``decimal``.
     output : Path
         Folder for the results; created if needed.
@@ -145,8 +143,8 @@ def fit_pca_file(
         memory_limit=memory_limit,
         random_state=seed,
     )
-    table = read_table(file, header=header, index=index, key=key, decimal=decimal)
-    values = table.values
+    table = read_matrix_file(file, header=header, index=index, key=key, decimal=decimal)
+    values = table.numeric_values()
     part_names = [f"{part}{table.suffix}" for part in ("low_rank", "sparse")]
     names = (*part_names, "summary.json", "picture.png")
     with (
@@ -161,19 +159,12 @@ def fit_pca_file(
         for name, part in zip(
             part_names, (model.low_rank_, model.sparse_), strict=True
         ):
-            table.write(scratch / name, part)
+            table.write_values(scratch / name, part)
         observed = int(np.count_nonzero(~np.isnan(values)))
-        no_picture = ""
-        try:
-            figure = plot_decomposition(
-                values,
-                model.low_rank_,
-                model.sparse_,
-                by_column=False if psd else None,
-            )
-            figure.savefig(scratch / "picture.png")
-        except InputError as error:  # matplotlib is optional
-            no_picture, names = str(error), names[:-1]
+        figure = plot_decomposition(
+            values, model.low_rank_, model.sparse_, by_column=False if psd else None
+        )
+        figure.savefig(scratch / "picture.png")
         # The certificate takes about as long as the fit.
         certify = report_progress(1.0, "certificate")
         report = PCAReport(
@@ -189,7 +180,6 @@ def fit_pca_file(
             seed=seed,
             folder=output,
             files=names,
-            no_picture=no_picture,
         )
         write_json(scratch / "summary.json", report.summary)
     return report

@@ -27,13 +27,13 @@ class TestBlocks:
         assert model.certificate_.gap < 1e-5
 
     def test_a_file_shorter_than_its_header_is_refused(self, tmp_path):
-        from discrepant.table.io.numeric_file import read_table
+        from discrepant.table.io.table_file import read_table_file
 
         np.save(tmp_path / "y.npy", np.ones((100, 100)))
         content = (tmp_path / "y.npy").read_bytes()
         (tmp_path / "y.npy").write_bytes(content[:-800])
         with pytest.raises(InputError, match="cannot be read"):
-            read_table(tmp_path / "y.npy")
+            read_table_file(tmp_path / "y.npy")
 
     def test_a_pass_multiplies_the_tiles_by_both_factors(self):
         for shape in ((50, 7), (7, 50)):

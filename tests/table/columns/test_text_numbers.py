@@ -1,7 +1,6 @@
 """Numbers written as text are parsed, checked, and written back in their notation."""
 
 from decimal import Decimal
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -80,9 +79,9 @@ def test_parse_number(text, mark, value):
 def test_number_format():
     assert NumberFormat(",", 2).format(-1.005) in ("-1,00", "-1,01")
     assert NumberFormat().format(2.7) == "3"
-    money = NumberFormat(".", 2, "$", thousands_mark=",", negative_in_parentheses=True)
-    assert money.format(-1234.5) == "($1,234.50)"
-    assert money.parse("($1,234.50)") == -1234.5
+    money = NumberFormat(".", 2, "$", thousands_mark=",")
+    assert money.format(-1234.5) == "-$1,234.50"
+    assert money.parse("-$1,234.50") == -1234.5
     assert (
         NumberFormat(",", 1, suffix=" kg", thousands_mark=".").format(1234.56)
         == "1.234,6 kg"
@@ -94,9 +93,8 @@ def test_number_format():
 @pytest.mark.parametrize(
     ("value", "texts", "written"),
     [
-        (-5, ["$-7", "$3", "$-2"], "$-5"),
+        (-5, ["$-7", "$3", "$-2"], "-$5"),
         (-5, ["−7", "3", "−2"], "−5"),
-        (-1234, ["$(7)", "$1,003", "$(2)"], "$(1,234)"),
         (1234.5, ["1\u202f003,5\u00a0€", "207,4\u00a0€"], "1\u202f234,5\u00a0€"),
         (1234.5, ["1’003.5", "2’007.4"], "1’234.5"),
         (8.5e-7, ["1.25e-06 m", "2.50e-06 m"], "8.50e-07 m"),
@@ -127,13 +125,12 @@ def test_other_notations_are_unchanged_and_get_a_caveat():
     assert list(again.table["a"][::20]) == texts[:21:20]
 
 
-def test_decimals_and_fractions_keep_their_type():
-    for kind in (Decimal, Fraction):
-        cells = [kind(str(round(value, 3))) for value in DATA[:, 0]]
-        cells[9] = kind("987.5")
-        result = clean(frame_of(DATA).assign(a=cells))
-        assert result.mask.loc[9, "a"]
-        assert {type(cell) for cell in result.table["a"]} == {kind}
+def test_decimals_keep_their_type():
+    cells = [Decimal(str(round(value, 3))) for value in DATA[:, 0]]
+    cells[9] = Decimal("987.5")
+    result = clean(frame_of(DATA).assign(a=cells))
+    assert result.mask.loc[9, "a"]
+    assert {type(cell) for cell in result.table["a"]} == {Decimal}
 
 
 @pytest.mark.parametrize("shape", ["${:,.2f}", "{:.1f} kg", "{:.1f}%", "EUR {:.0f}"])

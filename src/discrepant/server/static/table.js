@@ -15,9 +15,9 @@ export function showTable(container, job) {
   const map = part(".map");
   map.hidden = !result.map || !result.flagged.length;
   // The server draws the map and escapes every label.
-  const drawMap = (svg) => {
-    map.querySelector("svg")?.remove();
-    map.insertAdjacentHTML("afterbegin", svg);
+  const drawMap = (image) => {
+    map.querySelector("img")?.remove();
+    map.insertAdjacentHTML("afterbegin", image);
   };
   drawMap(result.map);
   for (const name of [".wide", ".more"]) part(name).hidden = !result.flagged.length;

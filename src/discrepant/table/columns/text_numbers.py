@@ -46,13 +46,12 @@ _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./]\d\d?[./]\d{4}.*")
 # positions in a text do not change.
 _ASCII = str.maketrans("\u00a0\u202f\u2009\u2212\u2013\u2019", "   --'")
 _MINUS_SIGNS = "-\u2212\u2013"
-_SIGN_GROUPS = ("outer", "inner")  # before and after the currency
 
-# A number with the currency before it and the unit after it.
+# A number with its sign and currency before it and its unit after it.
 _PARTS = re.compile(
-    r"(?P<outer>[+(-]*)(?P<before>[^\d\s.,()+-]{0,4} ?)(?P<inner>[+(-]?)"
+    r"[+-]?(?P<before>[^\d\s.,()+-]{0,4} ?)[+-]?"
     r"(?P<number>[.,]?\d([\d., ']*\d)?[.,]?([eE][+-]?\d+)?)"
-    r"(?P<after>( ?[^\d\s.,;:_#@&=+()-][^\d,;:_#@&=+()-]{0,11}[23]?)?)\)?"
+    r"(?P<after>( ?[^\d\s.,;:_#@&=+()-][^\d,;:_#@&=+()-]{0,11}[23]?)?)"
 )
 _CURRENCIES = frozenset(
     "AUD BRL CAD CHF CNY CZK DKK EUR GBP HUF INR JPY KRW MXN NOK NZD PLN SEK SGD TRY "
@@ -75,12 +74,8 @@ class NumberFormat:
         A currency, and a unit.
     thousands_mark : str
         The character between thousands.
-    negative_in_parentheses : bool
-        Whether negative numbers are in parentheses, as in accounting.
     minus_sign : str
-        The sign of negative numbers otherwise.
-    sign_after_prefix : bool
-        Whether parentheses and minus follow the currency.
+        The sign of negative numbers.
     format_code : {"f", "e", "E", "g", "G"}
         As in Python: decimals, powers of ten, or the shorter of the two.
     tolerated_patterns : frozenset of str
@@ -92,27 +87,54 @@ class NumberFormat:
     prefix: str = ""
     suffix: str = ""
     thousands_mark: str = ""
-    negative_in_parentheses: bool = False
     minus_sign: str = "-"
-    sign_after_prefix: bool = False
     format_code: str = "f"
     tolerated_patterns: frozenset[str] = frozenset()
+
+    @classmethod
+    def learn(cls, texts: list[str]) -> "NumberFormat":
+        """Return the notation of a column's numbers."""
+        matches = [
+            (parts, text.strip())
+            for text in texts
+            if (parts := _PARTS.fullmatch(_normalise(text))) is not None
+        ]
+        not_missing = sum(
+            _normalise(text).lower() not in MISSING_WORDS for text in texts
+        )
+        prefix, suffix = _common_unit(matches, not_missing)
+        numbers = [parts["number"] for parts, _ in matches]
+        mark = detect_decimal_mark(numbers)
+        format_code, decimals = _detect_digits(
+            [n for n in numbers if _NUMBER_PATTERNS[mark].fullmatch(n)], mark
+        )
+        thousands = [
+            _thousands_mark(text[slice(*parts.span("number"))], mark)
+            for parts, text in matches
+        ]
+        signs = [
+            c
+            for parts, text in matches
+            for c in text[: parts.start("number")]
+            if c in _MINUS_SIGNS
+        ]
+        return cls(
+            mark,
+            min(decimals, 15),
+            prefix,
+            suffix,
+            thousands_mark=_most_common([m for m in thousands if m is not None], ""),
+            minus_sign=_most_common(signs, "-"),
+            format_code=format_code,
+        )
 
     def parse(self, text: str) -> float | None:
         """Parse a number as `parse_number` does, with or without the column's unit."""
         text = _normalise(text)
-        parentheses = (
-            self.negative_in_parentheses and "(" in text and text.endswith(")")
-        )
-        if parentheses:
-            text = text[:-1].replace("(", "", 1)
         prefix, suffix = _normalise(self.prefix), _normalise(self.suffix)
         sign = text[:1] if text[:1] in ("+", "-") and prefix else ""
         number = text.removeprefix(sign).removesuffix(suffix).removeprefix(prefix)
-        value = parse_number(sign + number.strip(), self.decimal_mark)
-        if not parentheses or value is None:
-            return value
-        return None if value < 0 else -value
+        return parse_number(sign + number.strip(), self.decimal_mark)
 
     def format(self, value: float) -> str:
         """Return a number in the notation of the column."""
@@ -120,10 +142,8 @@ class NumberFormat:
         marks = {",": self.thousands_mark, ".": self.decimal_mark}
         number = "".join(marks.get(c, c) for c in digits)
         negative = value < 0 and any(c in "123456789" for c in digits)
-        minus = "(" if self.negative_in_parentheses else self.minus_sign
-        sign = minus if negative else ""
-        first = (self.prefix, sign) if self.sign_after_prefix else (sign, self.prefix)
-        return "".join([*first, number, self.suffix, ")" if sign == "(" else ""])
+        sign = self.minus_sign if negative else ""
+        return f"{sign}{self.prefix}{number}{self.suffix}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +184,16 @@ def parse_number(text: str, decimal_mark: str) -> float | None:
             )
             return value if math.isfinite(value) else None
     return None
+
+
+def decimal_marks(text: str) -> set[str]:
+    """Return the decimal marks, "." and ",", with which a text is a number."""
+    return {m for m, pattern in _NUMBER_PATTERNS.items() if pattern.fullmatch(text)}
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text is a date in figures: 2024-01-31, 31.1.2024."""
+    return bool(_DATE.fullmatch(text.strip()))
 
 
 def _normalise(text: str) -> str:
@@ -218,7 +248,7 @@ def parse_column(
     """
     texts = {cell for cell, gone in zip(cells, missing, strict=True)
              if not gone and isinstance(cell, str)}  # fmt: skip
-    number_format = known_format or _detect_format(sorted(texts))
+    number_format = known_format or NumberFormat.learn(sorted(texts))
     parsed = {text: number_format.parse(text) for text in texts}
     values = np.full(len(cells), np.nan)
     unparsed = np.zeros(len(cells), bool)
@@ -230,7 +260,7 @@ def parse_column(
         if value is None:
             unparsed[i] = True
             dates += not isinstance(cell, str) and hasattr(cell, "year")
-            dates += isinstance(cell, str) and bool(_DATE.fullmatch(cell.strip()))
+            dates += isinstance(cell, str) and is_date(cell)
         else:
             values[i] = value
     numeric = int(np.isfinite(values).sum())
@@ -254,46 +284,6 @@ def parse_column(
     has_dates = 2 * dates > max(not_missing, 1)
     return ParsedColumn(
         values, unparsed, other_notation, number_format, is_numeric, has_dates
-    )
-
-
-def _detect_format(texts: list[str]) -> NumberFormat:
-    """Return the notation of a column's numbers."""
-    matches = [
-        (parts, text.strip())
-        for text in texts
-        if (parts := _PARTS.fullmatch(_normalise(text))) is not None
-    ]
-    not_missing = sum(_normalise(text).lower() not in MISSING_WORDS for text in texts)
-    prefix, suffix = _common_unit(matches, not_missing)
-    numbers = [parts["number"] for parts, _ in matches]
-    mark = detect_decimal_mark(numbers)
-    format_code, decimals = _detect_digits(
-        [n for n in numbers if _NUMBER_PATTERNS[mark].fullmatch(n)], mark
-    )
-    thousands = [
-        _thousands_mark(text[slice(*parts.span("number"))], mark)
-        for parts, text in matches
-    ]
-    signs = [
-        c
-        for parts, text in matches
-        for c in text[: parts.start("number")]
-        if c in _MINUS_SIGNS
-    ]
-    outer, inner = (
-        Counter(parts[name][:1] for parts, _ in matches) for name in _SIGN_GROUPS
-    )
-    return NumberFormat(
-        mark,
-        min(decimals, 15),
-        prefix,
-        suffix,
-        thousands_mark=_most_common([m for m in thousands if m is not None], ""),
-        negative_in_parentheses="(" in outer or "(" in inner,
-        minus_sign=_most_common(signs, "-"),
-        sign_after_prefix=inner["("] + inner["-"] > outer["("] + outer["-"],
-        format_code=format_code,
     )
 
 

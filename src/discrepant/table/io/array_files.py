@@ -14,7 +14,7 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.dask.cluster import compute_tasks
-from discrepant.table.io.numeric_file import translate_read_errors
+from discrepant.table.io.file_checks import array_name, translate_read_errors
 
 FORMATS = (".zarr", ".h5", ".hdf5", ".npy", ".parquet")
 BLOCK_BYTES = 1 << 25  # size of a block if the file has no chunks of its own
@@ -95,7 +95,7 @@ class HDF5File(NpyFile):
                     names.append(name) if isinstance(item, h5py.Dataset) else None
                 )
             )
-            self.key = _array_name(path, names, key)
+            self.key = array_name(path, names, key)
             array = file[self.key]
             self.shape, self.dtype = array.shape, array.dtype
             self.ndim = len(array.shape)
@@ -119,7 +119,7 @@ class ZarrFile(NpyFile):
             array = zarr.open(self.path, mode="r")
             if not isinstance(array, zarr.Array):
                 names = [name for name, _ in array.arrays()]
-                self.key = _array_name(path, names, key)
+                self.key = array_name(path, names, key)
                 array = array[self.key]
         except (OSError, KeyError, ValueError) as error:
             raise InputError(f"{path} cannot be read as Zarr: {error}.") from None
@@ -206,21 +206,6 @@ def _open_writer(path: Path, array: Any, labels: list[str] | None) -> Iterator[A
             yield lambda row, block: stored.__setitem__(
                 slice(row, row + len(block)), block
             )
-
-
-def _array_name(path: Path, names: list[str], key: str | None) -> str:
-    """Return ``key``, or the name of the only array of a file."""
-    if key is None and len(names) != 1:
-        raise InputError(
-            f"{path.name} holds {len(names)} arrays ({', '.join(names)}); choose one "
-            "with key=."
-        )
-    name = names[0] if key is None else key
-    if name not in names:
-        raise InputError(
-            f"{path.name} has no array named {name!r}; it has {', '.join(names)}."
-        )
-    return name
 
 
 def _row_blocks(chunks: Any, shape: Any, itemsize: int) -> Any:

@@ -83,7 +83,9 @@ def cell_map(result: Any) -> "Figure":
 
 
 @styled
-def before_after(result: Any, column: Any) -> "Figure":
+def before_after(
+    result: Any, column: Any = None, *, place: int | None = None
+) -> "Figure":
     """Draw a column: its values, expected values, and flagged cells.
 
     Parameters
@@ -92,18 +94,21 @@ def before_after(result: Any, column: Any) -> "Figure":
         The result of `discrepant.clean`.
     column : label
         Which column. Of long tables the rows around its worst cell are drawn.
+    place : int, optional
+        The position of the column, instead of its label, which may repeat.
     """
     from matplotlib import dates
 
     view = View(result)
-    places = [i for i, name in enumerate(view.frame.columns) if name == column]
-    if not places:
-        raise InputError(f"There is no column {column!r} in the table.")
-    if not view.checked[places[0]]:
+    if place is None:
+        places = [i for i, name in enumerate(view.frame.columns) if name == column]
+        if not places:
+            raise InputError(f"There is no column {column!r} in the table.")
+        place = places[0]
+    if not view.checked[place]:
         raise InputError(
-            f"Column {column!r} was not checked: it has no expected values."
+            f"Column {view.names[place]!r} was not checked: it has no expected values."
         )
-    place = places[0]
     shown = view.window(place)
     values = view.values(place)[shown]
     expected = view.expected(place)[shown]

@@ -74,11 +74,25 @@ def summary(result: Any) -> str:
             f"{'column' if width == 1 else 'columns'}"
         )
     sentence += f", at a false discovery rate of {100 * result.fdr:g}%."
+    replaced = np.asarray(result.replaced) & ~mask & ~_missing(result)
+    more = int(replaced.sum())
+    if more:
+        were = "cell, which is likely to be wrong, was" if more == 1 else (
+            "cells, which are likely to be wrong, were"
+        )  # fmt: skip
+        sentence += f" {more:,} more {were} replaced."
     bad = len(result.bad_rows)
     if bad:
         rows_are = "row is" if bad == 1 else "rows are"
         sentence += f" {bad:,} {rows_are} wrong as a whole."
     return sentence
+
+
+def _missing(result: Any) -> Array:
+    """Return the missing cells of the original table."""
+    from discrepant.table.columns.table_input import as_frame
+
+    return np.asarray(as_frame(result.original).isna().to_numpy(), bool)
 
 
 def is_analysed(result: Any) -> list[bool]:
@@ -155,6 +169,7 @@ def caveats(
             f"{int(bad_rows.sum())} {rows_are} wrong as a whole; the replacements "
             "there are guesses."
         )
+    sentences += _repeated_errors(parsed, model)
     sentences += [_about_column(column) for column in columns if _has_caveat(column)]
     names = list(parsed.frame.columns)
     if len(set(names)) < len(names):
@@ -162,6 +177,21 @@ def caveats(
             "Some columns have the same name; they are distinguished by their order."
         )
     return tuple(sentences)
+
+
+def _repeated_errors(parsed: "ParsedTable", model: "TableModel") -> list[str]:
+    """Return a sentence for each value that a column repeats by mistake."""
+    sentences = []
+    for k, codes in enumerate(model.codes):
+        for value in (value for value, missing in codes.items() if not missing):
+            count = int((parsed.values[:, k] == value).sum())
+            if model.transforms[k].kind != "identifier" and count:
+                name = parsed.frame.columns[parsed.numeric_positions[k]]
+                sentences.append(
+                    f"{count:,} cells of {name!r} equal {value:g}, which contradicts "
+                    "the others: they are flagged; check the column."
+                )
+    return sentences
 
 
 def step_caveat(steps: list[tuple[Any, Any, float]]) -> tuple[str, ...]:
