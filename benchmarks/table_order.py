@@ -3,6 +3,7 @@
     pip install 'discrepant[bench]'
     python benchmarks/table_order.py stations FOLDER    labelled station-years (CSV)
     python benchmarks/table_order.py injected           synthetic errors in real series
+    python benchmarks/table_order.py uncorrupted        flags in uncorrupted tables
     python benchmarks/table_order.py shuffled           shuffled rows: the same mask?
     python benchmarks/table_order.py speed              rows per second
 
@@ -32,7 +33,7 @@ import numpy as np
 import pandas as pd
 from record import recorded
 from sklearn.metrics import average_precision_score
-from tables import ddc, z_score
+from tables import DEVELOPMENT, ddc, load, z_score
 
 from discrepant import clean
 from discrepant.table.model.order_kernels import running_median
@@ -200,6 +201,22 @@ def injected() -> None:
             show(f"{kind} | {method}", [mean[2], mean[3], mean[4]])
 
 
+def uncorrupted() -> None:
+    """Print the number of flags in uncorrupted development tables, by kind."""
+    print("| table | rows alone | in order | kinds |\n| --- | ---: | ---: | --- |")
+    totals = np.zeros(2, int)
+    for name in DEVELOPMENT.split():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = load(name)
+        alone, result = clean(table, order=None), clean(table)
+        counts = [len(alone.flagged), len(result.flagged)]
+        totals += counts
+        kinds = result.flagged["kind"].value_counts().to_dict()
+        print(f"| {name} | {counts[0]} | {counts[1]} | {kinds} |", flush=True)
+    print(f"| total | {totals[0]} | {totals[1]} | |")
+
+
 def shuffled() -> None:
     """Print whether shuffled rows give the mask of ``order=None``."""
     import sklearn.datasets
@@ -237,10 +254,19 @@ def speed() -> None:
         print(f"| {order} | {n / min(seconds):,.0f} |", flush=True)
 
 
+PARTS = {
+    "stations": stations,
+    "injected": injected,
+    "uncorrupted": uncorrupted,
+    "shuffled": shuffled,
+    "speed": speed,
+}
+
+
 def main() -> None:
     """Run one part of the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["stations", "injected", "shuffled", "speed"])
+    parser.add_argument("part", choices=list(PARTS))
     parser.add_argument("folder", nargs="?", type=Path)
     options = parser.parse_args()
     if options.part == "stations":
@@ -248,7 +274,7 @@ def main() -> None:
             parser.error("stations needs a folder of CSV files")
         stations(options.folder)
     else:
-        {"injected": injected, "shuffled": shuffled, "speed": speed}[options.part]()
+        PARTS[options.part]()
 
 
 if __name__ == "__main__":

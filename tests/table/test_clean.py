@@ -452,15 +452,18 @@ def test_intervals_of_a_positive_column_are_not_negative(sign):
     assert (sign * prices[["low", "expected", "high"]] >= 0).all(axis=None)
 
 
-def test_likely_cells_are_replaced_on_request():
-    table = corrupted(count=60)[0]
-    table = table + np.random.default_rng(1).normal(size=table.shape)
-    plain, likely = clean(table), clean(table, replace="likely")
+def test_likely_cells_are_replaced_and_not_flagged():
+    rng = np.random.default_rng(1)
+    table = np.exp(rng.normal(size=(400, 1)) + 0.4 * rng.normal(size=(400, 4)))
+    rows, columns = rng.permutation(400)[:40], rng.integers(0, 4, 40)
+    table[rows, columns] *= 10
+    plain, likely = clean(table, replace="flagged"), clean(table)
     pd.testing.assert_frame_equal(likely.mask, plain.mask)
     pd.testing.assert_frame_equal(likely.flagged, plain.flagged)
     extra = likely.replaced.to_numpy() & ~plain.replaced.to_numpy()
     assert extra.sum() > 0
-    assert (likely.probability.to_numpy()[extra] > 0.02).all()
+    assert (likely.probability.to_numpy()[extra] > 1 / 3).all()
+    assert f"{extra.sum()} more cell" in likely.summary()
     kept = ~likely.replaced.to_numpy()
     np.testing.assert_array_equal(likely.table[kept], table[kept])
     assert (likely.table[extra] == likely.expected.to_numpy()[extra]).all()
@@ -470,3 +473,56 @@ def test_likely_cells_are_replaced_on_request():
 def test_an_unknown_rule_of_replacement_is_refused():
     with pytest.raises(InputError, match="replace"):
         clean(correlated(), replace="all")
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.15, 0.25])
+def test_a_stuck_column_is_blamed_itself(fraction):
+    table = pd.DataFrame(correlated(500, 5), columns=list("abcde"))
+    stuck = np.zeros(table.shape, bool)
+    rows = np.random.default_rng(1).permutation(500)[: int(500 * fraction)]
+    stuck[rows, 2] = True
+    table.iloc[rows, 2] = table["c"].median()
+    result = clean(table)
+    found = result.mask.to_numpy()
+    assert found[stuck].all()
+    assert found[~stuck].sum() <= 2
+    assert any(f"{len(rows)} cells of 'c' equal" in text for text in result.caveats)
+
+
+def test_values_at_the_end_of_a_range_are_not_stuck():
+    table = correlated(500, 5)
+    table[:, 2] = np.maximum(table[:, 2], np.quantile(table[:, 2], 0.2))
+    result = clean(table)
+    assert not result.mask[2].any()
+    assert not result.caveats
+
+
+def test_several_wrong_cells_of_a_row_compete_as_a_set():
+    rng = np.random.default_rng(1)
+    size = np.exp(0.35 * rng.normal(size=2000))
+    side = 5.7 * size ** (1 / 3)
+    noise = rng.normal(size=(5, 2000))
+    table = pd.DataFrame(
+        {
+            "carat": 0.8 * size * np.exp(0.02 * noise[0]),
+            "price": 3000 * size**1.7 * np.exp(0.25 * noise[1]),
+            "x": side * (1 + 0.01 * noise[2]),
+            "y": side * (1 + 0.01 * noise[3]),
+            "z": 0.617 * side * (1 + 0.02 * noise[4]),
+        }
+    ).round(2)
+    rows = [100, 700, 1500]
+    table.loc[rows, ["x", "y", "z"]] = 0.0
+    result = clean(table)
+    assert result.mask.loc[rows, ["x", "y", "z"]].all(axis=None)
+    assert not result.replaced.loc[rows, ["carat", "price"]].any(axis=None)
+
+
+def test_expected_values_lie_inside_their_intervals():
+    rng = np.random.default_rng(0)
+    table = np.exp(rng.normal(size=(400, 1)) + 0.3 * rng.normal(size=(400, 5)))
+    table[rng.permutation(400)[:30], rng.integers(0, 5, 30)] *= 50
+    flagged = clean(table).flagged
+    assert len(flagged) >= 15
+    assert (flagged["low"] < flagged["expected"]).all()
+    assert (flagged["expected"] < flagged["high"]).all()

@@ -162,3 +162,21 @@ def test_autocorrelation_of_shuffled_ranks_is_small():
     assert abs(np.mean(scores)) < 0.3
     assert 0.8 < np.std(scores) < 1.2
     assert autocorrelation(np.arange(500.0))[0] > 0.99
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_shuffle_gives_the_flags_without_order(seed):
+    table = series(600, seed).drop(columns="time").sample(frac=1, random_state=seed)
+    table.iloc[::50, 0] += 5
+    auto, alone = clean(table), clean(table, order=None)
+    pd.testing.assert_frame_equal(auto.flagged, alone.flagged)
+    pd.testing.assert_frame_equal(auto.table, alone.table)
+
+
+def test_rows_that_repeat_a_design_are_not_stuck():
+    rng = np.random.default_rng(0)
+    recipes = np.repeat(rng.normal(size=(80, 4)), rng.integers(1, 4, 80), axis=0)
+    recipes[100:116] = recipes[100]
+    strength = recipes.sum(axis=1) + 0.1 * rng.normal(size=len(recipes))
+    result = clean(np.column_stack([recipes, strength]))
+    assert "stuck" not in set(result.flagged["kind"])

@@ -5,11 +5,9 @@ from typing import Any
 import numpy as np
 
 from discrepant.cell_model.calibration import (
-    calibrated_probability,
     exceeds,
     fdr_threshold,
     min_log_odds,
-    score_of,
 )
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
@@ -26,20 +24,12 @@ from discrepant.table.columns.table_input import (
     parse_table,
 )
 from discrepant.table.columns.table_output import replace_cells
+from discrepant.table.model.corrupt_probability import REPLACE_PROBABILITY
 from discrepant.table.model.fit import TableModel, fit_table_model
 from discrepant.table.model.order_flags import Step, add_order_flags, flag_in_order
 from discrepant.table.model.row_order import RowOrder, find_row_order
 from discrepant.table.model.score import FlagCandidates, rule_violations, score_rows
 from discrepant.table.result import CleanResult, build_result, with_order
-
-# With ``replace="likely"``, cells are replaced from this probability of being wrong, …
-LIKELY_PROBABILITY = 0.5
-# … and from this one if they differ from the expected value by more than so many times
-# the noise of their column: missed gross errors dominate the error of a table. Chosen
-# on the development tables of ``python benchmarks/tables.py dev``, where the error over
-# all cells, relative to that of an imputer given the corrupted cells, fell from 5.4 to
-# 3.1 (over the corrupted cells from 4.9 to 2.0).
-GROSS_PROBABILITY, GROSS_RESIDUAL = 0.02, 8.0
 
 
 def clean(
@@ -47,7 +37,7 @@ def clean(
     *,
     fdr: float = 0.01,
     fill: bool = False,
-    replace: str = "flagged",
+    replace: str = "likely",
     columns: Any = None,
     drop: Any = None,
     order: Any = "auto",
@@ -78,12 +68,11 @@ def clean(
         corrected for this.
     fill : bool
         Also impute missing cells, and codes for them such as −999.
-    replace : {"flagged", "likely"}
-        "flagged": the flagged cells are replaced. "likely": so are cells that are
-        wrong with a probability of more than 0.5, or of more than 0.02 if they differ
-        from the expected value by more than 8 times the noise of their column. The
-        table is then nearer to the truth on average, and more correct cells are
-        changed; ``mask`` and ``flagged`` are the same.
+    replace : {"likely", "flagged"}
+        "likely": the flagged cells are replaced, and so are cells that are wrong with
+        a ``probability`` of more than 1/3, which brings the table nearest to the truth
+        on average. "flagged": the flagged cells alone. ``mask`` and ``flagged`` are the
+        same; ``replaced`` is the mask of the changed cells.
     columns, drop : label or list of labels, optional
         The only columns to analyse, and columns to leave out; positions for an array.
     order : "auto", label or None
@@ -118,16 +107,15 @@ def clean(
     """
     check_fdr(fdr)
     check_flag("fill", fill)
-    check_choice("replace", replace, ("flagged", "likely"))
+    check_choice("replace", replace, ("likely", "flagged"))
     check_seed(random_state)
     if type(table).__module__.split(".")[0] == "dask":
         from discrepant.table.clean_dask import clean_dask
 
         if order is not None and not (isinstance(order, str) and order == "auto"):
             raise InputError("order= cannot be used with a Dask table.")
-        if replace != "flagged":
-            raise InputError("replace= cannot be used with a Dask table.")
         options = {"columns": columns, "drop": drop, "random_state": random_state}
+        options["replace"] = replace
         lazy: Any = clean_dask(table, fdr, fill, options, progress)
         return lazy  # type: ignore[no-any-return]
     parsed = parse_table(table, columns, drop)
@@ -135,10 +123,9 @@ def clean(
     rng = np.random.default_rng(random_state)
     with reporting(progress, "Cleaning") as report:
         model = fit_table_model(parsed, rng, report)
-        least = min_log_odds(fdr)
-        if replace == "likely":
-            least = min(least, score_of(GROSS_PROBABILITY))
-        candidates = score_rows(parsed.values, model, least, fill=fill, report=report)
+        candidates = score_rows(
+            parsed.values, model, min_log_odds(fdr), fill=fill, report=report
+        )
     threshold = fdr_threshold(candidates.log_odds, fdr)
     row_order: RowOrder | None = None
     steps: list[Step] = []
@@ -147,7 +134,7 @@ def clean(
             parsed, model, candidates, threshold, fdr, order
         )
     result = flag_and_replace(
-        parsed, model, candidates, threshold, float(fdr), fill, replace == "likely"
+        parsed, model, candidates, threshold, float(fdr), fill, replace
     )
     return with_order(result, parsed, row_order, steps)
 
@@ -181,30 +168,18 @@ def flag_and_replace(
     threshold: float,
     fdr: float,
     fill: bool,
-    likely: bool = False,
+    replace: str,
 ) -> CleanResult:
-    """Flag the candidates from a threshold on, and replace them in the table."""
+    """Flag the candidates from a threshold on, and replace cells of the table."""
     flagged = exceeds(candidates.log_odds, threshold)
-    to_replace = flagged | _is_likely(parsed, model, candidates) if likely else flagged
-    replaced = _cells_to_replace(parsed, model, candidates, to_replace, fill)
+    chosen = flagged.copy()
+    if replace == "likely":
+        chosen |= candidates.probability > REPLACE_PROBABILITY
+    replaced = _cells_to_replace(parsed, model, candidates, chosen, fill)
     cleaned = replace_cells(
         parsed, candidates.cells[replaced], candidates.expected[replaced]
     )
     return build_result(parsed, model, candidates, flagged, replaced, cleaned, fdr)
-
-
-def _is_likely(
-    parsed: ParsedTable, model: TableModel, candidates: FlagCandidates
-) -> Array:
-    """Return the candidates that are likely to be wrong, flagged or not."""
-    probability = calibrated_probability(candidates.log_odds)
-    rows, columns = candidates.cells.T
-    with np.errstate(invalid="ignore"):
-        distance = np.abs(parsed.values[rows, columns] - candidates.expected)
-        gross = distance > GROSS_RESIDUAL * model.noise[columns]
-    return np.asarray(
-        (probability > LIKELY_PROBABILITY) | (gross & (probability > GROSS_PROBABILITY))
-    )
 
 
 def _cells_to_replace(

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from discrepant.cell_model.calibration import fdr_threshold, min_log_odds
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.validation import (
+    check_choice,
     check_fdr,
     check_flag,
     check_seed,
@@ -43,6 +44,8 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         See `discrepant.clean`.
     fill : bool
         Also impute missing cells, and codes for them such as −999.
+    replace : {"likely", "flagged"}
+        Which cells to replace. See `discrepant.clean`.
     columns, drop : label or list of labels, optional
         The only columns to analyse, and columns to leave out; positions for an array.
     random_state : int, Generator or None
@@ -78,12 +81,14 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         fdr: float = 0.01,
         *,
         fill: bool = False,
+        replace: str = "likely",
         columns: Any = None,
         drop: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.fdr = fdr
         self.fill = fill
+        self.replace = replace
         self.columns = columns
         self.drop = drop
         self.random_state = random_state
@@ -100,6 +105,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_fdr(self.fdr)
         check_flag("fill", self.fill)
+        check_choice("replace", self.replace, ("likely", "flagged"))
         check_seed(self.random_state)
         parsed = self._parse(X, reset=True)
         check_has_numbers(parsed)
@@ -108,7 +114,7 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         candidates = score_rows(parsed.values, model, min_log_odds(self.fdr))
         self.cutoff_ = fdr_threshold(candidates.log_odds, self.fdr)
         result = flag_and_replace(
-            parsed, model, candidates, self.cutoff_, self.fdr, False
+            parsed, model, candidates, self.cutoff_, self.fdr, False, self.replace
         )
         self.noise_, self.rank_ = result.noise, result.rank
         self.columns_, self.caveats_ = result.columns, result.caveats
@@ -125,7 +131,13 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         parsed, fill = self._parse(X, reset=False), bool(self.fill)
         candidates = score_rows(parsed.values, self._model, self.cutoff_, fill=fill)
         return flag_and_replace(
-            parsed, self._model, candidates, self.cutoff_, float(self.fdr), fill
+            parsed,
+            self._model,
+            candidates,
+            self.cutoff_,
+            float(self.fdr),
+            fill,
+            self.replace,
         )
 
     def _parse(self, X: Any, reset: bool) -> ParsedTable:

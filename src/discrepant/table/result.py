@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.cell_model.calibration import calibrated_probability
 from discrepant.core.linalg import Array
 from discrepant.table.columns.table_input import ParsedTable
+from discrepant.table.model.corrupt_probability import corrupt_probability
 from discrepant.table.model.fit import TableModel
 from discrepant.table.model.order_flags import Step
 from discrepant.table.model.row_order import RowOrder
@@ -40,9 +40,9 @@ class OnDemandScores:
     candidates: FlagCandidates
 
     def frame(self, name: str) -> Any:
-        """Return "log_odds" or "expected" with the labels of the table."""
+        """Return "log_odds", "probability" or "expected", with labels."""
+        candidates = self.candidates
         if self.full is None:
-            candidates = self.candidates
             full = score_all_cells(
                 self.parsed.values, self.model, candidates.scored_rows
             )
@@ -50,7 +50,19 @@ class OnDemandScores:
             full.log_odds[index] = candidates.log_odds
             full.expected[index] = candidates.expected
             self.full = full
-        return with_labels(self.parsed, getattr(self.full, name), np.nan)
+        if name == "probability":
+            shape = self.parsed.values.shape
+            columns = np.broadcast_to(np.arange(shape[1]), shape)
+            values = corrupt_probability(
+                self.full.log_odds.ravel(),
+                self.parsed.values.ravel(),
+                columns.ravel(),
+                self.model,
+            ).reshape(shape)
+            values[tuple(candidates.cells.T)] = candidates.probability
+        else:
+            values = getattr(self.full, name)
+        return with_labels(self.parsed, values, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +72,10 @@ class CleanResult:
     Attributes
     ----------
     table : same type as the input
-        Flagged cells are replaced by their expected values; with ``replace="likely"``,
-        other cells that are likely to be wrong too. Missing cells, and flagged codes
-        for missing values such as −999, are imputed only with ``fill=True``. All other
-        cells equal the input bit for bit.
+        Cells that are flagged or likely to be wrong (see ``replaced``) have their
+        expected values. Missing cells, and flagged codes for missing values such as
+        −999, are imputed only with ``fill=True``. All other cells equal the input bit
+        for bit.
     flagged : DataFrame
         One row per flagged cell, most certain first: ``row`` and ``column`` (labels),
         ``value``, ``expected``, ``low`` and ``high`` (its 95% interval), ``score``
@@ -92,6 +104,8 @@ class CleanResult:
     cells : OnDemandScores
         Stores or computes ``expected``, ``scores`` and ``probability``. Beyond two
         million cells they are computed from the original when they are first used.
+    flagged_cells : int array (k, 2)
+        Row and column position of each row of ``flagged``: labels may repeat.
     replaced : DataFrame of bool
         The cells of ``table`` that differ from the input: replaced or imputed.
     order : str
@@ -114,6 +128,7 @@ class CleanResult:
     fdr: float
     original: Any = field(repr=False)
     cells: Any = field(repr=False)
+    flagged_cells: Any = field(default=None, repr=False)
     replaced: Any = field(default=None, repr=False)
     order: str = ""
     ordered_columns: tuple[Any, ...] = ()
@@ -135,12 +150,7 @@ class CleanResult:
     @property
     def probability(self) -> Any:
         """Calibrated probability that each cell is corrupted; NaN where missing."""
-        scores = self.scores
-        return type(scores)(
-            calibrated_probability(scores.to_numpy()),
-            index=scores.index,
-            columns=scores.columns,
-        )
+        return self.cells.frame("probability")
 
     @property
     def row_score(self) -> Any:
@@ -231,9 +241,11 @@ def build_result(
     noise = np.full(frame.shape[1], np.nan)
     noise[parsed.numeric_positions] = model.noise
     columns = _column_summaries(parsed, model, mask)
+    flag_list, flagged_cells = _flag_list(parsed, candidates, flagged)
     return CleanResult(
         table=cleaned,
-        flagged=_flag_list(parsed, candidates, flagged),
+        flagged=flag_list,
+        flagged_cells=flagged_cells,
         mask=with_labels(parsed, mask, False),
         bad_rows=frame.index[bad_rows],
         row_numbers=np.flatnonzero(bad_rows),
@@ -282,15 +294,17 @@ def _bad_rows(parsed: ParsedTable, model: TableModel, mask: Array) -> Array:
     return bad
 
 
-def _flag_list(parsed: ParsedTable, candidates: FlagCandidates, flagged: Array) -> Any:
-    """Return the flagged cells as a data frame, most certain first."""
+def _flag_list(
+    parsed: ParsedTable, candidates: FlagCandidates, flagged: Array
+) -> tuple[Any, Array]:
+    """Return the flagged cells as a data frame, most certain first, and positions."""
     import pandas as pd
 
-    score = candidates.log_odds[flagged].astype(np.float64)
-    order = np.argsort(-score, kind="stable")
-    rows, numeric = candidates.cells[flagged][order].T
-    interval = candidates.interval[flagged][order]
-    expected, score = candidates.expected[flagged][order], score[order]
+    listed = np.flatnonzero(flagged)
+    score, probability = candidates.log_odds, candidates.probability
+    listed = listed[np.lexsort((-score[listed], -probability[listed]))]
+    rows, numeric = candidates.cells[listed].T
+    interval = candidates.interval[listed]
     columns = np.array(parsed.numeric_positions, int)[numeric]
     labels = list(parsed.frame.columns)
     value: Any = parsed.values[rows, numeric]
@@ -301,19 +315,20 @@ def _flag_list(parsed: ParsedTable, candidates: FlagCandidates, flagged: Array) 
                 value[n] = parsed.frame.iloc[row, column]
     index = parsed.frame.index
     multi = index.nlevels > 1
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "row": _objects([index[row] for row in rows]) if multi else index[rows],
             "column": _objects([labels[column] for column in columns]),
             "value": value,
-            "expected": expected,
+            "expected": candidates.expected[listed],
             "low": interval[:, 0],
             "high": interval[:, 1],
-            "score": score,
-            "probability": calibrated_probability(score),
-            "kind": _objects(candidates.kinds[flagged][order].tolist()),
+            "score": score[listed].astype(np.float64),
+            "probability": probability[listed].astype(np.float64),
+            "kind": _objects(candidates.kinds[listed].tolist()),
         }
     )
+    return frame, np.column_stack([rows, columns])
 
 
 def _objects(labels: list[Any]) -> Array:

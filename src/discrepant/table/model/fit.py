@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -23,7 +24,11 @@ from discrepant.table.columns.column_kind import (
     valid_range,
 )
 from discrepant.table.columns.table_input import ColumnType, ParsedTable
-from discrepant.table.columns.transforms import ColumnTransform, choose_jointly
+from discrepant.table.columns.transforms import (
+    ColumnTransform,
+    choose_jointly,
+    robust_scale,
+)
 from discrepant.table.model.factor_model import (
     MAX_COVARIANCE_COLUMNS,
     FactorModel,
@@ -50,6 +55,18 @@ PREDICTION_RANK = 200
 # Absolute standard value at which cells are clipped: all that lies beyond it is equally
 # improbable.
 MAX_STANDARD_VALUE = 1e4
+# Cells that a value needs to be one that its column is stuck at …
+MIN_STUCK_CELLS = 8
+# … and how often it must occur, relative to the next frequent value …
+MIN_STUCK_RATIO = 5
+# … and the spread of the predictions of its cells, relative to that of the column.
+MIN_STUCK_SPREAD = 0.7
+# Fraction of the column's cells that must lie on either side of that value: at the end
+# of its range a column may be limited (no rain, a full scale).
+MIN_STUCK_BESIDE = 0.01
+# Explained fraction of variance that this test needs: without it, predictions vary
+# little whatever the column does.
+MIN_EXPLAINED = 0.3
 # Explained fraction of variance below which columns count as independent.
 INDEPENDENT_EXPLAINED = 0.02
 
@@ -121,6 +138,16 @@ class TableModel:
             noise[j] = (high - low) / 2
         return noise
 
+    @cached_property
+    def prediction_ranges(self) -> tuple[Array, Array]:
+        """Range of the kept values of each column of numbers; infinite for others."""
+        ends = [
+            (t.low, t.high) if t.kind == "numbers" else (-np.inf, np.inf)
+            for t in self.transforms
+        ]
+        low, high = np.array(ends, float).reshape(-1, 2).T
+        return low, high
+
     @property
     def columns_independent(self) -> bool:
         """Whether no column predicts another."""
@@ -184,6 +211,7 @@ def _fit(
             second_population[table.modelled] = (
                 excluded_fraction > MAX_EXCLUDED_FRACTION
             )
+            table = _with_stuck_values(sample, table, cells, scores, model)
             transforms = _reselect_transforms(sample, table, cells, scores)
             table = replace(table, transforms=transforms)
         _report(report, 0.4 * number / len(ITERATIONS))
@@ -265,6 +293,45 @@ def standardise(values: Array, table: TableModel) -> StandardCells:
     standard[missing] = 0.0
     rounding_sd = np.array([table.transforms[j].rounding_sd for j in modelled])
     return StandardCells(standard, missing, clean_log_odds, rounding_sd)
+
+
+def _with_stuck_values(
+    sample: Array,
+    table: TableModel,
+    cells: StandardCells,
+    scores: CellScores,
+    model: GaussianModel | FactorModel,
+) -> TableModel:
+    """Add values that a column repeats whatever the other columns say to its codes.
+
+    Where a value is natural, the other columns predict values near it; where a column
+    is stuck at it, their predictions vary as they do over the whole column. Such cells
+    of the sample are set to NaN.
+    """
+    codes = list(table.codes)
+    predicted = cells.values - scores.residual
+    for k, j in enumerate(table.modelled):
+        transform = table.transforms[j]
+        if transform.kind != "numbers" or transform.point_mass_fraction:
+            continue
+        if model.explained[k] < MIN_EXPLAINED:
+            continue
+        finite = sample[np.isfinite(sample[:, j]), j]
+        levels, counts = np.unique(finite, return_counts=True)
+        most, second = np.sort(counts)[[-1, -2]]
+        if most < max(MIN_STUCK_CELLS, MIN_STUCK_RATIO * second):
+            continue
+        value = float(levels[np.argmax(counts)])
+        beside = min(np.mean(finite < value), np.mean(finite > value))
+        stuck = sample[:, j] == value
+        spread = robust_scale(predicted[stuck, k])
+        if beside > MIN_STUCK_BESIDE and spread >= MIN_STUCK_SPREAD * robust_scale(
+            predicted[:, k]
+        ):
+            codes[j] = {**codes[j], value: False}
+            sample[stuck, j] = np.nan
+            cells.missing[stuck, k], cells.values[stuck, k] = True, 0.0
+    return replace(table, codes=tuple(codes))
 
 
 def _reselect_transforms(

@@ -64,3 +64,25 @@ def running_median(x, first, last, min_count):
             else:
                 medians[i] = 0.5 * (window[middle - 1] + window[middle])
     return medians
+
+
+@njit(cache=True, nogil=True)
+def local_median(x, width, min_count, stride):
+    """Return the median of the finite cells in a window around every `stride`th cell.
+
+    Each is repeated for the `stride` cells around it: as a scale, it changes slowly.
+    NaN where fewer than `min_count` cells of the window are finite.
+    """
+    n = len(x)
+    medians = np.full(n, np.nan)
+    window = np.empty(width)
+    for start in range(0, n, stride):
+        centre = start + stride // 2
+        count = 0
+        for j in range(max(centre - width // 2, 0), min(centre + width // 2 + 1, n)):
+            if np.isfinite(x[j]):
+                window[count] = x[j]
+                count += 1
+        if count >= min_count:
+            medians[start : start + stride] = np.median(window[:count])
+    return medians

@@ -17,6 +17,11 @@ from discrepant.table.columns.table_input import ParsedTable, positions
 
 # Rank autocorrelation from which neighbouring cells are alike.
 MIN_AUTOCORRELATION = 0.5
+# Cells on either side of a cell that it is compared with: the largest number over which
+# cells are alike.
+SPANS = (9, 5, 3)
+# The order of the rows in the table.
+AS_GIVEN = "rows as given"
 # Standard score of that autocorrelation (Bartels' test): one shuffled column in 30,000.
 MIN_Z = 4.0
 # Mean autocorrelation that a later candidate order must gain over the best before it.
@@ -43,14 +48,25 @@ class RowOrder:
         The rows in this order.
     line : int array (n,)
         Position of each of them on the line, in ascending order.
-    columns : list of int
-        The ordered columns, by their positions among the numeric ones.
+    spans : dict of int to int
+        For each ordered column, by its position among the numeric ones, the number of
+        cells on either side that a cell is compared with.
     """
 
     description: str
     rows: Array
     line: Array
-    columns: list[int]
+    spans: dict[int, int]
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether no time or counter names the order: the rows are as given."""
+        return self.description.startswith(AS_GIVEN)
+
+    @property
+    def columns(self) -> list[int]:
+        """The ordered columns, by their positions among the numeric ones."""
+        return list(self.spans)
 
     def lay(self, values: Array) -> Array:
         """Return the values of one column on the line; NaN at empty cells."""
@@ -96,17 +112,25 @@ def find_row_order(
     ranks = {k: _ranks(values[:, k]) for k in tested}
     best, best_gain = None, -np.inf
     for description, rows, line in _candidates(parsed, tested, order):
-        candidate = RowOrder(description, rows, line, [])
+        candidate = RowOrder(description, rows, line, {})
         gains = []
         for k in tested:
             rho, z = autocorrelation(candidate.lay(ranks[k]))
             gains.append(max(rho, 0.0))
             if rho > MIN_AUTOCORRELATION and z > MIN_Z:
-                candidate.columns.append(k)
+                candidate.spans[k] = SPANS[-1]
         gain = float(np.mean(gains))
         if best is None or gain > best_gain + MIN_GAIN:
             best, best_gain = candidate, gain
-    return best if best is not None and best.columns else None
+    if best is None or not best.spans:
+        return None
+    for k in best.spans:
+        ordered = best.lay(ranks[k])
+        alike = (
+            s for s in SPANS if autocorrelation(ordered, s)[0] > MIN_AUTOCORRELATION
+        )
+        best.spans[k] = next(alike, SPANS[-1])
+    return best
 
 
 def _ranks(values: Array) -> Array:
@@ -124,7 +148,7 @@ def _candidates(
     times = _times(parsed, order)
     keys: list[tuple[str, Array]] = list(times.values())
     if isinstance(order, str) and order == "auto":
-        keys.append(("rows as given", np.arange(n, dtype=float)))
+        keys.append((AS_GIVEN, np.arange(n, dtype=float)))
     analysed = {parsed.numeric_positions[k] for k in tested}
     groups = _groups(parsed, {*analysed, *(j for j in times if j >= 0)})
     for group_name, code in [("", np.zeros(n, int)), *groups]:

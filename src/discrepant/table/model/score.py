@@ -11,6 +11,10 @@ from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
 from discrepant.core.validation import count_threads
 from discrepant.table.columns.transforms import ColumnTransform
+from discrepant.table.model.corrupt_probability import (
+    corrupt_probability,
+    likely_cells,
+)
 from discrepant.table.model.fit import TableModel, standardise
 
 # Rows scored at a time: some thirty arrays of 0.2 MB for 50 columns.
@@ -60,13 +64,13 @@ class FullScores:
 
 @dataclass(frozen=True, eq=False)
 class FlagCandidates:
-    """Cells whose log-odds may exceed the threshold, and missing cells to impute.
+    """Cells that may be flagged or replaced, and missing cells to impute.
 
     Attributes
     ----------
     cells : int array (k, 2)
         Row and numeric column.
-    log_odds : float32 array (k,)
+    log_odds, probability : float32 arrays (k,)
         NaN for a missing cell.
     expected : array (k,)
         Expected value given the rest of the row; NaN where there is none.
@@ -82,6 +86,7 @@ class FlagCandidates:
 
     cells: Array
     log_odds: Array
+    probability: Array
     expected: Array
     interval: Array
     scored_rows: int
@@ -106,7 +111,7 @@ def score_rows(
         The numeric columns.
     table : TableModel
     least : float
-        Log-odds from which a cell is listed.
+        Log-odds from which a cell is listed; so is a cell to replace.
     fill : bool
         List missing cells too.
     full : FullScores, optional
@@ -146,6 +151,7 @@ def score_rows(
     return FlagCandidates(
         cells=np.concatenate([part.cells for part in parts]),
         log_odds=np.concatenate([part.log_odds for part in parts]),
+        probability=np.concatenate([part.probability for part in parts]),
         expected=np.concatenate([part.expected for part in parts]),
         interval=np.concatenate([part.interval for part in parts]),
         scored_rows=scored_rows,
@@ -196,25 +202,34 @@ def _score_block(
             cells.missing, log_odds[:, modelled], scores.log_odds
         )
     log_odds[violations] = CERTAIN
-    listed = exceeds(log_odds, least)
+    listed = exceeds(log_odds, least) | likely_cells(log_odds, values, table)
     if fill:
         listed |= np.isnan(log_odds)
     for k, j in enumerate(modelled):
-        rows = np.arange(len(values)) if full is not None else listed[:, j].nonzero()[0]
-        centre = cells.values[rows, k] - scores.residual[rows, k]
-        variance = scores.variance[rows, k]
-        expected[rows, j] = _expected_value(table.transforms[j], centre, variance)
-        ends = _interval(table, halfwidths[k], k, j, centre, variance)
-        low[rows, j] = np.minimum(ends[0], expected[rows, j])
-        high[rows, j] = np.maximum(ends[1], expected[rows, j])
+        centre, variance = cells.values[:, k] - scores.residual[:, k], scores.variance
+        at = listed[:, j].nonzero()[0]
+        ends = _interval(table, halfwidths[k], k, j, centre[at], variance[at, k])
+        rows = at if full is None else np.arange(len(values))
+        expected[rows, j] = _expected_value(
+            table.transforms[j], centre[rows], variance[rows, k]
+        )
+        low[at, j] = np.minimum(ends[0], expected[at, j])
+        high[at, j] = np.maximum(ends[1], expected[at, j])
     if full is not None:
         full.log_odds[:], full.expected[:] = log_odds, expected
     at = np.argwhere(listed)
     index = tuple(at.T)
     interval = np.column_stack([low[index], high[index]])
-    kinds = np.full(len(at), "level")
     return FlagCandidates(
-        at, log_odds[index], expected[index], interval, len(values), kinds
+        cells=at,
+        log_odds=log_odds[index],
+        probability=corrupt_probability(
+            log_odds[index], values[index], at[:, 1], table
+        ),
+        expected=expected[index],
+        interval=interval,
+        scored_rows=len(values),
+        kinds=np.full(len(at), "level"),
     )
 
 
@@ -256,12 +271,16 @@ def _interval(
     centre: Array,
     variance: Array,
 ) -> tuple[Array, Array]:
-    """Return the ends of the 95% interval in the unit of column j."""
+    """Return the ends of the 95% interval in the unit of column j.
+
+    It lies around the centre clipped to the column's range, as the expected value does.
+    """
     model, transform = table.model, table.transforms[j]
     assert model is not None
     square = np.maximum(variance * model.scale_factor[k] - model.scale_deficit[k], 0)
     distance = halfwidth * np.sqrt(square + transform.rounding_sd**2)
     unclipped = replace(transform, low=-np.inf, high=np.inf)
+    centre = transform.standardise(transform.from_standard(centre))
     low = np.maximum(unclipped.from_standard(centre - distance), transform.lowest)
     high = np.minimum(unclipped.from_standard(centre + distance), transform.highest)
     if transform.point_mass_fraction:
