@@ -196,7 +196,7 @@ def test_flags_of_a_table_are_sorted_and_rejected(page, address, table):
     upload(page, table)
     wait_for_results(page)
     assert "2 cells are flagged" in page.locator(".state").inner_text()
-    assert page.locator(".map svg").is_visible()
+    assert page.locator(".map img").is_visible()
     rows = page.locator("tbody tr")
     assert rows.count() == 2
     page.locator("thead button[data-by=row]").click()
