@@ -23,6 +23,7 @@ GROWING, GROWTH = 40, 1.2  # first passes, and the factor of μ in each of them
 BALANCE = 3.0  # primal over dual residual that μ is steered to
 EVERY = 3  # passes between two changes of μ
 PLAIN = 150  # passes before extrapolation: most exact recoveries need fewer
+LARGEST = 3_000_000  # numbers in X and M up to which 22 copies (0.5 GB) are kept
 MEMORY = 10  # passes that an extrapolation combines
 REGULAR = 1e-10  # ridge of its least squares, relative to the trace of their matrix
 GREATER = 2.0  # factor by which a pass may change more than the last, else it is undone
@@ -107,13 +108,14 @@ def integrate(
     state, size = start(y, parts), norm(y)
     squares = [part.squared_norm(y) for part in parts]
     anderson, best, reached = Anderson(y, parts, squares), np.inf, 0
+    small = y.size + sum(X.size for X in state.X) <= LARGEST
     for k in range(1, max_iter + 1):
         before = copy(state)
         sweep(state, parts, squares)
         state.M = state.M + state.mu * state.R
         state.primal = norm(state.R) / size
         state.dual = state.mu * state.dual / max(norm(state.M), np.finfo(float).tiny)
-        if k > PLAIN:
+        if k > PLAIN and small:
             state = anderson.checked(before, state)
         state.history.append((state.primal, state.dual))
         if not proceed(k, state) or state.error < tol:
