@@ -366,3 +366,30 @@ def test_boxes_of_a_frame():
     x, y, width, height, area = boxes[30][0]
     assert abs(x - 60) <= 1 and abs(y - 20) <= 1
     assert abs(width - 14) <= 2 and abs(height - 14) <= 2 and 150 < area < 240
+
+
+def test_on_frame_receives_every_frame_with_mask_and_boxes():
+    frames, _ = moving_square()
+    batch, streamed = [], []
+    whole = separate(frames, on_frame=batch.append)
+    list(separate(iter(frames), on_frame=streamed.append))
+    assert [frame.number for frame in batch] == list(range(len(frames)))
+    assert np.array_equal([frame.foreground for frame in batch], whole.foreground)
+    assert len(streamed) == len(frames) and streamed[30].boxes.shape == (1, 5)
+    with pytest.raises(InputError, match="must be callable; got int"):
+        separate(frames, on_frame=3)
+
+
+@pytest.mark.parametrize("factor", [0.85, 0.6])
+def test_strong_shadow_on_plain_ground_is_an_object(factor):
+    """A plain dark object looks like a shadow where the ground has no texture."""
+    rng = np.random.default_rng(11)
+    texture = np.where(np.arange(80) < 40, 0, rng.uniform(-50, 50, (60, 80)))
+    video = np.repeat((160 + texture)[None], 60, axis=0)
+    for time in range(20, 60):
+        video[time, 10:50, time - 10 : time + 20] *= factor
+    video = (video + 2 * rng.standard_normal(video.shape)).clip(0, 255)
+    masks = separate(iter(video.astype(np.uint8)))
+    covered = np.stack([frame.foreground for frame in masks])
+    assert covered[55:, 15:45, 50:70].mean() < 0.2  # texture: a shadow
+    assert (covered[22:26, 15:45, 20:35].mean() > 0.8) == (factor < 0.75)

@@ -2,11 +2,13 @@
 
 import warnings
 from bisect import bisect_right
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.memory import check_memory
 from discrepant.core.progress import Progress, StoppedError, reporting
@@ -14,7 +16,7 @@ from discrepant.core.validation import check_flag
 from discrepant.video.io.frame_source import open_frames
 from discrepant.video.model.settings import DEFAULT_LEARNING_TIME
 from discrepant.video.result import LazyFrames, Separation
-from discrepant.video.stream import SeparationOptions, Stream
+from discrepant.video.stream import Frame, SeparationOptions, Stream
 
 if TYPE_CHECKING:
     from discrepant.video.model.background import Background, FrameFit
@@ -31,6 +33,7 @@ def separate(
     roi: Any = None,
     model: str | Path | None = None,
     learn: bool = True,
+    on_frame: Callable[[Frame], None] | None = None,
     progress: bool | Progress | None = False,
 ) -> Separation | Stream:
     """Separate the video of a fixed camera into background and moving objects.
@@ -59,6 +62,9 @@ def separate(
         of the first frames.
     learn : bool
         Update the background by each frame. False freezes that of `model`.
+    on_frame : callable, optional
+        Called with each `Frame` as soon as it is separated: its number, image,
+        background, mask (``foreground``), ``probability`` and ``boxes``.
     progress : bool or callable
         See `core.progress.reporting`. If it stops the work, the frames that are done
         are returned.
@@ -80,7 +86,9 @@ def separate(
     """
     if stream is not None:
         check_flag("stream", stream)
-    options = SeparationOptions(learning_time, roi, model, learn)
+    if on_frame is not None and not callable(on_frame):
+        raise InputError(f"`on_frame` must be callable; got {type(on_frame).__name__}.")
+    options = SeparationOptions(learning_time, roi, model, learn, on_frame)
     source, rereadable = open_frames(frames)
     flow = Stream(source, options)
     if stream or (stream is None and not rereadable):
@@ -98,6 +106,7 @@ def separate_whole(flow: Stream, progress: bool | Progress | None) -> Separation
     on request, from the frame's fit and a snapshot of the background.
     """
     from discrepant.video.model.background_kernels import predict
+    from discrepant.video.model.registration import move
     from discrepant.video.model.separator import PROBABILITY
 
     masks, score_codes, fits = list[Array](), list[Array](), list["FrameFit"]()
@@ -107,7 +116,9 @@ def separate_whole(flow: Stream, progress: bool | Progress | None) -> Separation
     separator = flow.separator
     _check_result_size(flow.name, flow.count or 0, shape)
     with reporting(progress, "Separating") as watch:
-        for number, _, fit in flow.process():
+        for number, image, fit in flow.process():
+            if flow.options.on_frame is not None:
+                flow.options.on_frame(flow.frame(number, image))
             if number % 64 == 0:  # sources that do not know their number of frames
                 _check_result_size(flow.name, number, shape)
             masks.append(np.packbits(separator.mask))
@@ -128,6 +139,8 @@ def separate_whole(flow: Stream, progress: bool | Progress | None) -> Separation
         out = np.empty(image.shape, np.float32)
         modes = column_modes[: gains.shape[1]]
         predict(image, patterns, c, gains, modes, white, out, 0, len(out))
+        if fits[number].shift != (0, 0):
+            out = move(out, *fits[number].shift, fill=out)
         return flow.scale.from_grey(out, flow.never_observed)
 
     def probability(number: int) -> Array:

@@ -28,6 +28,8 @@ from discrepant.video.stream import (
 
 PIPE = "-"  # name of the file that is standard input
 Preview = Callable[[Array, Array, Array], None]  # frame, background and mask, uint8
+PANELS = ("input", "background", "foreground")  # of the side-by-side video
+MIN_LABEL_HEIGHT = 10  # pixels of the panels' names: smaller ones cannot be read
 TINT = np.array([230, 40, 60], np.float32)  # RGB of moving objects, side by side
 
 
@@ -224,6 +226,7 @@ class _Writers:
             return open_files.enter_context(VideoWriter(path, stream.rate, shape))
 
         self._stream = stream
+        self._labels = _panel_labels(height, width)
         self._mask = video("mask.mp4", width)
         self._side_by_side = video("side-by-side.mp4", 3 * width)
         self._background = video("background.mp4", width) if background else None
@@ -241,7 +244,10 @@ class _Writers:
         background = _displayable(frame.background, scale)
         white = mask.astype(np.uint8) * 255
         self._mask.write(white)
-        self._side_by_side.write(_side_by_side(image, background, mask))
+        panels = _side_by_side(image, background, mask)
+        dark = panels[: len(self._labels)]
+        dark[:] = dark // 2 + (self._labels // 2)[..., None]
+        self._side_by_side.write(panels)
         if self._background is not None:
             self._background.write(background)
         if self._masks is not None:
@@ -262,6 +268,24 @@ def _side_by_side(image: Array, background: Array, mask: Array) -> Array:
     marked = image // 2
     marked[mask] = (0.55 * image[mask] + 0.45 * TINT).astype(np.uint8)
     return np.concatenate([image, background, marked], axis=1)
+
+
+def _panel_labels(height: int, width: int) -> Array:
+    """Return the names of the three panels, written in white on a black strip.
+
+    The strip has no rows if a panel is too small for its name.
+    """
+    from PIL import Image, ImageDraw, ImageFont
+
+    size = max(MIN_LABEL_HEIGHT, height // 20)
+    font = ImageFont.load_default(size)
+    strip = Image.new("L", (3 * width, size * 3 // 2))
+    draw = ImageDraw.Draw(strip)
+    if max(draw.textlength(label, font) for label in PANELS) > 0.9 * width:
+        return np.zeros((0, 3 * width), np.uint8)
+    for number, label in enumerate(PANELS):
+        draw.text((number * width + size // 2, size // 8), label, 255, font)
+    return np.asarray(strip)
 
 
 def _save_png(path: Path, image: Array) -> None:

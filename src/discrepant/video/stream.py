@@ -1,6 +1,6 @@
 """Frame-by-frame separation in memory that does not grow: `Stream` and `Frame`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,26 @@ NOISE_RATIO = 2.0  # noise over the standard deviation of the background image
 
 
 @dataclass(frozen=True)
+class Frame:
+    """One frame of a stream, separated.
+
+    ``background`` is in the type and unit of the frames; ``foreground`` is boolean and
+    ``probability`` float32, both of shape (rows, columns).
+    """
+
+    number: int
+    image: Array
+    background: Array
+    foreground: Array
+    probability: Array
+
+    @property
+    def boxes(self) -> Array:
+        """Bounding boxes of the objects: x, y, width, height and area, one per row."""
+        return bounding_boxes(self.foreground)
+
+
+@dataclass(frozen=True)
 class SeparationOptions:
     """Choices of the user; see `separate`."""
 
@@ -39,6 +59,7 @@ class SeparationOptions:
     roi: Any = None  # array or path of an image
     model: str | Path | None = None  # path of a saved model
     learn: bool = True
+    on_frame: Callable[[Frame], None] | None = None
 
     def __post_init__(self) -> None:
         check_flag("learn", self.learn)
@@ -71,26 +92,6 @@ class SeparationOptions:
 DEFAULT_OPTIONS = SeparationOptions()
 
 
-@dataclass(frozen=True)
-class Frame:
-    """One frame of a stream, separated.
-
-    ``background`` is in the type and unit of the frames; ``foreground`` is boolean and
-    ``probability`` float32, both of shape (rows, columns).
-    """
-
-    number: int
-    image: Array
-    background: Array
-    foreground: Array
-    probability: Array
-
-    @property
-    def boxes(self) -> Array:
-        """Bounding boxes of the objects: x, y, width, height and area, one per row."""
-        return bounding_boxes(self.foreground)
-
-
 class Stream:
     """Frames separated as they arrive; iterate to get a `Frame` for each.
 
@@ -119,6 +120,7 @@ class Stream:
         from discrepant.video.model.separator import Separator
 
         self.count, self.rate, self.name = source.count, source.rate, source.name
+        self.options = options
         self._source = source
         self._frames = prefetch(source)
         self._first = self._read_first_frames()
@@ -247,8 +249,9 @@ class Stream:
                     grey = self.scale.to_grey(frame, number, grey)
                     if self.never_observed is not None and self.never_observed.any():
                         self.never_observed &= ~np.isfinite(frame)
-                    self._camera_motion.add_frame(grey)
-                    yield number, frame, self.separator.process(grey)
+                    fit = self.separator.process(grey)
+                    self._camera_motion.add_frame(self.separator.frame)
+                    yield number, frame, fit
                     number += 1
                 self._first = []
         finally:
@@ -258,13 +261,22 @@ class Stream:
 
     def __iter__(self) -> Iterator[Frame]:
         for number, image, _ in self.process():
-            yield Frame(
-                number,
-                image,
-                self.scale.from_grey(self.separator.predicted, self.never_observed),
-                self.separator.mask.copy(),
-                self.separator.probability,
-            )
+            frame = self.frame(number, image)
+            if self.options.on_frame is not None:
+                self.options.on_frame(frame)
+            yield frame
+
+    def frame(self, number: int, image: Array) -> Frame:
+        """Return the last frame that `process` yielded, separated."""
+        separator = self.separator
+        background = separator.in_frame(separator.predicted)
+        return Frame(
+            number,
+            image,
+            self.scale.from_grey(background, self.never_observed),
+            separator.mask.copy(),
+            separator.probability,
+        )
 
 
 def bounding_boxes(mask: Array) -> Array:

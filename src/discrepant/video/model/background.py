@@ -20,6 +20,7 @@ from discrepant.video.model.illumination import (
     robust_fit,
     sample_values,
 )
+from discrepant.video.model.registration import align_frames
 from discrepant.video.model.row_bands import Band, RowBands
 from discrepant.video.model.settings import (
     DARK,
@@ -48,6 +49,7 @@ class FrameFit(NamedTuple):
     row_gains: Array  # see `Illumination.row_gains`
     residuals: Array  # of the samples, in standard deviations
     pattern_ids: tuple[int, ...]
+    shift: tuple[int, int] = (0, 0)  # of the frame, down and right, in pixels
 
 
 class Background:
@@ -79,6 +81,7 @@ class Background:
         rng = np.random.default_rng(0)
         count = min(FIT_SAMPLES // channels, height * width)
         self.pixels = np.sort(rng.choice(height * width, count, replace=False))
+        first = align_frames(first, self.pixels)
         self.illumination = Illumination(first.shape[1:], ILLUMINATION_MODES)
         # Eight bits end at white; the largest value of wider types is not known.
         self.white = np.float32(255 if first.dtype == np.uint8 else np.inf)

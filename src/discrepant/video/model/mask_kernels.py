@@ -187,20 +187,28 @@ def _is_shadow(frame, predicted, y, x, noise, settings):
     x0, x1 = max(0, x - reach), min(width, x + reach + 1)
     cross = 0.0
     predicted_square = 1e-6
-    frame_square = 0.0
+    frame_square = predicted_sum = 0.0
     for v in range(y0, y1):
         for u in range(x0, x1):
             for k in range(channels):
                 f, p = np.float64(frame[v, u, k]), np.float64(predicted[v, u, k])
                 cross += f * p
+                predicted_sum += p
                 predicted_square += p * p
                 frame_square += f * f
     factor = cross / predicted_square
     if not settings.shadow_min < factor < settings.shadow_max:
         return False
+    count = (y1 - y0) * (x1 - x0) * channels
+    # Colour and texture that a shadow keeps. On plain grey ground, a plain dark object
+    # looks like a shadow: only a weak one is certain.
+    content = factor * factor * (predicted_square - predicted_sum**2 / count)
+    plain = content < settings.shadow_content * noise * count
+    if plain and factor < settings.shadow_plain_min:
+        return False
     misfit = frame_square - factor * cross  # the sum of (f − factor · p)²
     limit = settings.shadow_misfit * min(noise, settings.shadow_max_variance)
-    return misfit < limit * ((y1 - y0) * (x1 - x0) * channels - 1)
+    return misfit < limit * (count - 1)
 
 
 @njit(**EXACT)
@@ -349,7 +357,9 @@ def update_feedback(mask, runs, count, old_runs, old_count, state, settings):
     old_sums[:old_count, 0] = 0  # whether the component continues
     for i in range(old_count):
         if not old_sums[old_parent[i], 0]:
-            near = _any_near(mask, old_rows[i], old_starts[i], old_ends[i], reach)
+            y, start, end = old_rows[i], old_starts[i], old_ends[i]
+            left_frame = start == 0 or end == width or y == 0 or y == height - 1
+            near = left_frame or _any_near(mask, y, start, end, reach)
             old_sums[old_parent[i], 0] = near
     for i in range(old_count):
         y, start, end = old_rows[i], old_starts[i], old_ends[i]
@@ -391,10 +401,11 @@ def smooth_mask(mask, runs, count, per_side, max_radius, min_area, buffers, out)
             integral[y + 1, x + 1] = integral[y, x + 1] + total
             out[y, x] = mask[y, x]
     for i in range(count):
-        if sums[parent[i], 0] < min_area:
+        area = sums[parent[i], 0]
+        if area < min_area:
             out[rows[i], starts[i] : ends[i]] = False
             continue
-        radius = min(int(per_side * math.sqrt(sums[parent[i], 0]) + 0.5), max_radius)
+        radius = min(int(per_side * math.sqrt(area)), max_radius)
         left, right = max(0, starts[i] - radius), min(width, ends[i] + radius)
         for v in range(max(0, rows[i] - radius), min(height, rows[i] + radius + 1)):
             for u in range(left, right):

@@ -30,6 +30,8 @@ MAX_REMAINING = 0.7  # difference that a shift may leave, relative to none
 MOTION_BLOCKS = 6  # blocks down and across that each vote on the shift
 MAX_AGAINST = 0.2  # votes against a shift per vote for it: a camera moves everything
 MIN_COMPARISONS = 6  # fewer are not conclusive
+MIN_SHIFT = 2  # pixels of the small images: registration leaves less
+SLOW_INTERVALS = 10  # intervals of a second comparison: a slow pan needs time to show
 MAX_SHIFTS = 2000  # shifts kept, about 7 minutes of video
 
 
@@ -100,27 +102,34 @@ def _edge_vector(frame: Array) -> Array:
 
 
 class CameraMotion:
-    """Detect a moving camera by phase correlation of small images."""
+    """Detect a camera that moves more than registration compensates.
+
+    Small images of registered frames are compared by phase correlation, with the one
+    before and with one long before: a slow pan shows only then.
+    """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.step = max(1, min(shape[:2]) // MOTION_SIZE)
         self.rows, self.columns = (side // self.step for side in shape[:2])
         window = np.hanning(self.rows)[:, None] * np.hanning(self.columns)
         self._window = window.astype(np.float32)
-        self._previous: tuple[Array, Array] | None = None
+        self._earlier: deque[tuple[Array, Array]] = deque(maxlen=SLOW_INTERVALS)
         self._count = 0
         self.shifts: list[float] = []  # in pixels of the frame
 
     def add_frame(self, frame: Array) -> None:
-        """Compare a frame with an earlier one, every few frames."""
+        """Compare a registered frame with earlier ones, every few frames."""
         self._count += 1
         if self._count % MOTION_INTERVAL != 1:
             return
         now = self._small(frame)
-        if self._previous is not None:
-            self.shifts.append(self._shift(self._previous, now) * self.step)
+        if self._earlier:
+            shift = self._shift(self._earlier[-1], now)
+            if not shift and len(self._earlier) == SLOW_INTERVALS:
+                shift = self._shift(self._earlier[0], now)
+            self.shifts.append(shift * self.step)
             self.shifts = self.shifts[-MAX_SHIFTS:]
-        self._previous = now
+        self._earlier.append(now)
 
     def note(self) -> str | None:
         """Return a note if the camera moves."""
@@ -131,9 +140,11 @@ class CameraMotion:
             return None
         return (
             f"The camera seems to move: in {len(shifts)} of {len(self.shifts)} "
-            f"comparisons the whole frame had shifted within {MOTION_INTERVAL} frames, "
+            f"comparisons the whole frame had shifted within "
+            f"{MOTION_INTERVAL * SLOW_INTERVALS} frames, "
             f"typically by {np.median(shifts):.0f} pixels. Background and foreground "
-            "are separated for a fixed camera only; stabilise the video first."
+            "are separated for a camera that is fixed or trembles by a few pixels; "
+            "stabilise the video first."
         )
 
     def _small(self, frame: Array) -> tuple[Array, Array]:
@@ -159,7 +170,8 @@ class CameraMotion:
             int(p - n if p > n // 2 else p)
             for p, n in zip(peak, peaks.shape, strict=True)
         )
-        if (down, right) == (0, 0) or max(abs(down), abs(right)) > min(one.shape) // 3:
+        distance = max(abs(down), abs(right))
+        if distance < MIN_SHIFT or distance > min(one.shape) // 3:
             return 0.0
         back = np.roll(two, (down, right), axis=(0, 1))
         inner = np.s_[abs(down) : -abs(down) or None, abs(right) : -abs(right) or None]

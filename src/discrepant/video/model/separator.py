@@ -3,6 +3,7 @@
 Importing this module loads the compiler.
 """
 
+import math
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from discrepant.video.model.mask_kernels import (
     MaskArrays,
     RunBuffers,
 )
+from discrepant.video.model.registration import find_shift, move
 from discrepant.video.model.row_bands import Band, RowBands
 from discrepant.video.model.scene_changes import (
     RETURN_FRACTION,
@@ -28,8 +30,10 @@ from discrepant.video.model.scene_changes import (
 from discrepant.video.model.settings import (
     BORDER_CONTRAST,
     DEFAULT_LEARNING_TIME,
+    DETAIL_SIDE,
+    MAX_BORDER_DEPTH,
+    MAX_DETAIL,
     MAX_GHOST_SPEED,
-    MAX_MEDIAN_RADIUS,
     MEDIAN_RADIUS,
     MIN_AREA_FRACTION,
     OUTLINE_VOTE,
@@ -59,7 +63,11 @@ class Separator:
     background : Background
         Of the present scene.
     predicted : ndarray of shape (rows, columns, channels)
-        The background of the last frame, in grey levels.
+        The background of the last frame, in grey levels and registered.
+    frame : ndarray of shape (rows, columns, channels)
+        The last frame, registered to the background.
+    shift : tuple of int
+        How far the last frame lay below and right of the background, in pixels.
     mask : ndarray of bool, (rows, columns)
         The foreground of the last frame.
     learning : bool
@@ -78,15 +86,18 @@ class Separator:
         shape = first.shape[1:]
         self._bands = RowBands(shape)
         self.background = Background(first, age, self._bands)
+        self.shift, self.frame = (0, 0), first[0]
         self.learning, self._outside = True, None if roi is None else ~roi
         self.predicted = np.empty(shape, np.float32)
-        self.mask = np.zeros(shape[:2], bool)
+        self.mask = self._aligned_mask = np.zeros(shape[:2], bool)
         self._pixel_settings = PixelSettings.of(shape[2])
         self._component_settings = ComponentSettings.of(self.mask.size)
         runs = shape[0] * (shape[1] // 2 + 1)
         self._runs, self._old_runs = _run_buffers(runs), _run_buffers(runs)
-        self._feedback_settings = FeedbackSettings()
-        self._trimmed = np.zeros_like(self.mask)
+        self._untrimmed, self._trimmed = np.zeros((2, *self.mask.shape), bool)
+        side = math.sqrt(self.mask.size)
+        self._detail = max(1, min(round(side / DETAIL_SIDE), MAX_DETAIL))
+        self._feedback_settings = FeedbackSettings(margin=self._detail)
         radii = np.zeros(self.mask.shape, np.int32)
         self._median_buffers = radii, np.zeros(np.add(radii.shape, 1), np.int32)
         # Votes per frame of an object, so that it is absorbed after `learning_time`.
@@ -121,7 +132,7 @@ class Separator:
     @property
     def score_code(self) -> Array:
         """Smoothed score of the last frame in 8 bits, see `PROBABILITY`."""
-        return self._arrays.score_code
+        return self.in_frame(self._arrays.score_code)
 
     @property
     def probability(self) -> Array:
@@ -129,12 +140,33 @@ class Separator:
         return np.asarray(PROBABILITY[self.score_code])
 
     def process(self, frame: Array) -> FrameFit:
-        """Classify one frame, then update the background."""
+        """Register and classify one frame, then update the background."""
+        frame = self._register(frame)
         fit = self._classify(frame)
         if self.learning and self._scene_changed(frame):
             fit = self._classify(frame)
         self._update(frame, fit)
-        return fit
+        return fit._replace(shift=self.shift)
+
+    def _register(self, frame: Array) -> Array:
+        """Return a frame in the position of the background; `shift` is its own."""
+        background = self.background
+        image = background.state.image
+        self.shift = find_shift(
+            frame, image, background.pixels, background.sampled_noise
+        )
+        if self.shift != (0, 0):
+            down, right = self.shift
+            fill = np.clip(np.rint(image), 0, 255) if frame.dtype == np.uint8 else image
+            frame = move(frame, -down, -right, fill.astype(frame.dtype))
+        self.frame = frame
+        return frame
+
+    def in_frame(self, array: Array) -> Array:
+        """Return an array of the background's position in that of the last frame."""
+        if self.shift == (0, 0):
+            return array
+        return move(array, *self.shift, fill=array)
 
     def _classify(self, frame: Array) -> FrameFit:
         """Predict the background of a frame, and classify its pixels."""
@@ -196,25 +228,37 @@ class Separator:
         pattern_gains = background.pattern_gains(fit.coefficients)
 
         def update(band: Band) -> None:
-            kernels.trim_borders(
-                frame, self.predicted, covered, BORDER_CONTRAST, self._trimmed, *band
-            )
-            if self.learning:
-                background.update(
-                    frame, self.predicted, covered, arrays.absorption_speed, fit,
-                    pattern_gains, band,
-                )  # fmt: skip
+            background.update(
+                frame, self.predicted, covered, arrays.absorption_speed, fit,
+                pattern_gains, band,
+            )  # fmt: skip
 
-        self._bands.each(update)
+        def trim(band: Band) -> None:
+            kernels.trim_borders(
+                frame, self.predicted, self._untrimmed, BORDER_CONTRAST, self._trimmed,
+                *band,
+            )  # fmt: skip
+
+        if self.learning:
+            self._bands.each(update)
+        self._trimmed[:] = covered
+        for _ in range(min(self._detail, MAX_BORDER_DEPTH)):
+            self._untrimmed, self._trimmed = self._trimmed, self._untrimmed
+            self._bands.each(trim)
+        self._track_components()
         kernels.smooth_mask(
             self._trimmed, self._runs, self._run_count, MEDIAN_RADIUS,
-            MAX_MEDIAN_RADIUS, MIN_AREA_FRACTION * self.mask.size,
-            self._median_buffers, self.mask,
+            self._detail, MIN_AREA_FRACTION * self.mask.size, self._median_buffers,
+            self._aligned_mask,
         )  # fmt: skip
+        self.mask = self.in_frame(self._aligned_mask)
+        if self._outside is not None and self.shift != (0, 0):
+            self.mask[self._outside] = False
+        self._runs, self._old_runs = self._old_runs, self._runs
+        self._old_run_count = self._run_count
         self._count += 1
         if not self.learning:
             return
-        self._update_feedback()
         self._recent.append((frame, covered.copy()))
         if self._count % PATTERN_WINDOW == 0:
             background.drop_weak_patterns()
@@ -235,13 +279,14 @@ class Separator:
         self.background.restore(saved, str(path))
         self._feedback.factor[:] = saved["feedback"]
 
-    def _update_feedback(self) -> None:
+    def _track_components(self) -> None:
+        settings = self._feedback_settings
+        if not self.learning:
+            settings = settings._replace(growth=np.float32(1), decay=np.float32(1))
         kernels.update_feedback(
             self._arrays.component_mask, self._runs, self._run_count, self._old_runs,
-            self._old_run_count, self._feedback, self._feedback_settings,
+            self._old_run_count, self._feedback, settings,
         )  # fmt: skip
-        self._runs, self._old_runs = self._old_runs, self._runs
-        self._old_run_count = self._run_count
 
     def close(self) -> None:
         """Shut down the threads."""

@@ -31,10 +31,12 @@ PATTERN_EIGENVALUE = 10.0  # least eigenvalue, in units of the edge of the noise
 # Absorption of objects that stay.
 OUTLINE_VOTE = 0.2  # log-odds that a component is a ghost, per vote along its outline
 MAX_GHOST_SPEED = 30.0  # largest factor by which a ghost is absorbed sooner
-MEDIAN_RADIUS = 0.05  # of the final median, in square roots of a component's pixels
-MAX_MEDIAN_RADIUS = 6  # pixels
-MIN_AREA_FRACTION = 3e-4  # of the frame: smaller components are not in the final mask
+MEDIAN_RADIUS = 0.1  # of the final median, in square roots of a component's pixels
+DETAIL_SIDE = 100  # pixels of the frame's side per pixel of its finest detail
+MAX_DETAIL = 6  # pixels of the finest detail at most
+MIN_AREA_FRACTION = 5e-4  # of the frame: smaller components are not in the final mask
 DEFAULT_LEARNING_TIME = 60.0  # seconds until an object that stays becomes background
+MAX_BORDER_DEPTH = 3  # pixels of a soft border at most
 BORDER_CONTRAST = 0.4  # contrast of a border pixel, relative to the object beside it
 
 
@@ -50,6 +52,8 @@ class PixelSettings(NamedTuple):
     shadow_max: np.float32  # largest factor of a shadow
     shadow_reach: int  # pixels to each side of the window: penumbras are narrow
     shadow_misfit: np.float32  # largest misfit of a shadow, in noise variances
+    shadow_content: np.float32  # least colour and texture of a shadow, in variances
+    shadow_plain_min: np.float32  # least factor of a shadow without colour and texture
     shadow_max_variance: np.float32  # noise above which everything would pass as shadow
 
     @classmethod
@@ -67,6 +71,8 @@ class PixelSettings(NamedTuple):
             shadow_reach=1,
             # Without chroma, a plain dark coat resembles a shadow: allow less misfit.
             shadow_misfit=f(8 if channels > 1 else 4),
+            shadow_content=f(2),
+            shadow_plain_min=f(0.75),
             shadow_max_variance=f(25),
         )
 
@@ -75,10 +81,10 @@ class FeedbackSettings(NamedTuple):
     """Constants of the feedback of short-lived components on the decision."""
 
     growth: np.float32 = np.float32(1.25)  # of the factor, per component that vanishes
-    decay: np.float32 = np.float32(1 - 1 / 2000)  # of the factor, per frame
+    decay: np.float32 = np.float32(1 - 1 / 4000)  # of the factor, per frame
     max_factor: np.float32 = np.float32(30)  # of the variances
     lifetime: int = 25  # frames within which the component of a moving background goes
-    margin: int = 2  # pixels around such a component where the factor grows, too
+    margin: int = 4  # pixels around such a component where the factor grows, too
     reach: int = 3  # pixels that a component may move between two frames
 
 
