@@ -19,7 +19,7 @@ from discrepant.video.example_data import street
 av = pytest.importorskip("av")
 
 from discrepant.video.io.video_file import VideoFile, VideoWriter  # noqa: E402
-from discrepant.video.separate_file import separate_file  # noqa: E402
+from discrepant.video.separate_file import _panel_labels, separate_file  # noqa: E402
 
 COMMAND = [sys.executable, "-m", "discrepant", "video"]
 
@@ -217,3 +217,10 @@ def test_full_disk_is_reported_and_leaves_nothing(file, tmp_path):
     assert done.returncode == 2, done.stderr
     assert "File too large" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_panels_side_by_side_have_names():
+    strip = _panel_labels(240, 320)
+    assert strip.shape[1] == 960 and len(strip) < 24
+    assert all(strip[:, k : k + 320].max() > 200 for k in (0, 320, 640))
+    assert _panel_labels(16, 20).shape == (0, 60)  # too small for a name
