@@ -203,18 +203,20 @@ def injected() -> None:
 
 def uncorrupted() -> None:
     """Print the number of flags in uncorrupted development tables, by kind."""
-    print("| table | rows alone | in order | kinds |\n| --- | ---: | ---: | --- |")
-    totals = np.zeros(2, int)
+    print("| table | rows alone | in order | replaced | kinds |")
+    print("| --- | ---: | ---: | ---: | --- |")
+    totals = np.zeros(3, int)
     for name in DEVELOPMENT.split():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             table = load(name)
         alone, result = clean(table, order=None), clean(table)
         counts = [len(alone.flagged), len(result.flagged)]
+        counts.append(int(result.replaced.to_numpy().sum()))
         totals += counts
         kinds = result.flagged["kind"].value_counts().to_dict()
-        print(f"| {name} | {counts[0]} | {counts[1]} | {kinds} |", flush=True)
-    print(f"| total | {totals[0]} | {totals[1]} | |")
+        print(f"| {name} | {' | '.join(map(str, counts))} | {kinds} |", flush=True)
+    print(f"| total | {' | '.join(map(str, totals))} | |")
 
 
 def shuffled() -> None:

@@ -62,8 +62,8 @@ MIN_STUCK_RATIO = 5
 # … and the spread of the predictions of its cells, relative to that of the column.
 MIN_STUCK_SPREAD = 0.7
 # Fraction of the column's cells that must lie on either side of that value: at the end
-# of its range a column may be limited (no rain, a full scale).
-MIN_STUCK_BESIDE = 0.01
+# of its range a column may be limited (no rain, a full scale), with errors beyond it.
+MIN_STUCK_BESIDE = 0.1
 # Explained fraction of variance that this test needs: without it, predictions vary
 # little whatever the column does.
 MIN_EXPLAINED = 0.3
