@@ -54,6 +54,13 @@ SAMPLE_PROGRESS = 0.3
 MIN_LINES = 4
 # Attempts to polish after a fit with noise suggests that the data are exact.
 POLISH_ATTEMPTS_AFTER_NOISE = 6
+# Fraction of corrupt entries above which the convex program is seldom exact: its
+# sparse part then holds noise, unless a polish confirms it.
+MAX_CONVEX_FRACTION = 0.25
+CONVEX_FLAGS = (
+    "{:.0%} of the entries are flagged because they differ from the low-rank part, but "
+    "neither an exact fit nor a noise level confirms it: the flags are unreliable."
+)
 # Tolerance of the residual, in rounding errors of the data's type, at the least.
 MIN_TOL_IN_EPS = 20
 
@@ -81,6 +88,11 @@ def solve(
     result = _solve(run, start)
     if run.noise is None and isinstance(result, NoisyResult):
         return with_row_model(result, settings.fdr, run.rng)
+    if isinstance(result, ExactResult) and not run.wants_convex_program:
+        corrupt_fraction = float(result.history["support"][-1])
+        if not result.polished and corrupt_fraction > MAX_CONVEX_FRACTION:
+            doubt = CONVEX_FLAGS.format(corrupt_fraction)
+            return replace(result, doubts=(*result.doubts, doubt))
     return result
 
 
