@@ -15,11 +15,7 @@ from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
 
 @pytest.mark.filterwarnings("ignore:.*classified as corrupt:UserWarning")
-@pytest.mark.filterwarnings("ignore:No component is significant:UserWarning")
-@pytest.mark.filterwarnings("ignore:.*narrow for a low-rank fit:UserWarning")
-@pytest.mark.filterwarnings("ignore:.*columns differ in size:UserWarning")
-@pytest.mark.filterwarnings("ignore:The estimated noise:UserWarning")
-@pytest.mark.filterwarnings("ignore:Another low-rank part:UserWarning")
+@pytest.mark.filterwarnings("ignore::discrepant.robust_pca.doubts.FitWarning")
 @parametrize_with_checks(
     [RobustPCA(random_state=0), RobustPCA("descent", random_state=0)]
 )

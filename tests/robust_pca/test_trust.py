@@ -8,6 +8,7 @@ import pytest
 
 from discrepant import Outcome, RobustPCA, certify, recover
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
+from discrepant.robust_pca.doubts import Doubt, FitWarning
 from discrepant.robust_pca.fit_warnings import fit_warnings
 from support.matrices import draw, noisy
 
@@ -80,15 +81,25 @@ class TestSize:
         result = recover(Y, random_state=0)
         far = replace(result, singular_values=1e3 * result.singular_values)
         assert not any(
-            "far beyond" in sentence for sentence, _ in fit_warnings(Y, result)
+            "far beyond" in str(warning) for warning in fit_warnings(Y, result)
         )
-        assert any("far beyond" in sentence for sentence, _ in fit_warnings(Y, far))
+        assert any("far beyond" in str(warning) for warning in fit_warnings(Y, far))
 
-    @pytest.mark.parametrize("seed", [3, 8, 21, 24])
-    def test_wrong_rows_do_not_make_values_far_beyond_the_data(self, seed):
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", [3, 8])
+    def test_wrong_rows_are_reported_and_do_not_reach_far_beyond_the_data(self, seed):
         Y = wrong_rows(seed)
-        with pytest.warns(UserWarning):
+        with pytest.warns(FitWarning, match="rows"):
             pca = RobustPCA(random_state=0).fit(Y)
+        assert Doubt.UNDETERMINED in pca.status_.doubts
+        assert pca.rank_ == 5
+        assert np.abs(pca.low_rank_).max() < 2 * np.abs(Y).max()
+
+    @pytest.mark.parametrize("seed", [3, 24])
+    def test_nor_do_they_without_a_long_search(self, seed):
+        Y = wrong_rows(seed)
+        with pytest.warns(FitWarning):
+            pca = RobustPCA(random_state=0, effort="fast").fit(Y)
         assert pca.status_.outcome is not Outcome.EXACT
         assert np.abs(pca.low_rank_).max() < 2 * np.abs(Y).max()
 
@@ -98,14 +109,14 @@ class TestSize:
 
         Y = load_digits().data[:600]
         with pytest.warns(UserWarning):
-            pca = RobustPCA(random_state=seed).fit(Y)
+            pca = RobustPCA(random_state=seed, effort="fast").fit(Y)
         assert np.abs(pca.low_rank_).max() < 2 * np.abs(Y).max()
 
     def test_a_psd_fit_whose_columns_fit_exactly_does_not_end_in_infinities(self):
         Y = corrupted_matrix(50, 1, 0.55, random_state=113).observed
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            pca = RobustPCA(psd=True, random_state=0).fit(Y)
+            pca = RobustPCA(psd=True, random_state=0, effort="fast").fit(Y)
         assert np.isfinite(pca.low_rank_).all()
 
 
@@ -165,6 +176,8 @@ class TestThePapersProblem:
             (5, 0.45, True, 11),
             (10, 0.35, True, 17),
             (25, 0.15, True, 36),
+            (10, 0.35, False, 17),  # from here on by empirical Bayes
+            (15, 0.35, True, 24),
         ],
     )
     def test_an_exact_fit_that_proves_itself_is_returned(
@@ -177,17 +190,16 @@ class TestThePapersProblem:
         assert relative_error(pca.low_rank_, problem.low_rank) < 1e-11
         assert pca.status_.outcome is Outcome.EXACT
         assert (pca.outliers_ == (problem.sparse != 0)).all()
-        result = recover(problem.observed, psd=psd, random_state=0)
-        assert relative_error(result.low_rank, problem.low_rank) < 1e-11
+        assert not pca.status_.doubts
 
     @pytest.mark.parametrize("psd", [False, True])
-    @pytest.mark.parametrize(("rank", "fraction"), [(10, 0.45), (20, 0.35)])
-    def test_what_cannot_be_recovered_is_not_wrong_in_silence(
-        self, rank, fraction, psd
-    ):
-        shape = 50 if psd else (50, 50)
-        problem = corrupted_matrix(shape, rank, fraction, random_state=0)
-        pca = RobustPCA(psd=psd, random_state=0)
-        with pytest.warns(UserWarning):
+    @pytest.mark.parametrize(
+        "effort", ["fast", pytest.param("best", marks=pytest.mark.slow)]
+    )
+    def test_what_cannot_be_recovered_is_not_wrong_in_silence(self, psd, effort):
+        problem = corrupted_matrix(50 if psd else (50, 50), 20, 0.35, random_state=0)
+        pca = RobustPCA(psd=psd, effort=effort, random_state=0)
+        with pytest.warns(FitWarning):
             pca.fit(problem.observed)
         assert relative_error(pca.low_rank_, problem.low_rank) > 0.1
+        assert pca.status_.doubts

@@ -40,10 +40,11 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Status:
-    """How a run ended: its outcome, and a sentence for the user."""
+    """How a run ended: its outcome, a sentence for the user, and doubts about it."""
 
     outcome: Outcome
     sentence: str
+    doubts: tuple[Enum, ...] = ()  # what the run warned of
 
     @property
     def converged(self) -> bool:

@@ -1,6 +1,7 @@
 """RobustPCA: robust principal components as a scikit-learn estimator."""
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ DEFAULTS: dict[str, tuple[float, int]] = {
     "descent": (1e-3, 20_000),
 }
 # Parameters of the implicit solver besides tol and max_iter.
-SETTINGS = ("alpha", "psd", "noise", "fdr", "polish", "random_state")
+SETTINGS = ("alpha", "psd", "noise", "fdr", "polish", "effort", "random_state")
 
 
 class RobustPCA(
@@ -81,6 +82,10 @@ class RobustPCA(
     polish : bool
         Implicit solver: once the rank and the support of S are determined, refine to
         rounding error if that gives an exact solution.
+    effort : {"best", "fast"}
+        Implicit solver: "best" searches for an exact decomposition by empirical Bayes
+        if nothing cheaper gives a clear result: up to a few seconds for 50×50, and
+        about a minute for 1000×1000. "fast" leaves this out.
     noise : "auto", "column", float or array-like of shape (n_features,)
         Implicit solver: standard deviation of the noise on every entry. "auto"
         estimates it, and tests whether it differs between columns; it is zero if the
@@ -151,7 +156,8 @@ class RobustPCA(
     n_iter_ : int
         Number of steps.
     status_ : Status
-        How the run ended, in a sentence.
+        How the run ended, in a sentence; ``status_.doubts`` lists what the fit warned
+        of (`discrepant.robust_pca.doubts.Doubt`).
     history_ : History
         Residual, rank and other quantities of each step.
 
@@ -185,6 +191,7 @@ class RobustPCA(
         tol: float | None = None,
         max_iter: int | None = None,
         polish: bool = True,
+        effort: str = "best",
         noise: Any = "auto",
         fdr: float = 0.01,
         warm_start: bool = False,
@@ -203,6 +210,7 @@ class RobustPCA(
         self.tol = tol
         self.max_iter = max_iter
         self.polish = polish
+        self.effort = effort
         self.noise = noise
         self.fdr = fdr
         self.warm_start = warm_start
@@ -244,9 +252,12 @@ class RobustPCA(
                 result = fit(Y, rules, previous)
                 messages = fit_warnings(Y, result, sample_data(result))
             labels, kind = labels_of(X), ArrayKind.of(X)
-        for message, category in messages:
-            warnings.warn(message, category, stacklevel=2)
+        doubts = []
+        for warning in messages:
+            warnings.warn(warning, stacklevel=2)
+            doubts.append(warning.doubt)
         self._set_fitted_attributes(result, labels, kind)
+        self.status_ = replace(self.status_, doubts=tuple(doubts))
         return self
 
     def transform(self, X: Any) -> Any:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from discrepant.core.arrays import even_sample
 from discrepant.core.linalg import Array
 from discrepant.core.results import Result
 from discrepant.core.robust_statistics import MAX_SCALE_RATIO, row_scales
+from discrepant.robust_pca.doubts import Doubt, FitWarning
 
 # Relative duality gap up to which a result needs no warning.
 CERTIFIED_GAP = 1e-4
@@ -23,19 +23,14 @@ EXTRAPOLATION = 3.0
 MISFIT = 0.3
 # Fraction of entries that do not fit above which the low-rank part is in doubt.
 MAX_MISFIT_FRACTION = 0.5
-
-Message = tuple[str, type[Warning]]
-NO_COMPONENT: Message = (
-    "No component is significant: none exceeds the noise. The low-rank part is zero, "
-    "and only entries that are large by themselves are flagged.",
-    UserWarning,
-)
+# Fraction of clean entries in a fit with noise below which it is in doubt.
+MIN_CLEAN_FRACTION = 0.5
 
 
 def fit_warnings(
     Y: Any, result: Result, data_sample: tuple[Array, Array] | None = None
-) -> Iterator[Message]:
-    """Yield the warnings about a fit, each with its category.
+) -> Iterator[FitWarning]:
+    """Yield the warnings about a fit.
 
     Parameters
     ----------
@@ -47,86 +42,68 @@ def fit_warnings(
         Sizes of the columns, and the entries of `even_sample`. By default they are read
         from Y; see `sample_data` for data that are not in memory.
     """
+    yield from getattr(result, "doubts", ())
     has_noise = bool(result.noise.any())
+    # Exact entries decide, however many others are corrupt.
+    proven = getattr(result, "proven", False)
+    rows, columns = Y.shape
     sampled = even_sample(Y.shape)
     sizes, entries = data_sample or (row_scales(Y.T, entries=64), Y[sampled])
     sizes = sizes[sizes > 0]
-    if sizes.size and sizes.max() > MAX_SCALE_RATIO * sizes.min() and not has_noise:
-        yield (
-            f"The columns differ in size by a factor of "
-            f"{sizes.max() / sizes.min():.0e}. Entries of large columns are classified "
-            "as corrupt, or small columns are lost; rescale the columns first.",
-            UserWarning,
-        )
+    if (
+        sizes.size
+        and sizes.max() > MAX_SCALE_RATIO * sizes.min()
+        and not (has_noise or proven)
+    ):
+        yield Doubt.UNEQUAL_COLUMNS.warning(ratio=sizes.max() / sizes.min())
     low_rank = result.block(*sampled)
     largest = np.abs(entries[~np.isnan(entries)]).max(initial=0.0)
     if np.abs(low_rank).max(initial=0.0) > EXTRAPOLATION * largest:
-        yield (
-            "The low-rank part has values far beyond all of the data: it extrapolates, "
-            "and may be wrong.",
-            UserWarning,
-        )
+        yield Doubt.EXTRAPOLATED.warning()
     misfit = _misfit_fraction(entries, low_rank)
-    if misfit > MAX_MISFIT_FRACTION and result.status.converged and not has_noise:
-        yield (
-            f"{misfit:.0%} of the entries differ from the low-rank part by more than "
-            f"{MISFIT:.0%} of the median entry, and are classified as corrupt. A table "
-            f"of {Y.shape[0]}×{Y.shape[1]} may be too narrow, or hold too much noise "
-            "and corruption; a smaller alpha leaves more to the low-rank part.",
-            UserWarning,
+    in_doubt = result.status.converged and not (has_noise or proven)
+    if misfit > MAX_MISFIT_FRACTION and in_doubt:
+        yield Doubt.MISFIT.warning(
+            fraction=misfit, limit=MISFIT, rows=rows, columns=columns
         )
     mixture = getattr(result, "mixture", None)  # of a fit with noise
-    if mixture is not None and mixture.clean < 0.5:
-        yield (
-            f"{1 - mixture.clean:.0%} of the entries do not fit the low-rank part: it "
-            "may be wrong.",
-            UserWarning,
-        )
+    if mixture is not None and mixture.clean < MIN_CLEAN_FRACTION:
+        yield Doubt.MOSTLY_CORRUPT.warning(fraction=1 - mixture.clean)
     if has_noise and result.rank == 0:
-        yield NO_COMPONENT
+        yield Doubt.NOTHING_GAINED.warning()
     if has_noise and min(Y.shape) < NARROW:
-        yield (
-            f"A table of {Y.shape[0]}×{Y.shape[1]} is narrow for a low-rank fit with "
-            "noise: its flags are less reliable than fdr states. discrepant.clean is "
-            "intended for such tables.",
-            UserWarning,
-        )
-    for doubt in getattr(result, "doubts", ()):
-        yield doubt, UserWarning
+        yield Doubt.NARROW.warning(rows=rows, columns=columns)
     yield from _convergence_warnings(result, has_noise)
 
 
-def _convergence_warnings(result: Result, has_noise: bool) -> Iterator[Message]:
+def _convergence_warnings(result: Result, has_noise: bool) -> Iterator[FitWarning]:
     """Yield a warning if the solver did not converge."""
     if result.status.converged:
         return
     if result.status.stopped:
-        yield _stopped(result)
+        yield Doubt.STOPPED.warning(status=result.status)
     elif has_noise:
-        yield f"The fit {result.status}. Raise max_iter.", ConvergenceWarning
+        yield Doubt.NOT_CONVERGED.warning(status=result.status)
     # The residual may still fall slowly when the certificate is already good.
     elif abs(result.certificate.gap) > CERTIFIED_GAP:
-        yield (
-            f"{result.status}; {result.certificate}. Raise max_iter, or raise tol.",
-            ConvergenceWarning,
+        yield Doubt.NOT_OPTIMAL.warning(
+            status=result.status, certificate=result.certificate
         )
 
 
-def sparse_entries_warnings(result: Any) -> Iterator[Message]:
+def sparse_entries_warnings(result: Any) -> Iterator[FitWarning]:
     """Yield the warnings about a fit of stored entries (`SparseEntriesResult`)."""
     if not result.rank:
-        yield NO_COMPONENT
+        yield Doubt.NOTHING_GAINED.warning()
     n_rows, n_columns = result.undetermined
     if n_rows or n_columns:
-        yield (
-            f"{n_rows} rows and {n_columns} columns store fewer entries than the rank, "
-            f"{max(result.rank, 1)}: their low-rank part is a guess.",
-            UserWarning,
+        yield Doubt.FEW_STORED.warning(
+            rows=n_rows, columns=n_columns, rank=max(result.rank, 1)
         )
     if result.status.stopped:
-        yield _stopped(result)
+        yield Doubt.STOPPED.warning(status=result.status)
     elif not result.status.converged:
-        yield f"The fit {result.status}. Raise max_iter.", ConvergenceWarning
+        yield Doubt.NOT_CONVERGED.warning(status=result.status)
 
 
 def sample_data(result: Any) -> tuple[Array, Array] | None:
@@ -140,11 +117,6 @@ def sample_data(result: Any) -> tuple[Array, Array] | None:
         return None
     entries = min(max(ENTRIES_READ // rows.shape[1], 16), 64)
     return rows.scales(1, entries), rows.sample()
-
-
-def _stopped(result: Any) -> Message:
-    message = f"The fit {result.status}; the result so far may be far off."
-    return message, ConvergenceWarning
 
 
 def _misfit_fraction(entries: Array, low_rank: Array) -> float:

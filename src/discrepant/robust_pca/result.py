@@ -13,6 +13,7 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.core.results import History, ResultBase, Status
 from discrepant.operators.entrywise import Identity, Mask
+from discrepant.robust_pca.doubts import FitWarning
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows import passes
 
@@ -69,7 +70,7 @@ class LowRankResult(FactoredResult):
 
     program: ConvexProblem = field(repr=False)
     # what speaks against it; each is a warning
-    doubts: tuple[str, ...] = field(default=(), kw_only=True)
+    doubts: tuple[FitWarning, ...] = field(default=(), kw_only=True)
 
     @property
     def lock(self) -> Any:

@@ -21,6 +21,8 @@ from discrepant.core.validation import (
 from discrepant.paper.matrix_descent import DESCENT_ONLY
 
 SOLVERS = ("implicit", "descent")
+# How long an exact decomposition is searched for.
+EFFORTS = ("best", "fast")
 # Default tolerance of the residual and limit of passes of the implicit solver.
 DEFAULT_TOL, DEFAULT_PASSES = 1e-7, 500
 # Parameters of `RobustPCA` that the descent does not use, and their defaults.
@@ -28,6 +30,7 @@ IMPLICIT_ONLY = {
     "noise": "auto",
     "fdr": 0.01,
     "polish": True,
+    "effort": "best",
     "warm_start": False,
     "memory_limit": None,
     "n_jobs": None,
@@ -38,6 +41,7 @@ NOT_OF_STORED_ENTRIES = {
     "alpha": "auto",
     "psd": False,
     "polish": True,
+    "effort": "best",
     "warm_start": False,
     "memory_limit": None,
 }
@@ -54,6 +58,7 @@ class SolverSettings:
     tol: float = DEFAULT_TOL
     max_iter: int = DEFAULT_PASSES
     polish: bool = True
+    effort: str = "best"
     random_state: Any = None
 
     @property
@@ -74,6 +79,7 @@ def check_parameters(model: Any) -> None:
     `noise` is checked later, against the number of columns.
     """
     check_choice("solver", model.solver, SOLVERS)
+    check_choice("effort", model.effort, EFFORTS)
     check_choice("missing", model.missing, ("nan", "unstored"))
     check_rates(model.alpha, model.step, model.init_scale)
     check_fdr(model.fdr)

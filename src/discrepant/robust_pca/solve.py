@@ -1,13 +1,15 @@
 """Solve robust PCA: exactly if an exact decomposition exists, otherwise with noise.
 
-Strategies, cheapest first:
+The questions, cheapest first; the first that is answered ends the solve:
 
-1. Solve a sample of the rows, and extend its result to all rows.
-2. Test whether the data have low rank as they are, without corruption.
-3. Solve the convex program, as long as its result promises to be exact.
-4. On small matrices, pursue an exact fit that more entries confirm than are needed.
-5. Fit low rank, corruption and noise.
-6. If that fit leaves next to no noise, or does not settle, solve the convex program.
+1. *Large?* Solve a sample of the rows, and extend its result to all rows.
+2. *Clean?* Test whether the data have low rank as they are, without corruption.
+3. *Exact?* Solve the convex program as long as its result promises to be exact; pursue
+   an exact fit; and, if the fit with noise leaves doubts, search by empirical Bayes.
+   The last two return only what more entries confirm than are needed.
+4. *Noise?* Fit low rank, corruption and noise. If that fit leaves doubts, fit again
+   from other starts, and take the shortest description.
+5. *Nothing?* The doubts about the result are attached to it as warnings.
 
 A strategy that does not apply or does not succeed returns None, and the next one runs.
 """
@@ -22,6 +24,7 @@ from discrepant.core.progress import Report, subrange
 from discrepant.core.validation import check_square
 from discrepant.paper.alpha import alpha_from_entries
 from discrepant.robust_pca.dask.rows import DaskRows
+from discrepant.robust_pca.doubts import Doubt
 from discrepant.robust_pca.exact.integrator import HIGH_RANK, integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.exact.uncorrupted import uncorrupted_fit
@@ -33,7 +36,7 @@ from discrepant.robust_pca.noisy.solve import (
     with_row_model,
 )
 from discrepant.robust_pca.problem import ConvexProblem, DataScale
-from discrepant.robust_pca.proven_fit import MAX_SIDE, EntryPursuit, MatrixFit
+from discrepant.robust_pca.proven_fit import MAX_ENTRIES, EntryFits, MatrixFit
 from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.row_sample import (
     choose_sample_rows,
@@ -88,10 +91,13 @@ def solve(
     result = _solve(run, start)
     if run.noise is None and isinstance(result, NoisyResult):
         return with_row_model(result, settings.fdr, run.rng)
-    if isinstance(result, ExactResult) and not run.wants_convex_program:
+    if isinstance(result, ExactResult) and not (
+        result.proven or run.wants_convex_program
+    ):
         corrupt_fraction = float(result.history["support"][-1])
         if not result.polished and corrupt_fraction > MAX_CONVEX_FRACTION:
-            doubt = CONVEX_FLAGS.format(corrupt_fraction)
+            sentence = CONVEX_FLAGS.format(corrupt_fraction)
+            doubt = Doubt.FLAGS.warning(sentence=sentence)
             return replace(result, doubts=(*result.doubts, doubt))
     return result
 
@@ -296,22 +302,25 @@ def _separate(run: _Run, start: MatrixFit | None) -> MatrixFit:
     if exact_attempt.status.converged or run.log.ended:
         return exact_attempt
     run = replace(run, program=exact_attempt.program)  # with its clipping bound
-    pursuit = None
-    if max(run.program.rows.shape) <= MAX_SIDE:
-        pursuit = EntryPursuit(
-            exact_attempt, run.settings.fdr, run.rng, run.new_recorder()
-        )
-        exact = pursuit.exact_fit()
-        if exact is not None:
-            return exact
+    if run.program.rows.size > MAX_ENTRIES:
+        noisy = _fit_noisy(run, exact_attempt)
+        if isinstance(noisy, ExactResult) or noisy.settled:
+            return noisy
+        return _exact_after_noise(run, exact_attempt, noisy)
+    fits = EntryFits(exact_attempt, run.settings.fdr, run.rng, run.new_recorder())
+    exact = fits.by_pursuit()
+    if exact is not None and not exact.doubts:
+        return exact
     noisy = _fit_noisy(run, exact_attempt)
-    if isinstance(noisy, ExactResult):
+    if isinstance(noisy, ExactResult) or run.log.stopped:
         return noisy
-    if pursuit is not None and not pursuit.confirms(noisy):
-        return _best_of_all_methods(run, exact_attempt, pursuit, noisy)
-    if noisy.settled:
+    if exact is None and fits.confirms(noisy):
         return noisy
-    return _exact_after_noise(run, exact_attempt, noisy)
+    if run.settings.effort == "best":
+        exact = fits.by_empirical_bayes(noisy) or exact
+    if exact is not None:
+        return exact
+    return _shortest_description(run, fits, noisy)
 
 
 def _convex_optimum(run: _Run, start: ExactResult | None) -> ExactResult:
@@ -352,24 +361,15 @@ def _fit_noisy(run: _Run, exact_attempt: ExactResult | None = None) -> MatrixFit
     )
 
 
-def _best_of_all_methods(
-    run: _Run, exact_attempt: ExactResult, pursuit: EntryPursuit, noisy: NoisyResult
-) -> MatrixFit:
-    """Solve a small matrix with large noise by every method; return the best."""
-    log = run.new_recorder()
-    convex = integrate(
-        run.program, tol=log.tol, rng=run.rng, warm=exact_attempt, log=log
-    )
-    if log.stopped:
-        return noisy
-    exact = pursuit.if_proven(convex) or pursuit.exact_fit_from(convex)
-    if exact is not None:
-        return exact
-    candidates: list[MatrixFit] = [noisy, convex]
-    if pursuit.noisy_fits and pursuit.noisy_fits[0].at.rank:
+def _shortest_description(
+    run: _Run, fits: EntryFits, noisy: NoisyResult
+) -> NoisyResult:
+    """Return the shortest description among fits with noise from several starts."""
+    candidates = [noisy]
+    for start in fits.noisy_starts(noisy):
         restarted = continue_noisy_fit(
             run.program,
-            pursuit.noisy_start(noisy),
+            start,
             by_column=run.settings.noise_by_column,
             fdr=run.settings.fdr,
             rng=run.rng,
@@ -377,7 +377,7 @@ def _best_of_all_methods(
         )
         if restarted is not None and restarted.status.converged:
             candidates.append(restarted)
-    return pursuit.best_of(candidates)
+    return fits.best_of(candidates)
 
 
 def _exact_after_noise(

@@ -68,7 +68,8 @@ IMPLICIT_ONLY = {
     "start": None,
 }
 
-Messages = list[tuple[str, type[Warning]]]  # sentences and categories of warnings
+# Warnings, or their sentences, with their categories.
+Messages = list[tuple[str | Warning, type[Warning]]]
 
 
 def recover(
@@ -268,7 +269,7 @@ def _recover_matrix(
             f"of the same shape and type, got {quote(start)}."
         )
     fit = solve(rows, settings, start, report)
-    return fit, list(fit_warnings(Y, fit))
+    return fit, [(warning, type(warning)) for warning in fit_warnings(Y, fit)]
 
 
 def _recover_measured(

@@ -20,6 +20,7 @@ from discrepant.core.results import Certificate, History, ResultBase
 from discrepant.core.validation import error_text, masked_to_nan
 from discrepant.robust_pca.dask.cluster import worker_pool
 from discrepant.robust_pca.dask.rows import DaskRows
+from discrepant.robust_pca.doubts import FitWarning
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.fit_warnings import fit_warnings, sample_data
 from discrepant.robust_pca.noisy.result import NoisyResult
@@ -109,7 +110,7 @@ class DaskResult(ResultBase):
 
 def fit(
     model: Any, X: Any, rules: Any, previous: Any
-) -> tuple[DaskResult, Iterator[tuple[str, type[Warning]]]]:
+) -> tuple[DaskResult, Iterator[FitWarning]]:
     """Fit a Dask array; also return warnings for the user.
 
     Parameters

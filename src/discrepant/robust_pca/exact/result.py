@@ -18,6 +18,8 @@ class ExactResult(LowRankResult):
     """Exact decomposition; everything but the low-rank factors is lazy."""
 
     state: State = field(repr=False)
+    # Whether more entries fit to rounding than any wrong matrix of this rank could fit.
+    proven: bool = field(default=False, kw_only=True)
 
     @property
     def polished(self) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.results import Outcome, Status
+from discrepant.robust_pca.doubts import Doubt, FitWarning
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
@@ -126,9 +127,17 @@ def with_row_model(
     if model is None:
         return result
     if not isinstance(rows, ArrayRows):
-        return replace(result, doubts=(*result.doubts, LOW_RANK_FLAGS))
-    doubts = (*result.doubts, *flag_doubts(model, sample))
+        return replace(result, doubts=_with_flag_doubts(result, [LOW_RANK_FLAGS]))
+    doubts = _with_flag_doubts(result, flag_doubts(model, sample))
     return replace(result, row_model=model, doubts=doubts)
+
+
+def _with_flag_doubts(
+    result: NoisyResult, sentences: list[str]
+) -> tuple[FitWarning, ...]:
+    """Return the doubts about a result with those about its flags."""
+    about_flags = [Doubt.FLAGS.warning(sentence=sentence) for sentence in sentences]
+    return (*result.doubts, *about_flags)
 
 
 def _finish_exactly(

@@ -1,0 +1,96 @@
+"""What can speak against a fit: one enum, with a sentence for the user each."""
+
+from enum import Enum
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+
+class Doubt(Enum):
+    """A reason not to rely on a fit; the value is the sentence of its warning."""
+
+    NOTHING_GAINED = (
+        "No component is significant: none exceeds the noise. The low-rank part is "
+        "zero, and only entries that are large by themselves are flagged."
+    )
+    NO_SHORTER = (
+        "The low-rank part does not describe the data in fewer digits than zero does: "
+        "it may have been fitted to noise and corruption."
+    )
+    LARGE_NOISE = (
+        "The estimated noise is {noise:.0%} of the size of the data: it may consist of "
+        "corruption that was not separated."
+    )
+    HIDDEN = (
+        "The noise may hide components of up to {size:.0%} of the largest one: the "
+        "low-rank part may lack them."
+    )
+    UNCERTAIN = (
+        "The low-rank part is known to {error:.0%} of its size only: the noise is "
+        "large for the number of its parameters."
+    )
+    UNSETTLED = "The flags of corrupt entries did not settle: they may be unreliable."
+    NOT_PREDICTED = (
+        "Held-out entries are not predicted: their residuals are {ratio:.1f} times as "
+        "large as the noise suggests, so the low-rank part may be wrong."
+    )
+    AMBIGUOUS = (
+        "Another low-rank part that fits about as well differs by {distance:.0%}: the "
+        "data do not decide between them."
+    )
+    EXTRAPOLATED = (
+        "The low-rank part has values far beyond all of the data: it extrapolates, and "
+        "may be wrong."
+    )
+    UNDETERMINED = (
+        "In {rows} rows and {columns} columns no more entries fit than the rank, "
+        "{rank}: their low-rank part is a guess."
+    )
+    MOSTLY_CORRUPT = (
+        "{fraction:.0%} of the entries do not fit the low-rank part: it may be wrong."
+    )
+    MISFIT = (
+        "{fraction:.0%} of the entries differ from the low-rank part by more than "
+        "{limit:.0%} of the median entry, and are classified as corrupt. A table of "
+        "{rows}×{columns} may be too narrow, or hold too much noise and corruption; a "
+        "smaller alpha leaves more to the low-rank part."
+    )
+    UNEQUAL_COLUMNS = (
+        "The columns differ in size by a factor of {ratio:.0e}. Entries of large "
+        "columns are classified as corrupt, or small columns are lost; rescale the "
+        "columns first."
+    )
+    FLAGS = "{sentence}"  # about the flags of a table; see `noisy.row_model`
+    NARROW = (
+        "A table of {rows}×{columns} is narrow for a low-rank fit with noise: its "
+        "flags are less reliable than fdr states. discrepant.clean is intended for "
+        "such tables."
+    )
+    FEW_STORED = (
+        "{rows} rows and {columns} columns store fewer entries than the rank, {rank}: "
+        "their low-rank part is a guess."
+    )
+    STOPPED = "The fit {status}; the result so far may be far off."
+    NOT_CONVERGED = "The fit {status}. Raise max_iter."
+    NOT_OPTIMAL = "{status}; {certificate}. Raise max_iter, or raise tol."
+
+    def warning(self, **figures: Any) -> "FitWarning":
+        """Return the warning of this doubt, with its figures filled in."""
+        unfinished = (Doubt.STOPPED, Doubt.NOT_CONVERGED, Doubt.NOT_OPTIMAL)
+        kind = FitConvergenceWarning if self in unfinished else FitWarning
+        return kind(self, self.value.format(**figures))
+
+
+class FitWarning(UserWarning):
+    """A warning about a fit, with the doubt that it states."""
+
+    def __init__(self, doubt: Doubt, sentence: str) -> None:
+        super().__init__(sentence)
+        self.doubt = doubt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.doubt, str(self))
+
+
+class FitConvergenceWarning(FitWarning, ConvergenceWarning):  # type: ignore[misc]
+    """A warning about a fit that did not end by itself."""

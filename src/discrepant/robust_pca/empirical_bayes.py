@@ -1,0 +1,273 @@
+"""Annealed empirical Bayes: a low-rank estimate that keeps all directions uncertain.
+
+Columns x_j ~ N(0, Ψ) are observed as y_j = x_j + N(0, diag(g_j) + λI): every entry has
+an error variance g_ij of its own, and λ is a noise that falls from step to step.
+Expectation maximisation estimates Ψ and g. Entries that other entries contradict obtain
+a large variance, and lose their influence; directions of Ψ that nothing supports fade.
+The posterior variance of X enters the update of g, so that an entry is not called
+clean because X, still uncertain there, happens to be near it.
+
+A pursuit has to choose directions one by one, and fails if the first is wrong. Here all
+of them compete at once. The result is a proposal: `exact_search` derives an exact fit
+from it and counts the entries that confirm it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from discrepant.core.jit import njit
+from discrepant.core.linalg import Array, sym
+
+# Error variance of an entry that is not observed, in units of the data's variance.
+UNOBSERVED = 1e8
+# Rows and columns up to which the prior alternates between columns and rows; a wide
+# sample gains nothing from it.
+ALTERNATE_UP_TO = 64
+# Noise variance λ at which annealing ends, in units of the data's variance.
+LAST_LAMBDA = 1e-6
+# Noise variance λ at which the regression of single lines turns to exact weights.
+LAST_LINE_LAMBDA = 1e-5
+# Residual, in units of the data's size, up to which an entry fits.
+NEARLY_EXACT = 1e-6
+# Cutoff of the last weights of single lines, in units of the data's size.
+LAST_LINE_CUTOFF = 1e-9
+# Lines that are regressed together, to bound the memory.
+LINES_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """Where annealing starts and how fast λ falls, in units of the data's variance."""
+
+    error_variance: float  # g of every entry at the start
+    noise: float  # λ at the start
+    decay: float = 0.94  # factor of λ per step
+    steps: int = 160
+
+
+# Annealings of single lines; each is tried on the lines that the last left inexact.
+LINE_ANNEALINGS = (
+    Annealing(1.0, 0.3, 0.9),
+    Annealing(0.1, 0.1, 0.94),
+    Annealing(10.0, 3.0, 0.94),
+    Annealing(1.0, 0.3, 0.97),
+)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """One or two tables of observations of the same matrix X, in units of its size.
+
+    A symmetric X is observed twice: by rows of Y and by rows of Yᵀ.
+    """
+
+    values: tuple[Array, ...]  # (k, n) each; zero where not observed
+    observed: tuple[Array, ...]  # masks
+    # Columns that are the sampled rows of a symmetric X, (k,); None if X is general.
+    own_columns: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of X."""
+        k, n = self.values[0].shape
+        return k, n
+
+    def agreeing(self) -> Array:
+        """Return the entries whose two observations agree to the last digit.
+
+        They are clean: two errors do not agree by chance. If all observations agree,
+        errors are symmetric too, and agreement says nothing.
+        """
+        if self.own_columns is None:
+            return np.zeros(self.shape, bool)
+        (first, second), (seen, seen_too) = self.values, self.observed
+        both = seen & seen_too
+        agree = both & (first == second)
+        return agree if agree.sum() < both.sum() else np.zeros_like(agree)
+
+
+def anneal(
+    tables: Tables,
+    annealing: Annealing,
+    proceed: Callable[[float, Array], bool] = lambda noise, X: True,
+) -> tuple[Array, list[Array]]:
+    """Return the posterior mean of X, and the error variances of each table.
+
+    Parameters
+    ----------
+    tables : Tables
+        The observations.
+    annealing : Annealing
+        The schedule.
+    proceed : callable
+        Receives λ and the posterior mean after each step; False ends the annealing.
+    """
+    k, n = tables.shape
+    priors = [np.eye(k), np.eye(n)]
+    clean, noise = tables.agreeing(), annealing.noise
+    alternate = tables.own_columns is None and max(k, n) <= ALTERNATE_UP_TO
+    variances = [
+        np.where(seen, annealing.error_variance, UNOBSERVED) for seen in tables.observed
+    ]
+    X = tables.values[0]
+    for step in range(annealing.steps):
+        noise = max(noise * annealing.decay, LAST_LAMBDA)
+        weights = [1 / (np.where(clean, 0, g) + noise) for g in variances]
+        precision = np.sum(weights, axis=0)
+        y = np.sum(np.multiply(weights, tables.values), axis=0) / precision
+        try:
+            if step % 2 if alternate else k > n:
+                X, variance, priors[1] = posterior(y.T, 1 / precision.T, priors[1])
+                X, variance = X.T, variance.T
+            else:
+                X, variance, priors[0] = posterior(y, 1 / precision, priors[0])
+        except np.linalg.LinAlgError:
+            break
+        if tables.own_columns is not None:
+            own = tables.own_columns
+            X[:, own], variance[:, own] = sym(X[:, own]), sym(variance[:, own])
+        for t, (y, seen) in enumerate(zip(tables.values, tables.observed, strict=True)):
+            gain = variances[t] / (variances[t] + noise)
+            update = gain**2 * ((y - X) ** 2 + variance) + gain * noise
+            variances[t] = np.where(seen, update, UNOBSERVED)
+        if not proceed(noise, X):
+            break
+    return X, [np.where(clean, 0, g) for g in variances]
+
+
+def posterior(y: Array, noise: Array, prior: Array) -> tuple[Array, Array, Array]:
+    """Return the posterior of columns x_j ~ N(0, Ψ) with y_j = x_j + N(0, diag D_j).
+
+    Returns means (k, n), variances (k, n), and Ψ after a step of expectation
+    maximisation.
+    """
+    k, n = y.shape
+    total, inverse_y, diagonal = np.zeros((k, k)), np.empty((k, n)), np.empty((k, n))
+    y, noise = np.ascontiguousarray(y), np.ascontiguousarray(noise)
+    if not _invert_covariances(y, noise, prior, total, inverse_y, diagonal):
+        raise np.linalg.LinAlgError("A covariance is not positive definite.")
+    total += np.tril(total, -1).T
+    X = prior @ inverse_y
+    variance = np.maximum(noise - noise**2 * diagonal, 0)
+    return X, variance, sym(X @ X.T / n + prior - prior @ (total / n) @ prior)
+
+
+@njit(fastmath=True, error_model="numpy", nogil=True)
+def _invert_covariances(
+    y: Array,
+    noise: Array,
+    prior: Array,
+    total: Array,
+    inverse_y: Array,
+    diagonal: Array,
+) -> bool:
+    """Invert S_j = Ψ + diag D_j for each column j, by sweeping its lower triangle.
+
+    Adds the lower triangles of S_j⁻¹ to `total`, and stores S_j⁻¹y_j and the diagonal
+    of S_j⁻¹ as columns. Returns False if a matrix is not positive definite.
+    """
+    k, n = y.shape
+    A, pivots = np.empty((k, k)), np.empty(k)
+    for column in range(n):
+        for i in range(k):
+            A[i, : i + 1] = prior[i, : i + 1]
+            A[i, i] += noise[i, column]
+        for p in range(k):  # A becomes −S⁻¹
+            if not A[p, p] > 0:
+                return False
+            scale = 1 / A[p, p]
+            pivots[:p] = A[p, :p]
+            pivots[p] = 0.0
+            pivots[p + 1 :] = A[p + 1 :, p]
+            for i in range(k):
+                factor, row = pivots[i] * scale, A[i]
+                for j in range(i + 1):
+                    row[j] -= factor * pivots[j]
+            A[p, :p] = pivots[:p] * scale
+            A[p + 1 :, p] = pivots[p + 1 :] * scale
+            A[p, p] = -scale
+        product = pivots
+        product[:] = 0.0
+        for i in range(k):
+            value = y[i, column]
+            for j in range(i):
+                total[i, j] -= A[i, j]
+                product[i] -= A[i, j] * y[j, column]
+                product[j] -= A[i, j] * value
+            total[i, i] -= A[i, i]
+            diagonal[i, column] = -A[i, i]
+            product[i] -= A[i, i] * value
+        inverse_y[:, column] = product
+    return True
+
+
+def regress_by_annealing(
+    lines: Array, observed: Array, basis: Array, prior: Array
+) -> Array:
+    """Return coordinates of lines in a basis, robust to more than half of errors.
+
+    Coordinates c ~ N(0, prior) are observed as y = B c + errors, each with a variance
+    of its own, annealed as in `anneal`; then weights redescend to an exact fit.
+
+    Parameters
+    ----------
+    lines, observed : ndarray of shape (k, n)
+        The lines, and which of their entries count.
+    basis : ndarray of shape (n, r)
+        The basis B.
+    prior : ndarray of shape (r, r)
+        Covariance of the coordinates.
+    """
+    (k, n), r = lines.shape, basis.shape[1]
+    coordinates, n_exact = np.zeros((k, r)), np.full(k, -1)
+    pairs = (basis[:, :, None] * basis[:, None, :]).reshape(n, r * r)
+    ridge = 1e-9 * np.trace(prior) / r * np.eye(r)
+    precision = np.linalg.inv(prior + ridge)
+    for annealing in LINE_ANNEALINGS:
+        left = np.flatnonzero(n_exact <= 1.2 * r + 4)
+        for part in np.array_split(left, max(1, -(-len(left) // LINES_AT_ONCE))):
+            if not len(part):
+                continue
+            y, seen = lines[part], observed[part]
+            c = _regress_once(y, seen, basis, pairs, precision, annealing)
+            hits = np.sum(seen & (np.abs(y - c @ basis.T) < NEARLY_EXACT), axis=1)
+            better = hits > n_exact[part]
+            coordinates[part[better]] = c[better]
+            n_exact[part[better]] = hits[better]
+    return coordinates
+
+
+def _regress_once(
+    y: Array,
+    seen: Array,
+    basis: Array,
+    pairs: Array,
+    precision: Array,
+    annealing: Annealing,
+) -> Array:
+    """Return the coordinates after one annealing (see `regress_by_annealing`)."""
+    k, r = len(y), basis.shape[1]
+    noise, g = annealing.noise, np.full(y.shape, annealing.error_variance)
+    while noise > LAST_LINE_LAMBDA:
+        noise *= annealing.decay
+        w = seen / (g + noise)
+        gram = (w @ pairs).reshape(k, r, r) + precision
+        inverse = np.linalg.inv(gram)
+        c = np.matmul(inverse, ((w * y) @ basis)[:, :, None])[:, :, 0]
+        variance = inverse.reshape(k, r * r) @ pairs.T
+        gain = g / (g + noise)
+        g = gain**2 * ((y - c @ basis.T) ** 2 + variance) + gain * noise
+    e = y - c @ basis.T
+    sizes = np.where(seen, np.abs(e), np.nan)
+    sizes[~seen.any(axis=1)] = 0.0
+    usual = np.nanmedian(sizes, axis=1) + NEARLY_EXACT
+    ridge = 1e-12 * np.eye(r)
+    for fraction in np.linspace(0, 1, 20):
+        cutoff = usual * (LAST_LINE_CUTOFF / usual) ** fraction
+        w = seen / (1 + (e / cutoff[:, None]) ** 2)
+        gram = (w @ pairs).reshape(k, r, r) + ridge
+        c = np.linalg.solve(gram, ((w * y) @ basis)[:, :, None])[:, :, 0]
+        e = y - c @ basis.T
+    return np.asarray(c)
