@@ -25,16 +25,6 @@ def test_matrix_and_table_are_recovered(tmp_path, monkeypatch, photograph):
     assert (written["photograph"] is None) == (photograph is None)
 
 
-def test_without_matplotlib_no_figure_is_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr("discrepant.core.plotting.find_spec", lambda name: None)
-    monkeypatch.setattr("discrepant.cli.demo.restore_photograph", lambda *_: None)
-    _, text = run_demo(tmp_path)
-    assert "[plot]" in text
-    assert ".png" not in text
-    written = {path.name for path in tmp_path.iterdir()}
-    assert written == {"table.csv", "table.html", "summary.json"}
-
-
 @pytest.mark.slow
 def test_a_photograph_is_restored(tmp_path):
     photograph = run_demo(tmp_path)[0]["photograph"]

@@ -11,7 +11,7 @@ import typer
 
 from discrepant.cli.messages import on_terminal
 from discrepant.cli.options import Output, Overwrite, Seed
-from discrepant.core.errors import InputError, missing_extra
+from discrepant.core.errors import missing_extra
 
 OUTPUTS = ("matrix.png", "photograph.png", "table.csv", "table.html", "summary.json")
 MATRIX_SHAPE = (400, 300)
@@ -41,8 +41,7 @@ def run_demo(
 ) -> tuple[dict[str, Any], str]:
     """Recover a matrix, clean a table, restore a photograph, and write the results.
 
-    The photograph needs scikit-image; the figures need matplotlib. Without these, the
-    text names the packages to install.
+    The photograph needs scikit-image; without it, the text names the package.
 
     Returns
     -------
@@ -52,26 +51,19 @@ def run_demo(
         The description that is printed.
     """
     from discrepant.core.output_files import atomic_output_folder, write_json
-    from discrepant.core.plotting import require_matplotlib
 
     with atomic_output_folder(output, OUTPUTS, overwrite=overwrite) as scratch:
-        no_figures = ""
-        try:
-            require_matplotlib()
-        except InputError as error:
-            no_figures = str(error)
-        figures = None if no_figures else scratch
-        summary, status = recover_matrix(figures, seed, progress)
+        summary, status = recover_matrix(scratch, seed, progress)
         summary["table"] = clean_table(scratch, seed, progress)
-        summary["photograph"] = restore_photograph(figures, seed, progress)
+        summary["photograph"] = restore_photograph(scratch, seed, progress)
         write_json(scratch / "summary.json", summary)
-    return summary, _describe(summary, status, output, no_figures)
+    return summary, _describe(summary, status, output)
 
 
 def recover_matrix(
-    folder: Path | None, seed: int, progress: bool
+    folder: Path, seed: int, progress: bool
 ) -> tuple[dict[str, Any], str]:
-    """Recover a corrupted matrix, and draw it if a folder is given.
+    """Recover a corrupted matrix, and draw it.
 
     Returns the part of the summary and the status of the solver.
     """
@@ -92,9 +84,8 @@ def recover_matrix(
     started = time.perf_counter()
     pca = RobustPCA(random_state=seed, verbose=progress).fit(observed)
     seconds = time.perf_counter() - started
-    if folder is not None:
-        parts = observed, pca.low_rank_, pca.sparse_, problem.low_rank
-        plot_decomposition(*parts).savefig(folder / "matrix.png")
+    parts = observed, pca.low_rank_, pca.sparse_, problem.low_rank
+    plot_decomposition(*parts).savefig(folder / "matrix.png")
     missing = float(np.isnan(observed).mean())
     corrupted = float(pca.outliers_.mean()) / (1 - missing)
     certificate = pca.certificate_
@@ -139,12 +130,11 @@ def clean_table(folder: Path, seed: int, progress: bool) -> dict[str, Any]:
 
 
 def restore_photograph(
-    folder: Path | None, seed: int, progress: bool
+    folder: Path, seed: int, progress: bool
 ) -> dict[str, Any] | None:
-    """Restore a photograph of which half of the values are random.
+    """Restore and draw a photograph of which half of the values are random.
 
-    Returns its PSNR before and after in decibels, or None without scikit-image. The
-    figure is drawn if a folder is given.
+    Returns its PSNR before and after in decibels, or None without scikit-image.
     """
     try:
         from skimage import data
@@ -166,17 +156,14 @@ def restore_photograph(
     result = restore(observed, quality="fast", progress=progress)
     seconds = time.perf_counter() - started
     panels = {"observed": observed, "restored": result.image, "truth": truth}
-    if folder is not None:
-        image_panels(panels).savefig(folder / "photograph.png")
+    image_panels(panels).savefig(folder / "photograph.png")
     before, after = (
         round(psnr(image / 255, truth / 255), 2) for image in (observed, result.image)
     )
     return {"before": before, "after": after, "seconds": round(seconds, 3)}
 
 
-def _describe(
-    summary: dict[str, Any], status: str, folder: Path, no_figures: str
-) -> str:
+def _describe(summary: dict[str, Any], status: str, folder: Path) -> str:
     """Return the text that the command prints."""
     rows, columns = summary["shape"]
     table, photograph = summary["table"], summary["photograph"]
@@ -189,7 +176,7 @@ def _describe(
         f"  relative error       {summary['relative_error']:.1e}\n"
         f"  solver               {status}\n"
         f"  time                 {summary['seconds']:.1f} s\n"
-        f"  figure               {no_figures or folder / 'matrix.png'}\n"
+        f"  figure               {folder / 'matrix.png'}\n"
         f"Table: {table['shape'][0]} rows with a time, an id, a name and twelve sensor "
         f"readings, {table['wrong']} of them wrong.\n"
         f"  flagged              {table['flagged']} cells, "
@@ -205,5 +192,5 @@ def _describe(
         f"  PSNR                 {photograph['before']:.1f} dB before, "
         f"{photograph['after']:.1f} dB after\n"
         f"  time                 {photograph['seconds']:.1f} s\n"
-        f"  figure               {no_figures or folder / 'photograph.png'}"
+        f"  figure               {folder / 'photograph.png'}"
     )

@@ -264,15 +264,22 @@ class ExactSearch:
         return self._repair_lines(at)
 
     def proof(self, at: FixedRankMatrix, tables: Tables | None = None) -> Proof:
-        """Count the entries that fit a matrix, of the whole or of a sample."""
+        """Count the entries that fit a matrix, of the whole or of a sample.
+
+        Entries of one value count once: they are not in general position. A matrix of
+        rank one fits every entry that was overwritten by the same value.
+        """
         tolerance: Array | float = self.exact
         if tables is None:
             tables, tolerance = self.whole, self.tolerance
         X = at.value()
-        exact = np.zeros(X.shape, bool)
+        fitted = np.full(X.shape, np.nan)
         for y, seen in zip(tables.values, tables.observed, strict=True):
-            exact |= seen & (np.abs(y - X) < tolerance)
-        equations = int(np.triu(exact).sum() if at.kind == "psd" else exact.sum())
+            fits = seen & (np.abs(y - X) < tolerance)
+            fitted[fits] = y[fits]
+        exact = ~np.isnan(fitted)
+        counted = np.triu(exact) if at.kind == "psd" else exact
+        equations = len(np.unique(fitted[counted]))
         few = [int(np.sum(exact.sum(axis=axis) <= at.rank)) for axis in (1, 0)]
         return Proof(exact, equations, at.degrees_of_freedom, (few[0], few[1]))
 

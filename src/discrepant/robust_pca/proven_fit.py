@@ -50,6 +50,9 @@ from discrepant.robust_pca.recorder import Recorder, Step
 MAX_PURSUIT_SIDE = 200
 # Entries up to which a matrix is small enough for empirical Bayes.
 MAX_ENTRIES = 1 << 20
+# Fraction of rows or columns that an exact fit may leave undetermined, such as dead
+# sensors, before other methods look for a fit that determines more of them.
+MAX_UNDETERMINED = 0.1
 # Clean entries that a fit with noise needs per degree of freedom.
 NOISY_ENTRIES_PER_FREEDOM = 1.2
 # Noise above this fraction of the size of the data is reported.
@@ -123,6 +126,7 @@ class EntryFits:
         exact = max(EXACT, EXACT_ROUNDINGS * self.A.rounding)
         self.search = ExactSearch(self.Y, self.program.psd, exact, rng, self._proceed)
         self.pursuit_with_noise: FitWithNoise | None = None  # if it was not exact
+        self.undetermined = 0.0  # fraction of rows or columns, of the last exact fit
 
     @property
     def caller_is_transposed(self) -> bool:
@@ -153,7 +157,7 @@ class EntryFits:
                 result = self._finish(proposal, "empirical Bayes")
                 if result is None:
                     continue
-                if not result.doubts or undetermined is not None:
+                if self.undetermined <= MAX_UNDETERMINED or undetermined is not None:
                     return result
                 undetermined = result  # another proposal may determine all rows
         return undetermined
@@ -211,6 +215,7 @@ class EntryFits:
         result = exact_result(program, state, status, self.log.history())
         result = replace(result, proven=True)
         few = proof.undetermined
+        self.undetermined = float(np.max(np.divide(few, self.A.shape)))
         if not any(few):
             return result
         rows, columns = few[::-1] if self.caller_is_transposed else few
@@ -237,7 +242,7 @@ class EntryFits:
         """
         if not noisy.rank:  # noise alone; with much corruption, it may hide anything
             return noisy.mixture.clean > MIN_CLEAN_IN_NOISE
-        if not noisy.settled or noisy.mixture.clean < MIN_CLEAN_FRACTION:
+        if not noisy.status.converged or noisy.mixture.clean < MIN_CLEAN_FRACTION:
             return False
         if self._hidden_component(noisy) > MAX_HIDDEN_COMPONENT:
             return False
@@ -311,7 +316,7 @@ class EntryFits:
             yield Doubt.HIDDEN.warning(size=hidden)
         if error > MAX_EXPECTED_ERROR:
             yield Doubt.UNCERTAIN.warning(error=error)
-        if not fit.settled:
+        if not fit.status.converged:
             yield Doubt.UNSETTLED.warning()
         distance = max(float(np.linalg.norm(own - e)) for e in rivals) / norm
         if distance > max(AMBIGUOUS_DISTANCE, error):

@@ -36,7 +36,12 @@ from discrepant.robust_pca.noisy.solve import (
     with_row_model,
 )
 from discrepant.robust_pca.problem import ConvexProblem, DataScale
-from discrepant.robust_pca.proven_fit import MAX_ENTRIES, EntryFits, MatrixFit
+from discrepant.robust_pca.proven_fit import (
+    MAX_ENTRIES,
+    MAX_UNDETERMINED,
+    EntryFits,
+    MatrixFit,
+)
 from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.row_sample import (
     choose_sample_rows,
@@ -304,18 +309,16 @@ def _separate(run: _Run, start: MatrixFit | None) -> MatrixFit:
     run = replace(run, program=exact_attempt.program)  # with its clipping bound
     if run.program.rows.size > MAX_ENTRIES:
         noisy = _fit_noisy(run, exact_attempt)
-        if isinstance(noisy, ExactResult) or noisy.settled:
-            return noisy
         return _exact_after_noise(run, exact_attempt, noisy)
     fits = EntryFits(exact_attempt, run.settings.fdr, run.rng, run.new_recorder())
     exact = fits.by_pursuit()
-    if exact is not None and not exact.doubts:
+    if exact is not None and fits.undetermined <= MAX_UNDETERMINED:
         return exact
     noisy = _fit_noisy(run, exact_attempt)
     if isinstance(noisy, ExactResult) or run.log.stopped:
         return noisy
     if exact is None and fits.confirms(noisy):
-        return noisy
+        return _exact_after_noise(run, exact_attempt, noisy)
     if run.settings.effort == "best":
         exact = fits.by_empirical_bayes(noisy) or exact
     if exact is not None:
@@ -381,9 +384,11 @@ def _shortest_description(
 
 
 def _exact_after_noise(
-    run: _Run, exact_attempt: ExactResult, noisy: NoisyResult
+    run: _Run, exact_attempt: ExactResult, noisy: MatrixFit
 ) -> MatrixFit:
     """Solve the convex program after a fit that left no noise or did not settle."""
+    if isinstance(noisy, ExactResult) or noisy.settled:
+        return noisy
     exact = integrate(
         run.program,
         tol=run.log.tol,

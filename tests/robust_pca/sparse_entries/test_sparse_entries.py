@@ -124,7 +124,7 @@ def test_mistakes_get_a_sentence():
         fitted(sparse.coo_array((30, 20)))
     with pytest.raises(InputError, match="one positive number"):
         fitted(table, noise="column")
-    with pytest.raises(InputError, match="psd=False only"):
+    with pytest.raises(InputError, match="psd is not used with missing"):
         fitted(table, psd=True)
     with pytest.raises(InputError, match="no certificate"):
         _ = fitted(problem()[0]).certificate_

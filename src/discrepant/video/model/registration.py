@@ -19,6 +19,9 @@ MIN_EDGES = 40  # samples of strong gradient without which no shift is estimated
 EDGE_CONTRAST = 4.0  # difference of a sample's neighbours, in its noise, at least
 MAX_DIFFERENCE = 3.0  # difference of a sample, in its noise, at most: objects pass
 COST_RATIO = 0.6  # cost of a shift relative to that of none, at most
+# Mean difference of the samples, in their noise, below which noise alone explains it:
+# the mean of |N(0, 1)|. Then no shift is sought, which saves most of the time.
+STILL_COST = 0.8
 MAX_AGAINST = 0.2  # blocks against a shift per block for it: a camera moves everything
 FRAME_NOISE = 4.0  # grey levels that two frames differ by before the noise is known
 BLOCKS = 4  # blocks down and across, each with a vote
@@ -87,6 +90,7 @@ def _shift_costs(frame, image, pixels, noise, costs):
     """Fill the cost of each shift in each block; return the number of samples used.
 
     A sample's cost is its difference in brightness, in units of its noise and limited.
+    If the frame fits without a shift, the costs are not computed, and 0 is returned.
     """
     height, width, channels = frame.shape
     reach = MAX_SHIFT
@@ -100,25 +104,36 @@ def _shift_costs(frame, image, pixels, noise, costs):
             image_sum += image[y, x, k]
         ratios[i] = frame_sum / max(image_sum, 1.0)
     gain = np.median(ratios)
+    edges = np.empty(len(pixels), np.int64)
+    values = np.empty(len(pixels))
+    still = 0.0
     for i in range(len(pixels)):
         y, x = pixels[i] // width, pixels[i] % width
         if not (reach < y < height - reach - 1 and reach < x < width - reach - 1):
             continue
-        here = across = down = 0.0
+        here = there = across = down = 0.0
         for k in range(channels):
             here += gain * image[y, x, k]
+            there += frame[y, x, k]
             across += gain * (image[y, x + 1, k] - image[y, x - 1, k])
             down += gain * (image[y + 1, x, k] - image[y - 1, x, k])
         sigma = noise[i] * channels
         if max(abs(across), abs(down)) < EDGE_CONTRAST * sigma:
             continue
+        edges[count], values[count] = i, here
+        still += min(abs(there - here) / sigma, MAX_DIFFERENCE)
         count += 1
+    if still < STILL_COST * count:
+        return 0
+    for edge in range(count):
+        i = edges[edge]
+        y, x = pixels[i] // width, pixels[i] % width
         block = BLOCKS * (y * BLOCKS // height) + x * BLOCKS // width
         for v in range(-reach, reach + 1):
             for u in range(-reach, reach + 1):
                 there = 0.0
                 for k in range(channels):
                     there += frame[y + v, x + u, k]
-                difference = min(abs(there - here) / sigma, MAX_DIFFERENCE)
-                costs[v + reach, u + reach, block] += difference
+                difference = abs(there - values[edge]) / (noise[i] * channels)
+                costs[v + reach, u + reach, block] += min(difference, MAX_DIFFERENCE)
     return count
