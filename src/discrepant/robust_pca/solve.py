@@ -279,8 +279,11 @@ def _solve_all_rows(run: _Run, start: MatrixFit | None) -> MatrixFit:
     uncorrupted = None
     if run.may_be_exact and run.settings.polish and not run.settings.alpha_is_given:
         uncorrupted = uncorrupted_fit(run.program, run.new_recorder())
-    if uncorrupted is not None and uncorrupted.confirmed:
-        return uncorrupted.result
+    if uncorrupted is not None:
+        if uncorrupted.confirmed:
+            return uncorrupted.result
+        # An exact fit is at hand: only the quick methods look for a sparser one.
+        run = replace(run, settings=replace(run.settings, effort="fast"))
     result = _separate(run, start)
     if uncorrupted is None or run.log.stopped:
         return result
