@@ -238,7 +238,8 @@ class EntryFits:
         """Whether a fit with noise needs no check by other methods.
 
         Its noise hides no large component, and a pursuit ended near it. A pursuit
-        assumes uniform noise, so it says nothing if the noise of columns differs much.
+        assumes uniform noise, so it says nothing if the noise of columns differs much;
+        the fit must then describe the data in fewer digits than zero does.
         """
         if not noisy.rank:  # noise alone; with much corruption, it may hide anything
             return noisy.mixture.clean > MIN_CLEAN_IN_NOISE
@@ -248,7 +249,7 @@ class EntryFits:
             return False
         low, high = np.quantile(noisy.noise, (0.1, 0.9))
         if high > UNEVEN_NOISE * low:
-            return True
+            return self._length(noisy) < self._length_of_zero()
         if self.pursuit_with_noise is None:
             return max(self.A.shape) > MAX_PURSUIT_SIDE
         e = self.residual(noisy)
@@ -308,7 +309,7 @@ class EntryFits:
         norm = float(np.linalg.norm(self.A.y - own))
         error = self._expected_error(fit) / norm
         hidden = self._hidden_component(fit)
-        if length >= self._length_of(self.A.y, np.ones(self.A.y.shape, bool), 0):
+        if length >= self._length_of_zero():
             yield Doubt.NO_SHORTER.warning()
         if noise > LARGE_NOISE:
             yield Doubt.LARGE_NOISE.warning(noise=noise)
@@ -376,6 +377,10 @@ class EntryFits:
         """Return the flags of a result at the observed entries."""
         flags = result.outliers.T if self.caller_is_transposed else result.outliers
         return np.asarray(flags[self.observed])
+
+    def _length_of_zero(self) -> float:
+        """Return the description length of X = 0."""
+        return self._length_of(self.A.y, np.ones(self.A.y.shape, bool), 0)
 
     def _length_of(self, e: Array, clean: Array, rank: int) -> float:
         """Return the description length of a fit; infinite with few clean entries."""
