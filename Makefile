@@ -43,7 +43,7 @@ format: .venv/dev.stamp
 
 .venv/demo.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing discrepant into .venv ..."
-	$(INSTALL) --editable ".[plot,restore]"
+	$(INSTALL) --editable ".[restore]"
 	$(COMPILE)
 	@touch $@
 

@@ -2,13 +2,11 @@
 
 import functools
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from discrepant.core.arrays import subsample
-from discrepant.core.errors import missing_extra
 from discrepant.core.linalg import Array
 
 if TYPE_CHECKING:
@@ -39,12 +37,6 @@ STYLE: Any = {
 Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
-def require_matplotlib() -> None:
-    """Raise `InputError` if matplotlib is not installed."""
-    if find_spec("matplotlib") is None:
-        raise missing_extra("Figures need matplotlib", "plot")
-
-
 def styled(draw: Draw) -> Draw:
     """Return a function that draws in the style of this package.
 
@@ -53,7 +45,6 @@ def styled(draw: Draw) -> Draw:
 
     @functools.wraps(draw)
     def drawing(*args: Any, **kwargs: Any) -> Any:
-        require_matplotlib()
         from matplotlib import rc_context
 
         with rc_context(STYLE):
