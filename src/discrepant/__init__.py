@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from discrepant.paper.recovery import Recovery
     from discrepant.robust_pca.estimator import RobustPCA
     from discrepant.sensing.recover import recover
-    from discrepant.structures.decompose import Decomposition, decompose
+    from discrepant.structures.decompose import decompose
+    from discrepant.structures.decomposition import Decomposition
     from discrepant.table.clean import clean
     from discrepant.table.cleaner import Cleaner
     from discrepant.video.separate import separate
@@ -71,7 +72,8 @@ _LAZY = {
     "paper.recovery": ["Recovery"],
     "operators.measurements": ["Diagonal", "Outer", "Sensing"],
     "core.results": ["Certificate", "History", "Outcome", "Result", "Status"],
-    "structures.decompose": ["Decomposition", "decompose"],
+    "structures.decompose": ["decompose"],
+    "structures.decomposition": ["Decomposition"],
     "table.cleaner": ["Cleaner"],
     "table.clean": ["clean"],
     "video.separate": ["separate"],

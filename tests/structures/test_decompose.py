@@ -335,7 +335,7 @@ def test_a_result_at_the_limit_of_passes_says_so():
     with pytest.warns(ConvergenceWarning, match=r"did not converge.*max_iter"):
         result = decompose(Y, [Whole(), Entries()], max_iter=20)
     assert not result.status.converged
-    assert "all of 20 passes" in str(result)
+    assert "all of 20 steps" in str(result)
 
 
 def test_a_callback_stops_and_progress_reports():

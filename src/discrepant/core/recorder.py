@@ -12,16 +12,11 @@ from discrepant.core.results import History, Outcome
 
 
 class StepRecord(Protocol):
-    """A named tuple of numbers of one step, at least these two."""
+    """A named tuple of numbers of one step, at least the residual."""
 
     @property
     def residual(self) -> float:
         """‖A(X) + s − y‖ / ‖y‖."""
-        ...
-
-    @property
-    def rank(self) -> int:
-        """The rank of X."""
         ...
 
     def _asdict(self) -> dict[str, Any]: ...
@@ -84,7 +79,8 @@ class Recorder:
             tol = min(max(self.tol, 1e-300), 0.5)
             fraction = math.log(max(step.residual, 1e-300)) / math.log(tol)
         fraction = min(max(fraction, number / self.max_iter, 0.0), 1.0)
-        note = f"rank {step.rank}, residual {step.residual:.1e}"
+        rank = f"rank {row['rank']}, " if "rank" in row else ""
+        note = f"{rank}residual {step.residual:.1e}"
         self.stopped |= not self.report(fraction, note)
         return not self.stopped
 

@@ -11,7 +11,7 @@ remove the remaining residual.
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -70,7 +70,6 @@ class State:
     primal: float = np.inf  # ‖R‖ / ‖y‖
     dual: float = np.inf  # μ (Σ Lᵢ‖ΔXᵢ‖²)^½ / ‖M‖
     jacobi: bool = False
-    history: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def error(self) -> float:
@@ -93,8 +92,8 @@ def start(y: Array, parts: Sequence[Part]) -> State:
             "The structures cannot represent any of the data: all their operators map "
             "the data to zero (A*(y) = 0)."
         )
-    X = [np.zeros(part.shape) for part in parts]
-    return State(X, np.zeros_like(y), y.copy(), 1.25 / largest)
+    zeros = [np.zeros(part.shape) for part in parts]
+    return State(zeros, np.zeros_like(y), y.copy(), 1.25 / largest)
 
 
 def integrate(
@@ -105,6 +104,9 @@ def integrate(
     proceed: Callable[[int, State], bool],
 ) -> State:
     """Take implicit steps until both relative residuals are below `tol`."""
+    if not y.any():
+        zeros = [np.zeros(part.shape) for part in parts]
+        return State(zeros, np.zeros_like(y), y, mu=1.0, primal=0.0, dual=0.0)
     state, size = start(y, parts), norm(y)
     squares = [part.squared_norm(y) for part in parts]
     anderson, best, reached = Anderson(y, parts, squares), np.inf, 0
@@ -117,7 +119,6 @@ def integrate(
         state.dual = state.mu * state.dual / max(norm(state.M), np.finfo(float).tiny)
         if k > PLAIN and small:
             state = anderson.checked(before, state)
-        state.history.append((state.primal, state.dual))
         if not proceed(k, state) or state.error < tol:
             break
         if state.error < best:
