@@ -206,7 +206,7 @@ def test_options_are_applied(file, tmp_path):
 
 
 def test_an_early_stop_writes_the_scored_rows(file, tmp_path, monkeypatch):
-    monkeypatch.setattr("discrepant.table.model.score.BLOCK_ROWS", 100)
+    monkeypatch.setattr("discrepant.core.threads.BLOCK_ROWS", 100)
     fractions = []
 
     def watch(fraction, note):

@@ -110,44 +110,30 @@ def cell_log_odds(residual, variance, prior, scale_factor, scale_offset, tail_we
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def log_odds(residual, variance, prior, scale_factor, scale_offset, tail_weights, odds):
-    """Fill the log-odds of every cell of a row."""
-    for j in range(len(residual)):
+def _conditional_odds(W, x, excluded, prior, noise, work):
+    """Fill residuals, variances and log-odds at a set; return d² of the kept cells."""
+    scale_factor, scale_offset, tail_weights, per_row = noise
+    residual, variance, odds = work[0], work[1], work[2]
+    distance = residuals(W, x, excluded, residual, variance, per_row)
+    for j in range(len(x)):
         odds[j] = cell_log_odds(
-            residual[j],
-            variance[j],
-            prior[j],
-            scale_factor[j],
-            scale_offset[j],
-            tail_weights[j],
+            *(residual[j], variance[j], prior[j]),
+            *(scale_factor[j], scale_offset[j], tail_weights[j]),
         )
+    return distance
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _greedy_flips(
-    W,
-    x,
-    missing,
-    excluded,
-    prior,
-    scale_factor,
-    scale_offset,
-    tail_weights,
-    per_row,
-    work,
-):
+def _greedy_flips(W, x, missing, excluded, prior, noise, work):
     """Flip the cell with the largest gain until none gains; return d² of kept cells.
 
     `work` holds the residuals, variances and log-odds at the final set.
     """
-    residual, variance, odds = work[0], work[1], work[2]
+    odds = work[2]
     p = len(x)
     distance = 0.0
     for _ in range(MAX_FLIPS_PER_CELL * p):
-        distance = residuals(W, x, excluded, residual, variance, per_row)
-        log_odds(
-            residual, variance, prior, scale_factor, scale_offset, tail_weights, odds
-        )
+        distance = _conditional_odds(W, x, excluded, prior, noise, work)
         best, gain = -1, 1e-9
         for j in range(p):
             if missing[j]:
@@ -164,9 +150,8 @@ def _greedy_flips(
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _best_exchange(
-    W, missing, excluded, prior, scale_factor, scale_offset, tail_weights, per_row,
-    work, distance, enter_odds, exit_odds,
-):  # fmt: skip
+    W, missing, excluded, prior, noise, work, distance, enter_odds, exit_odds
+):
     """Compare the excluded set with those in which one cell is exchanged for another.
 
     Of two cells that contradict each other either may be corrupted. With i included
@@ -177,6 +162,7 @@ def _best_exchange(
     Fills the odds, against the present set, of exchanges that exclude j (`enter_odds`)
     and that include i (`exit_odds`). Returns the best exchange, or −1 if none gains.
     """
+    scale_factor, scale_offset, tail_weights, per_row = noise
     p = len(excluded)
     residual = work[0]
     best, first, second = 1e-6, -1, -1
@@ -199,19 +185,11 @@ def _best_exchange(
             others = max(total - u * one - v * two, 0.0)
             wider = (1.0 + per_row * (1.0 + others)) / determinant
             gain = cell_log_odds(
-                two,
-                a * wider,
-                prior[j],
-                scale_factor[j],
-                scale_offset[j],
-                tail_weights[j],
+                *(two, a * wider, prior[j]),
+                *(scale_factor[j], scale_offset[j], tail_weights[j]),
             ) - cell_log_odds(
-                one,
-                b * wider,
-                prior[i],
-                scale_factor[i],
-                scale_offset[i],
-                tail_weights[i],
+                *(one, b * wider, prior[i]),
+                *(scale_factor[i], scale_offset[i], tail_weights[i]),
             )
             if gain > best:
                 best, first, second = gain, i, j
@@ -219,6 +197,41 @@ def _best_exchange(
             enter_odds[j] += term
             exit_odds[i] += term
     return first, second
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _search_set(W, x, missing, excluded, prior, noise, work, enter_odds, exit_odds):
+    """Alternate flips and exchanges, from a given set, until none gains."""
+    for step in range(MAX_EXCHANGES + 1):
+        # Flips and exchanges may undo each other. The last step is an exchange, which
+        # compares whole sets.
+        if step < MAX_EXCHANGES:
+            distance = _greedy_flips(W, x, missing, excluded, prior, noise, work)
+        else:
+            distance = _conditional_odds(W, x, excluded, prior, noise, work)
+        first, second = _best_exchange(
+            *(W, missing, excluded, prior, noise, work),
+            *(distance, enter_odds, exit_odds),
+        )
+        if first < 0 or step == MAX_EXCHANGES:
+            break
+        sweep(W, first, True)
+        sweep(W, second, False)
+        excluded[first], excluded[second] = False, True
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _gain_of_path(W, x, excluded, target, prior, noise, work):
+    """Flip cells until the excluded set is the target; return the log-odds gained."""
+    gain = 0.0
+    for back in (False, True):
+        for j in range(len(x)):
+            if excluded[j] == back and target[j] != back:
+                _conditional_odds(W, x, excluded, prior, noise, work)
+                gain += -work[2][j] if back else work[2][j]
+                sweep(W, j, back)
+                excluded[j] = not back
+    return gain
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -283,33 +296,31 @@ def fit_residual_scale(
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def score_rows(
-    X,
-    missing,
-    prior,
-    K,
-    scale_factor,
-    scale_offset,
-    tail_weights,
-    start,
-    fold,
-    folds,
-    per_row,
-):
+def _sweep_set(W, K, excluded):
+    """Set W to the precision matrix K, swept on a set of cells."""
+    W[:] = K
+    for j in range(len(excluded)):
+        if excluded[j]:
+            sweep(W, j, False)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def score_rows(X, missing, prior, K, noise, start, extreme, fold, folds):
     """Score every row: excluded cells, log-odds, residuals, variances and moments.
 
     Parameters
     ----------
     X : array (n, p)
         Cells in standard units, less the mean; missing cells are ignored.
-    missing, start : bool arrays (n, p)
-        Missing cells, and cells that are excluded at the start.
+    missing, start, extreme : bool arrays (n, p)
+        Missing cells; cells that are excluded at the start; and at a second start, for
+        rows where the first one ends with several excluded cells.
     prior : array (n, p)
         Prior log-odds of a cell plus the log density of corrupted cells at its value.
     K : array (p, p)
         Precision matrix.
-    scale_factor, scale_offset, tail_weights : arrays (p,), (p,), (p, 3)
-        The distribution of clean residuals; see `cell_log_odds`.
+    noise : tuple of scale_factor (p,), scale_offset (p,), tail_weights (p, 3), per_row
+        The distribution of clean residuals; see `cell_log_odds` and `residuals`.
     fold : int array (n,)
         The moments that a row is added to; none are computed if `folds` is 0.
 
@@ -332,60 +343,29 @@ def score_rows(
     W = np.empty((p, p))
     filled, enter_odds, exit_odds = np.empty(p), np.empty(p), np.empty(p)
     for i in range(n):
-        W[:] = K
-        excluded = missing[i].copy()
-        for j in range(p):
-            if start[i, j]:
-                excluded[j] = True
-            if excluded[j]:
-                sweep(W, j, False)
         x, absent, row_prior = X[i], missing[i], prior[i]
-        for step in range(MAX_EXCHANGES + 1):
-            # Flips and exchanges may undo each other. The last step is an exchange,
-            # which compares whole sets.
-            if step < MAX_EXCHANGES:
-                distance = _greedy_flips(
-                    W,
-                    x,
-                    absent,
-                    excluded,
-                    row_prior,
-                    scale_factor,
-                    scale_offset,
-                    tail_weights,
-                    per_row,
-                    work,
-                )
-            else:
-                distance = residuals(W, x, excluded, work[0], work[1], per_row)
-                log_odds(
-                    work[0],
-                    work[1],
-                    row_prior,
-                    scale_factor,
-                    scale_offset,
-                    tail_weights,
-                    work[2],
-                )
-            first, second = _best_exchange(
-                *(
-                    W,
-                    absent,
-                    excluded,
-                    row_prior,
-                    scale_factor,
-                    scale_offset,
-                    tail_weights,
-                    per_row,
-                    work,
-                ),
+        excluded = absent | start[i]
+        _sweep_set(W, K, excluded)
+        _search_set(
+            *(W, x, absent, excluded, row_prior, noise, work, enter_odds, exit_odds)
+        )
+        if np.sum(excluded & ~absent) > 1 and np.any(extreme[i] & ~excluded):
+            # Cells that agree with each other can outvote the rest of their row. The
+            # set that starts from all extreme cells may be the likelier one.
+            other = absent | extreme[i]
+            _sweep_set(W, K, other)
+            _search_set(
+                *(W, x, absent, other, row_prior, noise, work, enter_odds, exit_odds)
+            )
+            walked = other.copy()
+            if _gain_of_path(W, x, walked, excluded, row_prior, noise, work) < 0:
+                excluded = other
+            _sweep_set(W, K, excluded)
+            distance = _conditional_odds(W, x, excluded, row_prior, noise, work)
+            _best_exchange(
+                *(W, absent, excluded, row_prior, noise, work),
                 *(distance, enter_odds, exit_odds),
             )
-            if first < 0 or step == MAX_EXCHANGES:
-                break
-            sweep(W, first, True)
-            sweep(W, second, False)
-            excluded[first], excluded[second] = False, True
         residual_rows[i] = work[0]
         variance_rows[i] = work[1]
         if folds > 0:

@@ -6,7 +6,6 @@ and then widely spread. The fit alternates between the search for corrupted cell
 (`residual_mixture`).
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from discrepant.cell_model.residual_mixture import (
     tail_density,
 )
 from discrepant.core.linalg import Array
+from discrepant.core.threads import map_row_blocks
 
 # Constants without a derivation were chosen on the development tables of
 # ``python benchmarks/tables.py dev``.
@@ -43,12 +43,12 @@ PRIOR_FRACTION = 1.0
 MIN_CORRUPT_RATE, MAX_CORRUPT_RATE = 5e-4, 0.2
 # Absolute standard value beyond which the search starts with a cell excluded.
 START_EXCLUDED = 5.0
+# The same for a second search, of rows where the first one excludes several cells.
+START_EXTREME = 2.5
 # Fraction of the smallest held-out residuals whose root mean square is compared.
 CENTRAL_FRACTION = 0.95
 # Limit of the ratio of held-out to fitted residuals.
 MAX_INFLATION = 2.0
-# Rows scored in one call, whatever the number of threads.
-BLOCK_ROWS = 512
 # Prior log-odds of being clean that no evidence exceeds.
 NEVER_FLAG = 1e6
 
@@ -256,30 +256,26 @@ def score_cells(
         model.corrupt_rate / (1 - model.corrupt_rate)
     )
     prior -= cells.clean_log_odds
-    can_be_flagged = cells.clean_log_odds < NEVER_FLAG / 2
-    start = (np.abs(values) > START_EXCLUDED) & ~missing & can_be_flagged
+    can_be_flagged = ~missing & (cells.clean_log_odds < NEVER_FLAG / 2)
+    start = (np.abs(values) > START_EXCLUDED) & can_be_flagged
+    extreme = (np.abs(values) > START_EXTREME) & can_be_flagged
     centred = values - model.mean
     scale_offset = cells.rounding_sd**2 - model.scale_deficit
     # Copies: a model that was unpickled may be read-only, which is another type of
     # array, for which Numba would compile the search again.
     K, tail_weights = model.precision.copy(), model.tail_weights.copy()
+    noise = (model.scale_factor, scale_offset, tail_weights, model.per_row)
     fold = assign_folds(cells) if folds > 1 else np.zeros(len(values), np.int64)
 
     def score_block(rows: slice) -> CellScores:
         return CellScores(
             *score_rows(
-                *(centred[rows], missing[rows], prior[rows], K, model.scale_factor),
-                *(scale_offset, tail_weights, start[rows], fold[rows], folds),
-                model.per_row,
+                *(centred[rows], missing[rows], prior[rows], K, noise),
+                *(start[rows], extreme[rows], fold[rows], folds),
             )
         )
 
-    blocks = [slice(i, i + BLOCK_ROWS) for i in range(0, len(values), BLOCK_ROWS)]
-    if n_jobs == 1 or len(blocks) == 1:
-        parts = [score_block(rows) for rows in blocks]
-    else:
-        with ThreadPoolExecutor(n_jobs) as pool:
-            parts = list(pool.map(score_block, blocks))
+    parts: list[CellScores] = list(map_row_blocks(score_block, len(values), n_jobs))
     if len(parts) == 1:
         return parts[0]
     by_cell = (np.concatenate([part[k] for part in parts]) for k in range(4))

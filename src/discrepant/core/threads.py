@@ -1,6 +1,8 @@
 """The number of threads of BLAS, and an even division of work among threads."""
 
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Any
@@ -10,6 +12,9 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 # Multiplications from which a matrix product is worth more than one BLAS thread: about
 # 1 ms of work for one core.
 WORTH_SHARING = 4_000_000
+# Rows of a table in one task: some thirty arrays of 0.2 MB for 50 columns. The division
+# does not depend on the number of threads, so that neither do sums over the blocks.
+BLOCK_ROWS = 512
 
 
 class OneBlasThread:
@@ -63,6 +68,21 @@ def split_evenly(number: int, jobs: int) -> list[tuple[int, int]]:
     """Return the first and the end index of the items of each job."""
     cuts = [round(number * k / jobs) for k in range(jobs + 1)]
     return list(pairwise(cuts))
+
+
+def map_row_blocks(
+    function: Callable[[slice], Any], rows: int, n_jobs: int
+) -> Iterator[Any]:
+    """Yield the function's results for blocks of `BLOCK_ROWS` rows, in their order."""
+    blocks = [slice(i, min(i + BLOCK_ROWS, rows)) for i in range(0, rows, BLOCK_ROWS)]
+    if n_jobs == 1 or len(blocks) <= 1:
+        yield from map(function, blocks)
+        return
+    pool = ThreadPoolExecutor(min(n_jobs, len(blocks)))
+    try:
+        yield from pool.map(function, blocks)
+    finally:  # the caller may stop early
+        pool.shutdown(cancel_futures=True)
 
 
 def blas_threads(multiplications: int) -> AbstractContextManager[object]:

@@ -1,5 +1,6 @@
 """clean(): flag the cells that contradict the rest of their row, and replace them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from discrepant.cell_model.calibration import (
     exceeds,
     fdr_threshold,
     min_log_odds,
+    score_of,
 )
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
@@ -24,12 +26,40 @@ from discrepant.table.columns.table_input import (
     parse_table,
 )
 from discrepant.table.columns.table_output import replace_cells
-from discrepant.table.model.corrupt_probability import REPLACE_PROBABILITY
 from discrepant.table.model.fit import TableModel, fit_table_model
-from discrepant.table.model.order_flags import Step, add_order_flags, flag_in_order
-from discrepant.table.model.row_order import RowOrder, find_row_order
-from discrepant.table.model.score import FlagCandidates, rule_violations, score_rows
+from discrepant.table.model.order_flags import Step, compare_in_order
+from discrepant.table.model.score import FlagCandidates, score_rows
 from discrepant.table.result import CleanResult, build_result, with_order
+
+# Probability from which a cell is replaced. Keeping a cell has the larger expected
+# squared error from 1/2 on, if corrupted cells of that probability are no farther off
+# than correct ones. They are farther: on the development tables of ``python
+# benchmarks/tables.py dev``, the error over all cells is smallest from 0.3 to 0.4.
+REPLACE_PROBABILITY = 1 / 3
+
+
+@dataclass(frozen=True)
+class CleanOptions:
+    """Which cells are flagged, and which are replaced; see `clean`."""
+
+    fdr: float
+    fill: bool
+    replace: str
+
+    def __post_init__(self) -> None:
+        check_fdr(self.fdr)
+        check_flag("fill", self.fill)
+        check_choice("replace", self.replace, ("likely", "flagged"))
+
+    @property
+    def replace_from(self) -> float:
+        """Log-odds from which cells are replaced, flagged or not."""
+        return score_of(REPLACE_PROBABILITY) if self.replace == "likely" else np.inf
+
+    @property
+    def least_log_odds(self) -> float:
+        """Log-odds below which a cell is neither flagged nor replaced."""
+        return min(min_log_odds(self.fdr), self.replace_from)
 
 
 def clean(
@@ -105,60 +135,46 @@ def clean(
     >>> result.flagged[["row", "column"]].values.tolist()
     [[7, 2]]
     """
-    check_fdr(fdr)
-    check_flag("fill", fill)
-    check_choice("replace", replace, ("likely", "flagged"))
+    options = CleanOptions(fdr, fill, replace)
     check_seed(random_state)
     if type(table).__module__.split(".")[0] == "dask":
-        from discrepant.table.clean_dask import clean_dask
-
-        if order is not None and not (isinstance(order, str) and order == "auto"):
-            raise InputError("order= cannot be used with a Dask table.")
-        options = {"columns": columns, "drop": drop, "random_state": random_state}
-        options["replace"] = replace
-        lazy: Any = clean_dask(table, fdr, fill, options, progress)
-        return lazy  # type: ignore[no-any-return]
+        return _clean_lazily(
+            table, options, columns, drop, order, random_state, progress
+        )
     parsed = parse_table(table, columns, drop)
     check_has_numbers(parsed)
     rng = np.random.default_rng(random_state)
     with reporting(progress, "Cleaning") as report:
         model = fit_table_model(parsed, rng, report)
         candidates = score_rows(
-            parsed.values, model, min_log_odds(fdr), fill=fill, report=report
+            parsed.values, model, options.least_log_odds, fill=fill, report=report
         )
     threshold = fdr_threshold(candidates.log_odds, fdr)
-    row_order: RowOrder | None = None
-    steps: list[Step] = []
+    row_order, steps = None, list[Step]()
     if order is not None and candidates.scored_rows == len(parsed.values):
-        row_order, steps, candidates = _compare_in_order(
+        row_order, steps, candidates = compare_in_order(
             parsed, model, candidates, threshold, fdr, order
         )
-    result = flag_and_replace(
-        parsed, model, candidates, threshold, float(fdr), fill, replace
-    )
+    result = flag_and_replace(parsed, model, candidates, threshold, options)
     return with_order(result, parsed, row_order, steps)
 
 
-def _compare_in_order(
-    parsed: ParsedTable,
-    model: TableModel,
-    candidates: FlagCandidates,
-    threshold: float,
-    fdr: float,
+def _clean_lazily(
+    table: Any,
+    options: CleanOptions,
+    columns: Any,
+    drop: Any,
     order: Any,
-) -> tuple[RowOrder | None, list[Step], FlagCandidates]:
-    """Find the order of the rows, and add cells that contradict their neighbours."""
-    tested = [k for k, t in enumerate(model.transforms) if t.kind == "numbers"]
-    valid = np.where(rule_violations(parsed.values, model), np.nan, parsed.values)
-    row_order = find_row_order(parsed, valid, tested, order)
-    if row_order is None:
-        return None, [], candidates
-    flagged = np.zeros(valid.shape, bool)
-    is_flagged = exceeds(candidates.log_odds, threshold)
-    flagged[tuple(candidates.cells[is_flagged].T)] = True
-    flags = flag_in_order(valid, flagged, row_order, model, fdr)
-    candidates = add_order_flags(candidates, flags, parsed.values, model, threshold)
-    return row_order, flags.steps, candidates
+    random_state: Any,
+    progress: bool | Progress | None,
+) -> CleanResult:
+    """Return the `LazyCleanResult` of a Dask table."""
+    from discrepant.table.clean_dask import clean_dask
+
+    if order is not None and not (isinstance(order, str) and order == "auto"):
+        raise InputError("order= cannot be used with a Dask table.")
+    lazy: Any = clean_dask(table, options, columns, drop, random_state, progress)
+    return lazy  # type: ignore[no-any-return]
 
 
 def flag_and_replace(
@@ -166,19 +182,16 @@ def flag_and_replace(
     model: TableModel,
     candidates: FlagCandidates,
     threshold: float,
-    fdr: float,
-    fill: bool,
-    replace: str,
+    options: CleanOptions,
 ) -> CleanResult:
     """Flag the candidates from a threshold on, and replace cells of the table."""
     flagged = exceeds(candidates.log_odds, threshold)
-    chosen = flagged.copy()
-    if replace == "likely":
-        chosen |= candidates.probability > REPLACE_PROBABILITY
-    replaced = _cells_to_replace(parsed, model, candidates, chosen, fill)
+    chosen = flagged | exceeds(candidates.log_odds, options.replace_from)
+    replaced = _cells_to_replace(parsed, model, candidates, chosen, options.fill)
     cleaned = replace_cells(
         parsed, candidates.cells[replaced], candidates.expected[replaced]
     )
+    fdr = float(options.fdr)
     return build_result(parsed, model, candidates, flagged, replaced, cleaned, fdr)
 
 

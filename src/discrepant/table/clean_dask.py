@@ -4,7 +4,7 @@ Kinds of columns, model and threshold come from rows drawn evenly from all parti
 Each row is then scored by itself, on the worker that holds it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.progress import Progress, reporting
 from discrepant.robust_pca.dask.cluster import compute_tasks, worker_pool
+from discrepant.table.clean import CleanOptions
 from discrepant.table.cleaner import Cleaner
 from discrepant.table.report.sentences import ColumnSummary
 
@@ -52,9 +53,10 @@ class LazyCleanResult:
 
 def clean_dask(
     table: Any,
-    fdr: float,
-    fill: bool,
-    options: dict[str, Any],
+    options: CleanOptions,
+    columns: Any,
+    drop: Any,
+    random_state: Any,
     progress: bool | Progress | None,
 ) -> LazyCleanResult:
     """Fit a `Cleaner` to a sample of a Dask table; nothing else is computed yet."""
@@ -66,8 +68,9 @@ def clean_dask(
             f"clean takes a Dask DataFrame, got a Dask {type(table).__name__}; "
             "dask.dataframe.from_dask_array makes one of an array."
         )
-    rng = np.random.default_rng(options["random_state"])
-    cleaner = Cleaner(fdr, fill=fill, **options)
+    rng = np.random.default_rng(random_state)
+    names = {"columns": columns, "drop": drop, "random_state": random_state}
+    cleaner = Cleaner(**asdict(options), **names)
     with reporting(progress, "Cleaning") as report, worker_pool(table):
         sample = _sample_rows(table, rng)
         report(0.5, f"fitting to {len(sample):,} rows")
@@ -95,7 +98,7 @@ def clean_dask(
         rank=cleaner.rank_,
         columns=cleaner.columns_,
         caveats=cleaner.caveats_,
-        fdr=float(fdr),
+        fdr=float(options.fdr),
         cleaner=cleaner,
     )
 

@@ -6,17 +6,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from discrepant.cell_model.calibration import fdr_threshold, min_log_odds
+from discrepant.cell_model.calibration import fdr_threshold
 from discrepant.core.errors import InputError, InputTypeError
-from discrepant.core.validation import (
-    check_choice,
-    check_fdr,
-    check_flag,
-    check_seed,
-    error_text,
-    masked_to_nan,
-)
-from discrepant.table.clean import flag_and_replace
+from discrepant.core.validation import check_seed, error_text, masked_to_nan
+from discrepant.table.clean import CleanOptions, flag_and_replace
 from discrepant.table.columns.table_input import (
     ParsedTable,
     check_has_numbers,
@@ -103,19 +96,15 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : None
             Ignored.
         """
-        check_fdr(self.fdr)
-        check_flag("fill", self.fill)
-        check_choice("replace", self.replace, ("likely", "flagged"))
+        options = CleanOptions(self.fdr, self.fill, self.replace)
         check_seed(self.random_state)
         parsed = self._parse(X, reset=True)
         check_has_numbers(parsed)
         rng = np.random.default_rng(self.random_state)
         model = fit_table_model(parsed, rng, None)
-        candidates = score_rows(parsed.values, model, min_log_odds(self.fdr))
+        candidates = score_rows(parsed.values, model, options.least_log_odds)
         self.cutoff_ = fdr_threshold(candidates.log_odds, self.fdr)
-        result = flag_and_replace(
-            parsed, model, candidates, self.cutoff_, self.fdr, False, self.replace
-        )
+        result = flag_and_replace(parsed, model, candidates, self.cutoff_, options)
         self.noise_, self.rank_ = result.noise, result.rank
         self.columns_, self.caveats_ = result.columns, result.caveats
         self._types, self._model = parsed.types, model
@@ -128,17 +117,11 @@ class Cleaner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def clean(self, X: Any) -> CleanResult:
         """Flag and replace cells of new rows, each row by itself."""
         check_is_fitted(self)
-        parsed, fill = self._parse(X, reset=False), bool(self.fill)
-        candidates = score_rows(parsed.values, self._model, self.cutoff_, fill=fill)
-        return flag_and_replace(
-            parsed,
-            self._model,
-            candidates,
-            self.cutoff_,
-            float(self.fdr),
-            fill,
-            self.replace,
-        )
+        options = CleanOptions(self.fdr, self.fill, self.replace)
+        parsed = self._parse(X, reset=False)
+        least = min(self.cutoff_, options.replace_from)
+        candidates = score_rows(parsed.values, self._model, least, fill=self.fill)
+        return flag_and_replace(parsed, self._model, candidates, self.cutoff_, options)
 
     def _parse(self, X: Any, reset: bool) -> ParsedTable:
         xarray = is_xarray(X)

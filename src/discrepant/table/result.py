@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.cell_model.calibration import calibrated_probability
 from discrepant.core.linalg import Array
 from discrepant.table.columns.table_input import ParsedTable
-from discrepant.table.model.corrupt_probability import corrupt_probability
 from discrepant.table.model.fit import TableModel
 from discrepant.table.model.order_flags import Step
 from discrepant.table.model.row_order import RowOrder
@@ -51,15 +51,7 @@ class OnDemandScores:
             full.expected[index] = candidates.expected
             self.full = full
         if name == "probability":
-            shape = self.parsed.values.shape
-            columns = np.broadcast_to(np.arange(shape[1]), shape)
-            values = corrupt_probability(
-                self.full.log_odds.ravel(),
-                self.parsed.values.ravel(),
-                columns.ravel(),
-                self.model,
-            ).reshape(shape)
-            values[tuple(candidates.cells.T)] = candidates.probability
+            values = calibrated_probability(self.full.log_odds)
         else:
             values = getattr(self.full, name)
         return with_labels(self.parsed, values, np.nan)

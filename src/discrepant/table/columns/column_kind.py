@@ -176,21 +176,28 @@ def find_missing_codes(values: Array) -> dict[float, bool]:
 
 
 def _is_isolated(values: Array, value: float) -> bool:
+    """Return whether a value repeats and lies far outside of the others.
+
+    As many as a third of its cells may lie between, as errors of their own.
+    """
     rest = values[values != value]
     count = len(values) - len(rest)
-    if count < max(3, 0.002 * len(values)) or len(rest) < 0.5 * len(values):
+    if count < 3 or len(rest) < 0.5 * len(values):
         return False
     if len(np.unique(rest)) <= MAX_FEW_VALUES:
-        return False
-    gap = min(abs(rest.min() - value), abs(rest.max() - value))
-    low, high = np.quantile(rest, [0.05, 0.95])
-    if high == low:
         return False
     code = _is_missing_code(value, rest)
     if not code and count > 0.05 * len(values):
         return False
+    others = np.sort(np.abs(rest - value))
+    gap, farthest = float(others[count // 3]), float(others[-1])
+    low, high = np.quantile(rest, [0.05, 0.95])
+    if value == 0 and gap > 0.5 * max(float(others[len(others) // 2]), high - low):
+        return True  # a size of zero, where half the usual size is rare
+    if count < 0.002 * len(values) or high == low:
+        return False
     min_gap = 1.0 if code else 5.0
-    return bool(gap > min_gap * (high - low) and gap > 0.5 * np.ptp(rest))
+    return bool(gap > min_gap * (high - low) and gap > 0.5 * (farthest - gap))
 
 
 def _is_missing_code(value: float, rest: Array) -> bool:

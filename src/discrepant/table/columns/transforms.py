@@ -28,6 +28,10 @@ MAX_MISFIT_RATIO = 0.6
 # Misfit 1 − r² times the number of rows which one normal column in a hundred exceeds by
 # chance: 2.6 to 3.5 for 40 to 3000 rows and either tail, in 300 simulations each.
 CHANCE_MISFIT = 3.0
+# Log-odds that a value gains beyond the usual range of its column: TAIL_EXPONENT ·
+# log(1 + excess / TAIL_UNIT), with the excess relative to the distance from the median
+# to the end of that range.
+TAIL_EXPONENT, TAIL_UNIT = 0.8, 0.2
 # Coordinate-ascent sweeps over the columns in the joint choice.
 SWEEPS = 2
 # Rows used by the joint choice.
@@ -71,6 +75,8 @@ class ColumnTransform:
         A value that many cells share beside a continuous rest (no rain at all).
     low, high : float
         Range that predictions are clipped to, in the column's unit.
+    usual_low, usual_high : float
+        Range outside of which values are suspect; see `tail_log_odds`.
     lowest, highest : float
         Range that intervals are clipped to: 0 is an end of it if the column has no
         negative values, or no positive ones.
@@ -88,6 +94,8 @@ class ColumnTransform:
     point_mass_fraction: float = 0.0
     low: float = -np.inf
     high: float = np.inf
+    usual_low: float = -np.inf
+    usual_high: float = np.inf
     lowest: float = -np.inf
     highest: float = np.inf
 
@@ -125,6 +133,19 @@ class ColumnTransform:
         size = np.log1p(np.abs(centred)) * np.where(centred < 0, -1.0, 1.0)
         slope = (self.parameter - 1) * size if self.shape == "power" else 0.0 * size
         return np.asarray(slope - np.log(self.raw_scale))
+
+    def tail_log_odds(self, values: Array) -> Array:
+        """Return the log-odds of being corrupted that values gain in the tails.
+
+        A transform extrapolates: ten times the largest value of a column on a
+        logarithmic scale is a few standard deviations off. Beyond the usual range, the
+        density of clean values falls faster.
+        """
+        end = np.clip(values, self.usual_low, self.usual_high)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            excess = np.abs((values - end) / (end - self.raw_median))
+        excess = np.nan_to_num(np.minimum(excess, 1e9))
+        return np.asarray(TAIL_EXPONENT * np.log1p(excess / TAIL_UNIT))
 
     def _inverse(self, transformed: Array) -> Array:
         if self.shape == "log":

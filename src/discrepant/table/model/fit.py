@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -52,6 +51,9 @@ MAX_TRAINING_ROWS = 3000
 MAX_EXCLUDED_FRACTION = 0.15
 # Predictions are clipped to the values between the ranks 1/200 from either end.
 PREDICTION_RANK = 200
+# The usual range of a column is cut at the ranks 1/50: of the cells that are ten times
+# too large, one in three may escape the fit.
+USUAL_RANK = 50
 # Absolute standard value at which cells are clipped: all that lies beyond it is equally
 # improbable.
 MAX_STANDARD_VALUE = 1e4
@@ -138,16 +140,6 @@ class TableModel:
             noise[j] = (high - low) / 2
         return noise
 
-    @cached_property
-    def prediction_ranges(self) -> tuple[Array, Array]:
-        """Range of the kept values of each column of numbers; infinite for others."""
-        ends = [
-            (t.low, t.high) if t.kind == "numbers" else (-np.inf, np.inf)
-            for t in self.transforms
-        ]
-        low, high = np.array(ends, float).reshape(-1, 2).T
-        return low, high
-
     @property
     def columns_independent(self) -> bool:
         """Whether no column predicts another."""
@@ -182,7 +174,7 @@ def _fit(
     n_jobs = count_threads(None)
     sample = sample_rows(values, rng)
     sample = np.where(np.isfinite(sample), sample, np.nan)
-    codes = tuple(find_missing_codes(column) for column in sample.T)
+    codes = tuple(find_missing_codes(column) for column in values.T)
     for j, column_codes in enumerate(codes):
         sample[np.isin(sample[:, j], list(column_codes)), j] = np.nan
     kinds = _classify(sample, types)
@@ -215,7 +207,7 @@ def _fit(
             transforms = _reselect_transforms(sample, table, cells, scores)
             table = replace(table, transforms=transforms)
         _report(report, 0.4 * number / len(ITERATIONS))
-    transforms = _with_prediction_ranges(sample, table, scores.excluded)
+    transforms = _with_ranges(sample, table, scores.excluded)
     return replace(table, transforms=transforms, model=model)
 
 
@@ -288,8 +280,9 @@ def standardise(values: Array, table: TableModel) -> StandardCells:
         standard[:, k] = np.clip(
             transform.standardise(column), -MAX_STANDARD_VALUE, MAX_STANDARD_VALUE
         )
-        numeric = transform.kind == "numbers"
-        clean_log_odds[:, k] = prior(column) if numeric else NEVER_FLAG
+        clean_log_odds[:, k] = NEVER_FLAG
+        if transform.kind == "numbers":
+            clean_log_odds[:, k] = prior(column) - transform.tail_log_odds(column)
     standard[missing] = 0.0
     rounding_sd = np.array([table.transforms[j].rounding_sd for j in modelled])
     return StandardCells(standard, missing, clean_log_odds, rounding_sd)
@@ -343,7 +336,8 @@ def _reselect_transforms(
     gone = scores.excluded | cells.missing
     for k, j in enumerate(modelled):
         out = gone[:, k]
-        low, high = _prediction_range(sample[~out, j] if not out.all() else np.zeros(1))
+        inside = sample[~out, j] if not out.all() else np.zeros(1)
+        low, high = _trimmed_range(inside, PREDICTION_RANK)
         clipped = replace(transforms[j], low=low, high=high)
         filled[out, k] = clipped.from_standard(
             cells.values[out, k] - scores.residual[out, k]
@@ -360,26 +354,30 @@ def _reselect_transforms(
     return tuple(transforms)
 
 
-def _with_prediction_ranges(
+def _with_ranges(
     sample: Array, table: TableModel, excluded: Array
 ) -> tuple[ColumnTransform, ...]:
-    """Return the transforms with the range of each column's kept values."""
+    """Return the transforms with the ranges of each column's kept values."""
     transforms = list(table.transforms)
     for k, j in enumerate(table.modelled):
         kept = sample[np.isfinite(sample[:, j]) & ~excluded[:, k], j]
-        low, high = _prediction_range(kept if len(kept) else sample[:, j])
+        kept_or_all = kept if len(kept) else sample[:, j]
+        low, high = _trimmed_range(kept_or_all, PREDICTION_RANK)
+        usual_low, usual_high = _trimmed_range(kept_or_all, USUAL_RANK)
         transforms[j] = replace(
             transforms[j],
             low=low,
             high=high,
+            usual_low=usual_low,
+            usual_high=usual_high,
             lowest=0.0 if len(kept) and kept.min() >= 0 else -np.inf,
             highest=0.0 if len(kept) and kept.max() <= 0 else np.inf,
         )
     return tuple(transforms)
 
 
-def _prediction_range(kept: Array) -> tuple[float, float]:
-    """Return the range of all but one value in 200 at either end, at least one."""
+def _trimmed_range(kept: Array, rank: int) -> tuple[float, float]:
+    """Return the range of all but one value in ``rank`` at either end, at least one."""
     ordered = np.sort(kept)
-    cut = min(1 + len(ordered) // PREDICTION_RANK, (len(ordered) - 1) // 2)
+    cut = min(1 + len(ordered) // rank, (len(ordered) - 1) // 2)
     return float(ordered[cut]), float(ordered[-1 - cut])

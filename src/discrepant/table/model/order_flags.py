@@ -9,19 +9,20 @@ flagged, as either side may be right; single steps are reported.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.ndimage import maximum_filter1d
 from scipy.stats import rankdata
 
-from discrepant.cell_model.calibration import calibrated_probability
+from discrepant.cell_model.calibration import exceeds
 from discrepant.core.linalg import Array
 from discrepant.core.validation import count_threads
+from discrepant.table.columns.table_input import ParsedTable
 from discrepant.table.columns.transforms import ColumnTransform
 from discrepant.table.model.fit import MAX_EXCLUDED_FRACTION, TableModel
-from discrepant.table.model.row_order import RowOrder
-from discrepant.table.model.score import FlagCandidates, score_listed
+from discrepant.table.model.row_order import RowOrder, find_row_order
+from discrepant.table.model.score import FlagCandidates, rule_violations, score_listed
 
 # Constants without a derivation were chosen on the development series of
 # ``python benchmarks/table_order.py``.
@@ -89,7 +90,41 @@ class OrderFlags:
     steps: list[Step]
 
 
-def add_order_flags(
+def compare_in_order(
+    parsed: ParsedTable,
+    table: TableModel,
+    candidates: FlagCandidates,
+    threshold: float,
+    fdr: float,
+    order: Any,
+) -> tuple[RowOrder | None, list[Step], FlagCandidates]:
+    """Find the order of the rows, and add cells that contradict their neighbours.
+
+    Parameters
+    ----------
+    parsed, table, candidates
+        The table, its model and its scores.
+    threshold : float
+        Log-odds from which cells are flagged.
+    fdr : float
+        False discovery rate.
+    order : str or label
+        As for `find_row_order`.
+    """
+    tested = [k for k, t in enumerate(table.transforms) if t.kind == "numbers"]
+    valid = np.where(rule_violations(parsed.values, table), np.nan, parsed.values)
+    row_order = find_row_order(parsed, valid, tested, order)
+    if row_order is None:
+        return None, [], candidates
+    flagged = np.zeros(valid.shape, bool)
+    is_flagged = exceeds(candidates.log_odds, threshold)
+    flagged[tuple(candidates.cells[is_flagged].T)] = True
+    flags = _flag_in_order(valid, flagged, row_order, table, fdr)
+    candidates = _add_flags(candidates, flags, parsed.values, table, threshold)
+    return row_order, flags.steps, candidates
+
+
+def _add_flags(
     candidates: FlagCandidates,
     flags: OrderFlags,
     values: Array,
@@ -136,16 +171,13 @@ def add_order_flags(
         candidates,
         cells=np.concatenate([candidates.cells[kept], flags.cells]),
         log_odds=np.concatenate([candidates.log_odds[kept], log_odds]),
-        probability=np.concatenate(
-            [candidates.probability[kept], calibrated_probability(log_odds)]
-        ),
         expected=np.concatenate([candidates.expected[kept], expected]),
         interval=np.concatenate([candidates.interval[kept], interval]),
         kinds=np.concatenate([candidates.kinds[kept], flags.kinds]),
     )
 
 
-def flag_in_order(
+def _flag_in_order(
     values: Array, flagged: Array, order: RowOrder, table: TableModel, fdr: float
 ) -> OrderFlags:
     """Flag spikes, stuck values and shifts in the ordered columns.

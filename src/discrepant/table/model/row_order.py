@@ -30,6 +30,12 @@ MIN_GAIN = 0.02
 GAP_STEPS = 10
 # Empty cells between two series: the widest window of the order tests.
 GAP_CELLS = 49
+# Fraction of steps against its direction up to which a column counts as sorted. In the
+# order of a table that is sorted by one of its columns, neighbours are alike whatever
+# the time of the rows; only an order by dates is used then.
+MAX_UNSORTED = 0.1
+# Fraction of rows with the value before up to which a sorted column may be a clock.
+MAX_CLOCK_TIES = 0.05
 # Rows below which no order is tested.
 MIN_ROWS = 40
 # Rows per group that a column needs for its values to be separate series.
@@ -111,15 +117,21 @@ def find_row_order(
         return None
     ranks = {k: _ranks(values[:, k]) for k in tested}
     best, best_gain = None, -np.inf
-    for description, rows, line in _candidates(parsed, tested, order):
+    for description, rows, line, is_dated in _candidates(parsed, tested, order):
         candidate = RowOrder(description, rows, line, {})
+        lines = {k: candidate.lay(ranks[k]) for k in tested}
+        sortings = {} if is_dated else {k: _sorting(lines[k]) for k in tested}
+        if "key" in sortings.values():
+            continue
         gains = []
         for k in tested:
-            rho, z = autocorrelation(candidate.lay(ranks[k]))
+            if sortings.get(k) == "clock":
+                continue
+            rho, z = autocorrelation(lines[k])
             gains.append(max(rho, 0.0))
             if rho > MIN_AUTOCORRELATION and z > MIN_Z:
                 candidate.spans[k] = SPANS[-1]
-        gain = float(np.mean(gains))
+        gain = float(np.sum(gains)) / len(tested)
         if best is None or gain > best_gain + MIN_GAIN:
             best, best_gain = candidate, gain
     if best is None or not best.spans:
@@ -133,6 +145,18 @@ def find_row_order(
     return best
 
 
+def _sorting(line: Array) -> str:
+    """Return "key" if the rows are sorted by a column, "clock" if it counts them.
+
+    Either only rises, or only falls; a key has values that repeat.
+    """
+    steps = np.diff(line[np.isfinite(line)])
+    rising = np.mean(steps[steps != 0] > 0) if steps.any() else 0.5
+    if min(rising, 1 - rising) > MAX_UNSORTED:
+        return ""
+    return "key" if np.mean(steps == 0) > MAX_CLOCK_TIES else "clock"
+
+
 def _ranks(values: Array) -> Array:
     ranks = np.full(len(values), np.nan)
     finite = np.isfinite(values)
@@ -142,17 +166,17 @@ def _ranks(values: Array) -> Array:
 
 def _candidates(
     parsed: ParsedTable, tested: list[int], order: Any
-) -> Iterator[tuple[str, Array, Array]]:
-    """Yield description, rows and positions on the line of each order to test."""
+) -> Iterator[tuple[str, Array, Array, bool]]:
+    """Yield description, rows, positions on the line and whether dates give them."""
     n = len(parsed.frame)
     times = _times(parsed, order)
-    keys: list[tuple[str, Array]] = list(times.values())
+    keys: list[tuple[str, Array, bool]] = list(times.values())
     if isinstance(order, str) and order == "auto":
-        keys.append((AS_GIVEN, np.arange(n, dtype=float)))
+        keys.append((AS_GIVEN, np.arange(n, dtype=float), False))
     analysed = {parsed.numeric_positions[k] for k in tested}
     groups = _groups(parsed, {*analysed, *(j for j in times if j >= 0)})
     for group_name, code in [("", np.zeros(n, int)), *groups]:
-        for name, key in keys:
+        for name, key, is_dated in keys:
             rows = np.lexsort((key, code))
             same = np.diff(code[rows]) == 0
             with np.errstate(invalid="ignore"):
@@ -163,20 +187,22 @@ def _candidates(
                 gap = ~same | ~(step <= GAP_STEPS * usual)
             line = np.arange(n) + GAP_CELLS * np.concatenate([[0], np.cumsum(gap)])
             within = f" within {group_name}" if group_name else ""
-            yield f"{name}{within}", rows, line
+            yield f"{name}{within}", rows, line, is_dated
 
 
-def _times(parsed: ParsedTable, order: Any) -> dict[int, tuple[str, Array]]:
-    """Return name and values of columns to sort by, by position; −1 is the index."""
+def _times(parsed: ParsedTable, order: Any) -> dict[int, tuple[str, Array, bool]]:
+    """Return name, values and datedness of columns to sort by; −1 is the index."""
     import pandas as pd
+    from pandas.api.types import is_datetime64_any_dtype as is_dated
 
     frame = parsed.frame
     if not (isinstance(order, str) and order == "auto"):
         if isinstance(frame.index, pd.DatetimeIndex) and order == frame.index.name:
-            return {-1: (f"by {order}", _as_key(frame.index.to_series()))}
+            return {-1: (f"by {order}", _as_key(frame.index.to_series()), True)}
         (position, *_) = sorted(positions(frame, order, "order"))
         try:
-            return {position: (f"by {order}", _as_key(frame.iloc[:, position]))}
+            column = frame.iloc[:, position]
+            return {position: (f"by {order}", _as_key(column), is_dated(column.dtype))}
         except (TypeError, ValueError):
             raise InputError(
                 f"order= names {order!r}, which holds neither dates nor numbers."
@@ -186,12 +212,13 @@ def _times(parsed: ParsedTable, order: Any) -> dict[int, tuple[str, Array]]:
         times[-1] = (
             f"by {frame.index.name or 'index'}",
             _as_key(frame.index.to_series()),
+            True,
         )
     for j, name in enumerate(frame.columns):
         column = frame.iloc[:, j]
         whole = pd.api.types.is_integer_dtype(column.dtype) and column.is_unique
-        if pd.api.types.is_datetime64_any_dtype(column.dtype) or whole:
-            times[j] = (f"by {name}", _as_key(column))
+        if is_dated(column.dtype) or whole:
+            times[j] = (f"by {name}", _as_key(column), not whole)
     return times
 
 

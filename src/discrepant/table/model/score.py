@@ -1,24 +1,22 @@
 """Score the rows of a table with a fitted model: log-odds, expected value, interval."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discrepant.cell_model.calibration import CERTAIN, exceeds
+from discrepant.cell_model.calibration import (
+    CERTAIN,
+    calibrated_probability,
+    exceeds,
+)
 from discrepant.cell_model.residual_mixture import residual_quantile
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
+from discrepant.core.threads import map_row_blocks
 from discrepant.core.validation import count_threads
 from discrepant.table.columns.transforms import ColumnTransform
-from discrepant.table.model.corrupt_probability import (
-    corrupt_probability,
-    likely_cells,
-)
 from discrepant.table.model.fit import TableModel, standardise
 
-# Rows scored at a time: some thirty arrays of 0.2 MB for 50 columns.
-BLOCK_ROWS = 512
 # Cells up to which the scores of all cells are stored; beyond, they would need more
 # memory than the table itself.
 MAX_STORED_CELLS = 2_000_000
@@ -70,7 +68,7 @@ class FlagCandidates:
     ----------
     cells : int array (k, 2)
         Row and numeric column.
-    log_odds, probability : float32 arrays (k,)
+    log_odds : float32 array (k,)
         NaN for a missing cell.
     expected : array (k,)
         Expected value given the rest of the row; NaN where there is none.
@@ -86,12 +84,16 @@ class FlagCandidates:
 
     cells: Array
     log_odds: Array
-    probability: Array
     expected: Array
     interval: Array
     scored_rows: int
     kinds: Array
     full: FullScores | None = None
+
+    @property
+    def probability(self) -> Array:
+        """Calibrated probability that each cell is corrupted; NaN for a missing one."""
+        return calibrated_probability(self.log_odds)
 
 
 def score_rows(
@@ -111,7 +113,7 @@ def score_rows(
         The numeric columns.
     table : TableModel
     least : float
-        Log-odds from which a cell is listed; so is a cell to replace.
+        Log-odds from which a cell is listed.
     fill : bool
         List missing cells too.
     full : FullScores, optional
@@ -122,7 +124,6 @@ def score_rows(
     """
     if full is None and values.size <= MAX_STORED_CELLS:
         full = FullScores.empty(values.shape)
-    blocks = [slice(i, i + BLOCK_ROWS) for i in range(0, len(values), BLOCK_ROWS)]
     halfwidths = (
         []
         if table.model is None
@@ -136,22 +137,19 @@ def score_rows(
         part = None if full is None else full.rows(rows)
         return _score_block(values[rows], table, halfwidths, least, fill, part)
 
-    parts = []
-    with ThreadPoolExecutor(min(count_threads(None), len(blocks))) as pool:
-        for k, part in enumerate(pool.map(score, blocks)):
-            part.cells[:, 0] += blocks[k].start
-            parts.append(part)
-            fraction = 0.4 + 0.6 * (k + 1) / len(blocks)
-            if report is not None and not report(fraction, "scoring"):
-                pool.shutdown(cancel_futures=True)
-                break
-    scored_rows = sum(part.scored_rows for part in parts)
+    parts, scored_rows = [], 0
+    for part in map_row_blocks(score, len(values), count_threads(None)):
+        part.cells[:, 0] += scored_rows
+        parts.append(part)
+        scored_rows += part.scored_rows
+        fraction = 0.4 + 0.6 * scored_rows / len(values)
+        if report is not None and not report(fraction, "scoring"):
+            break
     if full is not None:
         full.mark_unscored(values, scored_rows)
     return FlagCandidates(
         cells=np.concatenate([part.cells for part in parts]),
         log_odds=np.concatenate([part.log_odds for part in parts]),
-        probability=np.concatenate([part.probability for part in parts]),
         expected=np.concatenate([part.expected for part in parts]),
         interval=np.concatenate([part.interval for part in parts]),
         scored_rows=scored_rows,
@@ -202,7 +200,7 @@ def _score_block(
             cells.missing, log_odds[:, modelled], scores.log_odds
         )
     log_odds[violations] = CERTAIN
-    listed = exceeds(log_odds, least) | likely_cells(log_odds, values, table)
+    listed = exceeds(log_odds, least)
     if fill:
         listed |= np.isnan(log_odds)
     for k, j in enumerate(modelled):
@@ -217,19 +215,15 @@ def _score_block(
         high[at, j] = np.maximum(ends[1], expected[at, j])
     if full is not None:
         full.log_odds[:], full.expected[:] = log_odds, expected
-    at = np.argwhere(listed)
-    index = tuple(at.T)
+    index = listed.nonzero()
     interval = np.column_stack([low[index], high[index]])
     return FlagCandidates(
-        cells=at,
+        cells=np.column_stack(index),
         log_odds=log_odds[index],
-        probability=corrupt_probability(
-            log_odds[index], values[index], at[:, 1], table
-        ),
         expected=expected[index],
         interval=interval,
         scored_rows=len(values),
-        kinds=np.full(len(at), "level"),
+        kinds=np.full(len(interval), "level"),
     )
 
 
