@@ -388,6 +388,7 @@ def test_scores_after_an_early_stop_cover_the_rows_that_the_mask_covers(monkeypa
         *[("zip", 1001, 99950, 60), ("postal_code", 10115, 99998, 80)],
         *[("CustomerID", 1, 40, 40), ("phone number", 2_000_000, 9_999_999, 250)],
         *[("calls", 2_012_000_000, 9_899_999_999, 300), (3, 10**12, 10**13, 90)],
+        *[("town", 10_001, 99_950, 60), ("product", 1_000, 9_999, 40)],
     ],
 )
 def test_codes_are_identifiers(name, low, high, distinct):
@@ -419,6 +420,18 @@ def test_whole_measurements_are_analysed(name, unit, offset):
     result = clean(table)
     assert result.columns[-1].role == "numbers"
     assert result.mask.loc[7, name]
+
+
+def test_facts_about_groups_are_analysed():
+    table = pd.DataFrame(correlated(400, 5))
+    group = np.round(40 * table[0].rank(pct=True))
+    table["income"] = np.round(
+        45_321 + 9000 * table[0].groupby(group).transform("mean")
+    )
+    table.loc[7, "income"] = 99_559
+    result = clean(table)
+    assert result.columns[-1].role == "numbers"
+    assert result.mask.loc[7, "income"]
 
 
 def test_row_scores_rank_rows_of_another_population():
@@ -489,6 +502,16 @@ def test_a_stuck_column_is_blamed_itself(fraction):
     assert any(f"{len(rows)} cells of 'c' equal" in text for text in result.caveats)
 
 
+@pytest.mark.parametrize("end", [np.min, np.max])
+def test_a_column_stuck_at_an_end_of_its_range_is_blamed_itself(end):
+    table = correlated(500, 5) + 20
+    rows = np.random.default_rng(1).permutation(500)[:75]
+    table[rows, 2] = end(table[:, 2])
+    found = clean(table).mask.to_numpy()
+    assert found[rows, 2].all()
+    assert found.sum() <= 77
+
+
 def test_values_at_the_end_of_a_range_are_not_stuck():
     table = correlated(500, 5)
     table[:, 2] = np.maximum(table[:, 2], np.quantile(table[:, 2], 0.2))
@@ -497,7 +520,8 @@ def test_values_at_the_end_of_a_range_are_not_stuck():
     assert not result.caveats
 
 
-def test_several_wrong_cells_of_a_row_compete_as_a_set():
+@pytest.mark.parametrize("value", [0.0, 0.4])
+def test_several_wrong_cells_of_a_row_compete_as_a_set(value):
     rng = np.random.default_rng(1)
     size = np.exp(0.35 * rng.normal(size=2000))
     side = 5.7 * size ** (1 / 3)
@@ -512,10 +536,39 @@ def test_several_wrong_cells_of_a_row_compete_as_a_set():
         }
     ).round(2)
     rows = [100, 700, 1500]
-    table.loc[rows, ["x", "y", "z"]] = 0.0
+    table.loc[rows, ["x", "y", "z"]] = value
     result = clean(table)
     assert result.mask.loc[rows, ["x", "y", "z"]].all(axis=None)
     assert not result.replaced.loc[rows, ["carat", "price"]].any(axis=None)
+
+
+def test_cells_ten_times_too_large_do_not_outvote_their_row():
+    rng = np.random.default_rng(0)
+    size = 7 + rng.normal(size=(800, 1))
+    table = np.exp(size + 0.3 * rng.normal(size=(800, 8)))
+    table[np.argsort(size[:, 0])[-3:], :3] *= 10
+    found = clean(table).mask.to_numpy()
+    rows = np.argsort(size[:, 0])[-3:]
+    assert found[rows, :3].all()
+    assert not found[rows, 3:].any()
+
+
+def test_a_gross_cell_is_flagged_whatever_the_tail_of_its_column():
+    rng = np.random.default_rng(2)
+    table = 200 + 50 * correlated(600, 5)
+    table[:, 1] += 24 * rng.standard_t(2, size=600)
+    table[5, 1] = 3.33 * 300
+    result = clean(table)
+    assert result.mask.loc[5, 1]
+
+
+def test_repeated_errors_may_be_accompanied_by_others():
+    rng = np.random.default_rng(0)
+    table = correlated(600, 5) + 20
+    rows = rng.permutation(600)[:30]
+    table[rows[:20], 1] = 900.0
+    table[rows[20:25], 1] = np.linspace(100, 700, 5)
+    assert clean(table).mask.loc[rows[:25], 1].all()
 
 
 def test_expected_values_lie_inside_their_intervals():

@@ -180,3 +180,14 @@ def test_rows_that_repeat_a_design_are_not_stuck():
     strength = recipes.sum(axis=1) + 0.1 * rng.normal(size=len(recipes))
     result = clean(np.column_stack([recipes, strength]))
     assert "stuck" not in set(result.flagged["kind"])
+
+
+def test_a_table_that_is_sorted_by_a_column_has_no_order_of_time():
+    rng = np.random.default_rng(0)
+    size = np.sort(np.exp(rng.normal(size=2000)))
+    table = pd.DataFrame({"price": np.round(300 * size, -1)})
+    for name in "abc":
+        table[name] = size * np.exp(0.05 * rng.normal(size=2000))
+    result = clean(pd.concat([table.iloc[:1900:3], table]))
+    assert result.order == ""
+    assert not result.mask.to_numpy().any()

@@ -33,6 +33,13 @@ MIN_IDENTIFIER_ROWS = 20
 # Digits from which whole numbers of equal length are names (phone numbers, ISBN). No
 # measurement in R's example tables has so many, unrounded.
 CODE_DIGITS = 10
+# Distinct values, cells for each of them, and mean distance between them, in units of
+# their last digit, from which whole numbers look like codes. Of 26,000 columns of R's
+# example tables, 27 do: half of them codes, the others facts about groups.
+MIN_CODES, MIN_CODE_REPEATS, MIN_CODE_DISTANCE = 10, 3, 20
+# Fraction of them that must have the same number of digits: a postcode may have lost a
+# leading zero.
+SAME_LENGTH_FRACTION = 0.85
 # Fraction of equal steps from which any column counts its rows.
 EQUAL_STEPS_FRACTION = 0.99
 
@@ -146,6 +153,29 @@ def _are_long_codes(levels: Array) -> bool:
     length = 10.0 ** np.floor(np.log10(size))
     same = np.mean((levels >= length) & (levels < 10 * length))
     return bool(same >= 0.95 and np.mean(levels % 1000 == 0) < 0.05)
+
+
+def look_like_codes(values: Array) -> bool:
+    """Return whether a column repeats a few of the many whole numbers of one length.
+
+    Of measured numbers between 10,000 and 99,999, hardly any occurs twice, unless they
+    are rounded. Numbers of towns and products repeat, and lie far apart. So do facts
+    about towns, such as their incomes, which other columns explain.
+    """
+    levels = np.unique(values[np.isfinite(values)])
+    if len(levels) < MIN_CODES or levels[0] < 0 or not is_whole(levels):
+        return False
+    length = 10.0 ** np.floor(np.log10(max(float(np.median(levels)), 1.0)))
+    unit = 1.0
+    while np.mean(levels % (10 * unit) == 0) > GRID_FRACTION:
+        unit *= 10
+    low, high = np.quantile(levels, [0.05, 0.95])
+    return bool(
+        length >= 1000
+        and np.mean((levels >= length) & (levels < 10 * length)) > SAME_LENGTH_FRACTION
+        and np.isfinite(values).sum() >= MIN_CODE_REPEATS * len(levels)
+        and high - low >= MIN_CODE_DISTANCE * len(levels) * unit
+    )
 
 
 def _equal_fraction(steps: Array) -> float:

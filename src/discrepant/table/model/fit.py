@@ -20,6 +20,7 @@ from discrepant.table.columns.column_kind import (
     classify_column,
     find_missing_codes,
     is_whole,
+    look_like_codes,
     valid_range,
 )
 from discrepant.table.columns.table_input import ColumnType, ParsedTable
@@ -63,11 +64,14 @@ MIN_STUCK_CELLS = 8
 MIN_STUCK_RATIO = 5
 # … and the spread of the predictions of its cells, relative to that of the column.
 MIN_STUCK_SPREAD = 0.7
-# Fraction of the column's cells that must lie on either side of that value: at the end
-# of its range a column may be limited (no rain, a full scale), with errors beyond it.
+# Fraction of the column's cells on either side below which that value is an end of its
+# range, where a column may be limited (a full scale), with errors beyond it.
 MIN_STUCK_BESIDE = 0.1
+# Shift of the predictions of its cells that a limit must exceed, relative to the one
+# that the explained variance lets expect.
+MAX_STUCK_SHIFT = 0.5
 # Explained fraction of variance that this test needs: without it, predictions vary
-# little whatever the column does.
+# little whatever the column does. Below it, numbers that look like codes are codes.
 MIN_EXPLAINED = 0.3
 # Explained fraction of variance below which columns count as independent.
 INDEPENDENT_EXPLAINED = 0.02
@@ -197,13 +201,22 @@ def _fit(
             model = fit_gaussian_model(cells, iterations, start, n_jobs)
             scores = score_cells(cells, model, n_jobs)
         if number == 1:
+            codes_at = _unexplained_codes(sample, table, model.explained)
+            if codes_at:
+                types = [
+                    replace(column, name_suggests_code=True)
+                    if j in codes_at
+                    else column
+                    for j, column in enumerate(types)
+                ]
+                return _fit(values, types, rng, report)
             # The first transforms were chosen with the corrupted cells; choose again
             # without them.
             excluded_fraction = scores.excluded.mean(axis=0)
             second_population[table.modelled] = (
                 excluded_fraction > MAX_EXCLUDED_FRACTION
             )
-            table = _with_stuck_values(sample, table, cells, scores, model)
+            table = _with_stuck_values(sample, table, cells, scores)
             transforms = _reselect_transforms(sample, table, cells, scores)
             table = replace(table, transforms=transforms)
         _report(report, 0.4 * number / len(ITERATIONS))
@@ -240,6 +253,15 @@ def _classify(sample: Array, types: Sequence[ColumnType]) -> list[ColumnTransfor
 def _all_differ(column: Array) -> bool:
     finite = column[np.isfinite(column)]
     return is_whole(finite) and len(np.unique(finite)) >= 0.95 * len(finite) > 0
+
+
+def _unexplained_codes(sample: Array, table: TableModel, explained: Array) -> list[int]:
+    """Return the columns that look like codes and that no other column explains."""
+    return [
+        j
+        for k, j in enumerate(table.modelled)
+        if explained[k] < MIN_EXPLAINED and look_like_codes(sample[:, j])
+    ]
 
 
 def _exclude_invalid(
@@ -293,7 +315,6 @@ def _with_stuck_values(
     table: TableModel,
     cells: StandardCells,
     scores: CellScores,
-    model: GaussianModel | FactorModel,
 ) -> TableModel:
     """Add values that a column repeats whatever the other columns say to its codes.
 
@@ -302,12 +323,9 @@ def _with_stuck_values(
     of the sample are set to NaN.
     """
     codes = list(table.codes)
-    predicted = cells.values - scores.residual
     for k, j in enumerate(table.modelled):
         transform = table.transforms[j]
         if transform.kind != "numbers" or transform.point_mass_fraction:
-            continue
-        if model.explained[k] < MIN_EXPLAINED:
             continue
         finite = sample[np.isfinite(sample[:, j]), j]
         levels, counts = np.unique(finite, return_counts=True)
@@ -315,15 +333,26 @@ def _with_stuck_values(
         if most < max(MIN_STUCK_CELLS, MIN_STUCK_RATIO * second):
             continue
         value = float(levels[np.argmax(counts)])
-        beside = min(np.mean(finite < value), np.mean(finite > value))
         stuck = sample[:, j] == value
-        spread = robust_scale(predicted[stuck, k])
-        if beside > MIN_STUCK_BESIDE and spread >= MIN_STUCK_SPREAD * robust_scale(
-            predicted[:, k]
-        ):
-            codes[j] = {**codes[j], value: False}
-            sample[stuck, j] = np.nan
-            cells.missing[stuck, k], cells.values[stuck, k] = True, 0.0
+        predicted = cells.values[:, k] - scores.residual[:, k]
+        kept = ~(stuck | scores.excluded[:, k] | cells.missing[:, k])
+        explained = np.corrcoef(predicted[kept], cells.values[kept, k])[0, 1] ** 2
+        if not explained > MIN_EXPLAINED:
+            continue
+        spread, centre = robust_scale(predicted), np.median(predicted)
+        if robust_scale(predicted[stuck]) < MIN_STUCK_SPREAD * spread:
+            continue
+        if min(np.mean(finite < value), np.mean(finite > value)) < MIN_STUCK_BESIDE:
+            # The column may be limited. Its cells at a limit are predicted near it: on
+            # average at the explained fraction of its distance. A limit of zero may be
+            # reached whatever the other columns say (nothing bought, no rain).
+            distance = cells.values[stuck, k][0] - centre
+            shift = (np.median(predicted[stuck]) - centre) / distance
+            if value == 0 or shift > MAX_STUCK_SHIFT * explained:
+                continue
+        codes[j] = {**codes[j], value: False}
+        sample[stuck, j] = np.nan
+        cells.missing[stuck, k], cells.values[stuck, k] = True, 0.0
     return replace(table, codes=tuple(codes))
 
 
