@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from discrepant import RobustPCA
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.doubts import Doubt
-from discrepant.robust_pca.empirical_bayes import posterior, regress_by_annealing
-from discrepant.robust_pca.exact_search import EXACT, ExactSearch
+from discrepant.robust_pca.search.empirical_bayes import posterior, regress_by_annealing
+from discrepant.robust_pca.search.exact_search import (
+    EXACT,
+    ExactSearch,
+    sparse_directions,
+)
 from support.matrices import draw
 
 
@@ -55,6 +60,26 @@ class TestExactSearch:
         fit = exact.proven(next(exact.proposals()))
         assert relative_error(fit.value() * size, problem.low_rank) < 1e-8
         assert exact.proof(fit).undetermined == (0, 0)
+
+    def test_components_of_errors_in_a_few_rows_are_dropped(self):
+        low_rank = draw(40, 3) @ draw(40, 3, seed=1).T
+        spurious = np.zeros_like(low_rank)
+        spurious[:5] = np.outer(20 * draw(5, seed=2), draw(40, seed=3))
+        Y = low_rank.copy()
+        Y[:5, :9] += spurious[:5, :9]  # errors that one more component explains
+        exact, size = search(Y)
+        at = FixedRankMatrix.of((low_rank + spurious) / size, "general", 4)
+        fit = exact.proven(at)
+        assert fit.rank == 3
+        assert relative_error(fit.value() * size, low_rank) < 1e-8
+
+    def test_sparse_directions_are_those_of_few_rows(self):
+        U = draw(60, 8)
+        U[:, 3] = 0
+        U[20:26, 3] = draw(6, seed=1)
+        U = np.linalg.qr(U @ draw(8, 8, seed=2))[0]
+        (direction,) = sparse_directions(U)
+        assert np.flatnonzero(direction).tolist() == list(range(20, 26))
 
     def test_noise_has_no_proof(self):
         exact, _ = search(draw(20, 20))

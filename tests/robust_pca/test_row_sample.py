@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from discrepant import RobustPCA
+from discrepant.core.recorder import Recorder
 from discrepant.paper.synthetic import relative_error
 from discrepant.robust_pca import row_sample as sample
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.rows.in_memory import ArrayRows
 
 SHAPE, RANK = (4000, 100), 3

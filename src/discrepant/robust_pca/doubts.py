@@ -60,7 +60,28 @@ class Doubt(Enum):
         "columns are classified as corrupt, or small columns are lost; rescale the "
         "columns first."
     )
-    FLAGS = "{sentence}"  # about the flags of a table; see `noisy.row_model`
+    UNCONFIRMED_FLAGS = (
+        "{fraction:.0%} of the entries are flagged because they differ from the "
+        "low-rank part, but neither an exact fit nor a noise level confirms it: the "
+        "flags are unreliable."
+    )
+    CONSTANT_COLUMNS = (
+        "More than half of the entries are equal in {columns}: their entries are not "
+        "classified."
+    )
+    WIDE_TAILS = (
+        "{fraction:.0%} of the flags would vanish if the residuals were {factor:g} "
+        "times as large: unusual entries may be correct."
+    )
+    CLUSTERED_FLAGS = (
+        "{fraction:.0%} of the flags lie in {where}: entries there may be unusual "
+        "rather than corrupt."
+    )
+    ROWS_PREDICT_BETTER = (
+        "The other entries of a row predict an entry better than the low-rank part "
+        "does: the flags are unreliable. Load the data into memory for flags by such "
+        "a model."
+    )
     NARROW = (
         "A table of {rows}×{columns} is narrow for a low-rank fit with noise: its "
         "flags are less reliable than fdr states. discrepant.clean is intended for "

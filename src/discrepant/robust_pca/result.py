@@ -6,7 +6,7 @@ side effects: an interruption leaves the result unchanged, and concurrent thread
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,19 @@ from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows import passes
 
 T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """Outcome of one pass over the data, as the history of a result keeps it."""
+
+    # "uncorrupted", "fast", "polish", "careful"; after a row sample "sweep"; with noise
+    # "clipped" and "weighed"
+    phase: str
+    residual: float  # ‖Y − X − S‖ / ‖Y‖, without the noise where that is modelled
+    dual_residual: float  # μ‖ΔX‖ / ‖M‖, NaN without a dual
+    rank: int
+    mu: float  # step size in the unit of the problem; NaN without one
+    support: float  # fraction of the observed entries with S ≠ 0
 
 
 class locked_cached_property(Generic[T]):  # noqa: N801 (a decorator)

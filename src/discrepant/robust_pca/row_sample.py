@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from discrepant.core.linalg import Array
+from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import (
@@ -31,8 +32,7 @@ from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.noisy.spectrum_edge import participation_ratio
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.recorder import Recorder, Step
-from discrepant.robust_pca.result import LowRankResult
+from discrepant.robust_pca.result import LowRankResult, Step
 from discrepant.robust_pca.row_regression import regress_all_rows
 from discrepant.robust_pca.rows.in_memory import ArrayRows
 from discrepant.robust_pca.rows.rows import RowFits, Rows

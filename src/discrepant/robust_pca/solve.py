@@ -21,6 +21,7 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report, subrange
+from discrepant.core.recorder import Recorder
 from discrepant.core.validation import check_square
 from discrepant.paper.alpha import alpha_from_entries
 from discrepant.robust_pca.dask.rows import DaskRows
@@ -36,13 +37,6 @@ from discrepant.robust_pca.noisy.solve import (
     with_row_model,
 )
 from discrepant.robust_pca.problem import ConvexProblem, DataScale
-from discrepant.robust_pca.proven_fit import (
-    MAX_ENTRIES,
-    MAX_UNDETERMINED,
-    EntryFits,
-    MatrixFit,
-)
-from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.row_sample import (
     choose_sample_rows,
     extend_exact_fit,
@@ -50,6 +44,12 @@ from discrepant.robust_pca.row_sample import (
     take_rows,
 )
 from discrepant.robust_pca.rows.rows import Rows
+from discrepant.robust_pca.search.entry_fits import (
+    MAX_ENTRIES,
+    MAX_UNDETERMINED,
+    EntryFits,
+    MatrixFit,
+)
 from discrepant.robust_pca.settings import (
     SolverSettings,
     check_noise_scale,
@@ -65,10 +65,6 @@ POLISH_ATTEMPTS_AFTER_NOISE = 6
 # Fraction of corrupt entries above which the convex program is seldom exact: its
 # sparse part then holds noise, unless a polish confirms it.
 MAX_CONVEX_FRACTION = 0.25
-CONVEX_FLAGS = (
-    "{:.0%} of the entries are flagged because they differ from the low-rank part, but "
-    "neither an exact fit nor a noise level confirms it: the flags are unreliable."
-)
 # Tolerance of the residual, in rounding errors of the data's type, at the least.
 MIN_TOL_IN_EPS = 20
 
@@ -101,8 +97,7 @@ def solve(
     ):
         corrupt_fraction = float(result.history["support"][-1])
         if not result.polished and corrupt_fraction > MAX_CONVEX_FRACTION:
-            sentence = CONVEX_FLAGS.format(corrupt_fraction)
-            doubt = Doubt.FLAGS.warning(sentence=sentence)
+            doubt = Doubt.UNCONFIRMED_FLAGS.warning(fraction=corrupt_fraction)
             return replace(result, doubts=(*result.doubts, doubt))
     return result
 
@@ -307,16 +302,19 @@ def _separate(run: _Run, start: MatrixFit | None) -> MatrixFit:
         warm=exact_start,
         log=run.log,
     )
-    if exact_attempt.status.converged or run.log.ended:
+    large = run.program.rows.size > MAX_ENTRIES
+    if exact_attempt.status.converged or run.log.stopped or (large and run.log.ended):
         return exact_attempt
     run = replace(run, program=exact_attempt.program)  # with its clipping bound
-    if run.program.rows.size > MAX_ENTRIES:
+    if large:
         noisy = _fit_noisy(run, exact_attempt)
         return _exact_after_noise(run, exact_attempt, noisy)
     fits = EntryFits(exact_attempt, run.settings.fdr, run.rng, run.new_recorder())
     exact = fits.by_pursuit()
     if exact is not None and fits.undetermined <= MAX_UNDETERMINED:
         return exact
+    if run.log.ended:
+        return exact_attempt
     noisy = _fit_noisy(run, exact_attempt)
     if isinstance(noisy, ExactResult) or run.log.stopped:
         return noisy

@@ -51,7 +51,7 @@ from discrepant.sensing.solve import SensingSettings
 from discrepant.sensing.solve import solve as solve_measurements
 
 if TYPE_CHECKING:
-    from discrepant.robust_pca.proven_fit import MatrixFit
+    from discrepant.robust_pca.search.entry_fits import MatrixFit
 
 # Default of tol for measurements by an operator: relative duality gap.
 MAX_GAP = 1e-6

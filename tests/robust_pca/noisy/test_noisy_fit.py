@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 
 from discrepant import InputError, RobustPCA
+from discrepant.core.recorder import Recorder
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.recorder import Recorder
 
 
 def made(

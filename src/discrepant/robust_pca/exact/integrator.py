@@ -28,6 +28,7 @@ from scipy import linalg
 
 from discrepant.core.errors import InputError
 from discrepant.core.progress import Report
+from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.validation import check_square
 from discrepant.robust_pca.exact.dual import dual_variable
@@ -36,7 +37,7 @@ from discrepant.robust_pca.exact.polish import PolishResult, polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.exact.step import VISIBLE_BELOW, State, Stepper
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.recorder import Recorder, Step
+from discrepant.robust_pca.result import Step
 from discrepant.robust_pca.row_regression import regress_all_rows
 
 # Factor of μ per fast step. At 1.5 a fit takes two more passes; at 3 the steps pass the

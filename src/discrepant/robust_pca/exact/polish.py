@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from discrepant.core.linalg import Array
+from discrepant.core.recorder import Recorder
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.recorder import Recorder, Step
+from discrepant.robust_pca.result import Step
 from discrepant.robust_pca.rows import passes
 
 # Relative error at which nothing is left to gain: float64 rounds at 2e-16, and sums

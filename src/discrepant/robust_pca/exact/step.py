@@ -17,7 +17,7 @@ from discrepant.robust_pca.exact.factored_svd import (
     svd_from_products,
 )
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.recorder import Step
+from discrepant.robust_pca.result import Step
 from discrepant.robust_pca.rows import passes
 
 # Constants of a step. Each changes how long a solve takes, not its result.

@@ -14,12 +14,13 @@ import numpy as np
 from scipy import linalg
 
 from discrepant.core.linalg import Array, sym
+from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.exact.polish import clean_fit
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.exact.step import FIRST_MU, State
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.recorder import Recorder, Step
+from discrepant.robust_pca.result import Step
 from discrepant.robust_pca.rows import passes
 
 MAX_ENTRIES_READ = 1 << 21  # entries of the rows from which the test block is cut

@@ -21,6 +21,7 @@ from math import sqrt
 import numpy as np
 
 from discrepant.core.linalg import Array
+from discrepant.core.recorder import Recorder
 from discrepant.robust_pca.exact.factored_svd import factor_distance, svd_from_products
 from discrepant.robust_pca.noisy.histogram import (
     BIN_CENTRES,
@@ -39,7 +40,7 @@ from discrepant.robust_pca.noisy.model import Model, NoisyStart, column_norms
 from discrepant.robust_pca.noisy.momentum import Momentum, Pass
 from discrepant.robust_pca.noisy.spectrum_edge import noise_edge, participation_ratio
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.recorder import Recorder, Step
+from discrepant.robust_pca.result import Step
 from discrepant.robust_pca.rows import passes
 
 # Constants of the fit; `benchmarks/noise.py` measures what it reaches with them.

@@ -51,7 +51,7 @@ def fit_two_groups(counts, centre, width, nu, tau, band, iterations, tau_min, ta
             likelihood += counts[b] * log(p)
             clean_mass += c
             square += c * weight * centre[b] ** 2
-            new[band[b]] += q - c
+            new[band[b]] += max(q - c, 0.0)  # rounding may leave less than zero
         clean = max(clean_mass, 1e-3)
         before = tau
         tau = min(max(sqrt(square / max(clean_mass, 1e-12)), tau_min), tau_max)

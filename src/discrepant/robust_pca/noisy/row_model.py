@@ -8,6 +8,7 @@ of every cell given the others of its row; the full covariance must gain
 ½ log(rows) for each of its additional parameters (BIC).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from discrepant.cell_model.gaussian_model import (
     initial_model,
 )
 from discrepant.core.linalg import Array
+from discrepant.robust_pca.doubts import Doubt, FitWarning
 
 # Rows needed per column to estimate a covariance.
 MIN_ROWS_PER_COLUMN = 3
@@ -152,40 +154,32 @@ def may_have_row_model(shape: tuple[int, int]) -> bool:
     return enough_rows and MIN_COLUMNS <= n_columns <= MAX_COLUMNS
 
 
-def flag_doubts(row_model: RowModel, sample: Array) -> list[str]:
-    """Return what speaks against the flags of a row model, one sentence each."""
-    doubts = []
+def flag_doubts(row_model: RowModel, sample: Array) -> Iterator[FitWarning]:
+    """Yield what speaks against the flags of a row model."""
     constant = np.setdiff1d(np.arange(sample.shape[1]), row_model.columns)
     if len(constant):
-        doubts.append(
-            f"More than half of the entries are equal in {_listed('column', constant)}:"
-            " their entries are not classified."
-        )
+        yield Doubt.CONSTANT_COLUMNS.warning(columns=_listed("column", constant))
     cells, model = row_model.standard_cells(sample), row_model.model
     flags = exceeds(model.score(cells).log_odds, row_model.threshold)
     total = flags.sum()
     if not total:
-        return doubts
+        return
     wider = replace(model, residual_scale=WIDER * model.residual_scale)
     kept = flags & exceeds(wider.score(cells).log_odds, row_model.threshold)
-    if kept.sum() < (1 - MAX_LOST) * total:
-        doubts.append(
-            f"{1 - kept.sum() / total:.0%} of the flags would vanish if the residuals "
-            f"were {WIDER:g} times as large: unusual entries may be correct."
-        )
-    for axis, name in ((0, "column"), (1, "row")):
+    lost = 1 - kept.sum() / total
+    if lost > MAX_LOST:
+        yield Doubt.WIDE_TAILS.warning(fraction=lost, factor=WIDER)
+    for axis in (0, 1):
         counts = flags.sum(axis=axis)
         expected = total / len(counts)
         excess = np.sum((counts - expected) ** 2) / expected - len(counts)
         if total >= MIN_FLAGS and excess > CLUSTERED * np.sqrt(2 * len(counts)):
             worst = np.argsort(-counts, kind="stable")[:3]
-            place = row_model.columns[worst] if axis == 0 else worst
-            where = _listed(name, np.sort(place)) if axis == 0 else "few rows"
-            doubts.append(
-                f"{counts[worst].sum() / total:.0%} of the flags lie in {where}: "
-                "entries there may be unusual rather than corrupt."
-            )
-    return doubts
+            where = "few rows"
+            if axis == 0:
+                where = _listed("column", np.sort(row_model.columns[worst]))
+            fraction = counts[worst].sum() / total
+            yield Doubt.CLUSTERED_FLAGS.warning(fraction=fraction, where=where)
 
 
 def _listed(name: str, positions: Array) -> str:

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from discrepant.core.linalg import Array
+from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
-from discrepant.robust_pca.doubts import Doubt, FitWarning
+from discrepant.robust_pca.doubts import Doubt
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
@@ -27,16 +28,11 @@ from discrepant.robust_pca.noisy.row_model import (
     may_have_row_model,
 )
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.rows import passes
 from discrepant.robust_pca.rows.in_memory import ArrayRows
 
 # Duality gap up to which an exact decomposition counts as the optimum.
 OPTIMAL_GAP = 1e-3
-LOW_RANK_FLAGS = (
-    "The other entries of a row predict an entry better than the low-rank part does: "
-    "the flags are unreliable. Load the data into memory for flags by such a model."
-)
 
 
 def fit_noisy(
@@ -127,17 +123,10 @@ def with_row_model(
     if model is None:
         return result
     if not isinstance(rows, ArrayRows):
-        return replace(result, doubts=_with_flag_doubts(result, [LOW_RANK_FLAGS]))
-    doubts = _with_flag_doubts(result, flag_doubts(model, sample))
+        doubt = Doubt.ROWS_PREDICT_BETTER.warning()
+        return replace(result, doubts=(*result.doubts, doubt))
+    doubts = (*result.doubts, *flag_doubts(model, sample))
     return replace(result, row_model=model, doubts=doubts)
-
-
-def _with_flag_doubts(
-    result: NoisyResult, sentences: list[str]
-) -> tuple[FitWarning, ...]:
-    """Return the doubts about a result with those about its flags."""
-    about_flags = [Doubt.FLAGS.warning(sentence=sentence) for sentence in sentences]
-    return (*result.doubts, *about_flags)
 
 
 def _finish_exactly(

@@ -10,9 +10,10 @@ entries, to rounding.
 import numpy as np
 
 from discrepant.core.linalg import Array, svd
+from discrepant.core.recorder import Recorder
 from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, MAD, quantile, to_table
 from discrepant.robust_pca.noisy.mixture import NORMAL, Mixture, fit_mixture
-from discrepant.robust_pca.recorder import Recorder, Step
+from discrepant.robust_pca.result import Step
 from discrepant.robust_pca.rows.robust_kernels import BINS
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries

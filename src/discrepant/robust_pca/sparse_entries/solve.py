@@ -8,11 +8,11 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
+from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.noisy.histogram import EDGES, to_table
 from discrepant.robust_pca.noisy.mixture import fdr_threshold, fit_mixture
-from discrepant.robust_pca.recorder import Recorder
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 from discrepant.robust_pca.sparse_entries.fit import EntriesFit

@@ -7,6 +7,9 @@ a large variance, and lose their influence; directions of Ψ that nothing suppor
 The posterior variance of X enters the update of g, so that an entry is not called
 clean because X, still uncertain there, happens to be near it.
 
+Rows have such a prior too, and X is the mean of both estimates; each prior is updated
+from it. Of a symmetric X both estimates are one, transposed, and X ⪰ 0 is imposed.
+
 A pursuit has to choose directions one by one, and fails if the first is wrong. Here all
 of them compete at once. The result is a proposal: `exact_search` derives an exact fit
 from it and counts the entries that confirm it.
@@ -22,9 +25,9 @@ from discrepant.core.linalg import Array, sym
 
 # Error variance of an entry that is not observed, in units of the data's variance.
 UNOBSERVED = 1e8
-# Rows and columns up to which the prior alternates between columns and rows; a wide
-# sample gains nothing from it.
-ALTERNATE_UP_TO = 64
+# Rows and columns up to which columns and rows both have a prior; a wide sample gains
+# nothing from it.
+BOTH_SIDES_UP_TO = 64
 # Noise variance λ at which annealing ends, in units of the data's variance.
 LAST_LAMBDA = 1e-6
 # Noise variance λ at which the regression of single lines turns to exact weights.
@@ -91,7 +94,7 @@ class Tables:
 def anneal(
     tables: Tables,
     annealing: Annealing,
-    proceed: Callable[[float, Array], bool] = lambda noise, X: True,
+    on_step: Callable[[float, Array], None] = lambda noise, X: None,
 ) -> tuple[Array, list[Array]]:
     """Return the posterior mean of X, and the error variances of each table.
 
@@ -101,47 +104,57 @@ def anneal(
         The observations.
     annealing : Annealing
         The schedule.
-    proceed : callable
-        Receives λ and the posterior mean after each step; False ends the annealing.
+    on_step : callable
+        Receives λ and the posterior mean after each step.
     """
     k, n = tables.shape
-    priors = [np.eye(k), np.eye(n)]
+    own = tables.own_columns
+    sides = 2 if own is None and max(k, n) <= BOTH_SIDES_UP_TO else 1
+    priors = [np.eye(k), np.eye(n)][:sides]
     clean, noise = tables.agreeing(), annealing.noise
-    alternate = tables.own_columns is None and max(k, n) <= ALTERNATE_UP_TO
     variances = [
         np.where(seen, annealing.error_variance, UNOBSERVED) for seen in tables.observed
     ]
     X = tables.values[0]
-    for step in range(annealing.steps):
+    for _ in range(annealing.steps):
         noise = max(noise * annealing.decay, LAST_LAMBDA)
         weights = [1 / (np.where(clean, 0, g) + noise) for g in variances]
         precision = np.sum(weights, axis=0)
         y = np.sum(np.multiply(weights, tables.values), axis=0) / precision
         try:
-            if step % 2 if alternate else k > n:
-                X, variance, priors[1] = posterior(y.T, 1 / precision.T, priors[1])
-                X, variance = X.T, variance.T
-            else:
-                X, variance, priors[0] = posterior(y, 1 / precision, priors[0])
+            estimates = [posterior(y, 1 / precision, priors[0])]
+            if sides == 2:
+                other, variance, within = posterior(y.T, 1 / precision.T, priors[1])
+                estimates.append((other.T, variance.T, within))
         except np.linalg.LinAlgError:
             break
-        if tables.own_columns is not None:
-            own = tables.own_columns
-            X[:, own], variance[:, own] = sym(X[:, own]), sym(variance[:, own])
+        X = np.mean([mean for mean, _, _ in estimates], axis=0)
+        variance = np.mean([variance for _, variance, _ in estimates], axis=0)
+        if own is not None:
+            X[:, own] = positive_part(sym(X[:, own]))
+            variance[:, own] = sym(variance[:, own])
+        for side, (_, _, within) in enumerate(estimates):
+            M = X.T if side else X
+            priors[side] = sym(M @ M.T) / M.shape[1] + within
         for t, (y, seen) in enumerate(zip(tables.values, tables.observed, strict=True)):
             gain = variances[t] / (variances[t] + noise)
             update = gain**2 * ((y - X) ** 2 + variance) + gain * noise
             variances[t] = np.where(seen, update, UNOBSERVED)
-        if not proceed(noise, X):
-            break
+        on_step(noise, X)
     return X, [np.where(clean, 0, g) for g in variances]
+
+
+def positive_part(X: Array) -> Array:
+    """Return the positive semidefinite matrix nearest to a symmetric one."""
+    values, vectors = np.linalg.eigh(X)
+    return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 
 
 def posterior(y: Array, noise: Array, prior: Array) -> tuple[Array, Array, Array]:
     """Return the posterior of columns x_j ~ N(0, Ψ) with y_j = x_j + N(0, diag D_j).
 
-    Returns means (k, n), variances (k, n), and Ψ after a step of expectation
-    maximisation.
+    Returns means (k, n), variances (k, n), and the mean covariance of a column's
+    posterior (k, k). Together with the covariance of the means it is the next Ψ.
     """
     k, n = y.shape
     total, inverse_y, diagonal = np.zeros((k, k)), np.empty((k, n)), np.empty((k, n))
@@ -151,7 +164,7 @@ def posterior(y: Array, noise: Array, prior: Array) -> tuple[Array, Array, Array
     total += np.tril(total, -1).T
     X = prior @ inverse_y
     variance = np.maximum(noise - noise**2 * diagonal, 0)
-    return X, variance, sym(X @ X.T / n + prior - prior @ (total / n) @ prior)
+    return X, variance, sym(prior - prior @ (total / n) @ prior)
 
 
 @njit(fastmath=True, error_model="numpy", nogil=True)

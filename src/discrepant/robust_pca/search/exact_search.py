@@ -24,7 +24,7 @@ from discrepant.fixed_rank.tangent_space import (
     fit_least_squares,
 )
 from discrepant.operators.entrywise import Identity
-from discrepant.robust_pca.empirical_bayes import (
+from discrepant.robust_pca.search.empirical_bayes import (
     Annealing,
     Tables,
     anneal,
@@ -57,12 +57,10 @@ WHOLE_UP_TO = 64
 LAST_SAMPLE_UP_TO = 256
 # Annealing of samples: much corruption needs a large variance at the start.
 FAST_ANNEALING = Annealing(1.0, 0.3, decay=0.9, steps=100)
-# Annealings of the last sample, with the rounds of least absolute deviations that
-# follow: much corruption needs the first, a high rank the last.
+# Annealings of the last sample; the slower ones reach a higher rank.
 ANNEALINGS = (
-    (Annealing(1.0, 0.3), (0,)),
-    (Annealing(0.1, 0.1), (0, 60)),
-    (Annealing(0.03, 0.03), (60,)),
+    Annealing(1.0, 0.3, decay=0.94, steps=160),
+    Annealing(1.0, 0.3, decay=0.97, steps=320),
 )
 # Ranks tried for each posterior mean, at the largest gaps of its spectrum.
 MAX_RANKS = 3
@@ -73,12 +71,13 @@ CLEAN_VARIANCE = 1e-3
 GRADIENT_STEPS = 8
 # Cutoffs of the last Gauss–Newton steps, in units of the data's size.
 LAST_CUTOFFS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-8)
-# Leverage of a row above which no other row confirms it.
-MAX_LEVERAGE = 1 - 1e-6
-# Components that are dropped from an exact fit, at the most.
-MAX_DROPPED = 6
-# Components dropped in a row without a gain after which dropping ends.
-MAX_DROPPED_IN_VAIN = 2
+# Smallest components that are dropped at once from an exact fit, at the most.
+MAX_DROPPED = 2
+# Fourth moment of a direction's entries, in squared variances, from which on it may be
+# sparse; that of normal entries is three.
+SPARSE_KURTOSIS = 6.0
+# Fraction of the rows that a sparse direction may involve.
+MAX_SPARSE_SUPPORT = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -98,9 +97,9 @@ class Proof:
         return self.freedom > 0 and self.equations > needed
 
     @property
-    def surplus(self) -> int:
-        """Equations beyond the degrees of freedom."""
-        return self.equations - self.freedom
+    def surplus(self) -> float:
+        """Equations beyond those that a proof needs."""
+        return self.equations - ENTRIES_PER_FREEDOM * self.freedom
 
 
 class ExactSearch:
@@ -166,17 +165,13 @@ class ExactSearch:
         last = m if m <= WHOLE_UP_TO else round(LAST_SAMPLE * m)
         sizes = [k for k in SAMPLE_ROWS if k < SMALL_SAMPLE * m]
         for k in sizes:
-            yield from self._from_sample(k, FAST_ANNEALING, (0,), noise)
+            yield from self._from_sample(k, FAST_ANNEALING, noise)
         if m <= LAST_SAMPLE_UP_TO:
-            for annealing, absolute_rounds in ANNEALINGS:
-                yield from self._from_sample(last, annealing, absolute_rounds, noise)
+            for annealing in ANNEALINGS:
+                yield from self._from_sample(last, annealing, noise)
 
     def _from_sample(
-        self,
-        k: int,
-        annealing: Annealing,
-        absolute_rounds: tuple[int, ...],
-        noise: float,
+        self, k: int, annealing: Annealing, noise: float
     ) -> Iterator[FixedRankMatrix]:
         """Yield the exact fits of the whole that a sample of k rows leads to."""
         m, n = self.y.shape
@@ -188,10 +183,9 @@ class ExactSearch:
             return
         at_noise: list[Array] = []
 
-        def keep(variance: float, mean: Array) -> bool:
+        def keep(variance: float, mean: Array) -> None:
             if whole and variance <= noise**2 and not at_noise:
                 at_noise.append(mean)
-            return True
 
         X, variances = anneal(tables, annealing, keep)
         self.means_at_noise += at_noise
@@ -200,20 +194,19 @@ class ExactSearch:
             for g, seen in zip(variances, tables.observed, strict=True)
         ]
         kind = self.kind if whole else "general"
-        for rounds in absolute_rounds:
-            for rank in ranks_at_gaps(X, tables, kind):
-                start = FixedRankMatrix.of(X, kind, rank)
-                if start.rank < rank or not self.proceed(f"rank {rank}"):
-                    continue
-                at = descend(tables, start, weights, rounds)
-                if not self.proof(at, tables).holds:
-                    continue
-                if whole:
-                    yield at
-                    continue
-                extended = self._extend(at, rows, columns)
-                if extended is not None:
-                    yield self._repair_lines(extended)
+        for rank in ranks_at_gaps(X, tables, kind):
+            start = FixedRankMatrix.of(X, kind, rank)
+            if start.rank < rank or not self.proceed(f"rank {rank}"):
+                continue
+            at = descend(tables, start, weights)
+            if not self.proof(at, tables).holds:
+                continue
+            if whole:
+                yield at
+                continue
+            extended = self._extend(at, rows, columns)
+            if extended is not None:
+                yield self._repair_lines(extended)
 
     def _draw(self, size: int, count: int) -> Array:
         """Return random indices below a size, sorted; all of them if they are few."""
@@ -260,8 +253,7 @@ class ExactSearch:
         """Return the exact fit that a proposal leads to, if it is proven."""
         if not self.proof(at).holds:
             return None
-        at = self._drop_components(self._without_unsupported_rows(at))
-        return self._repair_lines(at)
+        return self._repair_lines(self._without_spurious_components(at))
 
     def proof(self, at: FixedRankMatrix, tables: Tables | None = None) -> Proof:
         """Count the entries that fit a matrix, of the whole or of a sample.
@@ -356,50 +348,47 @@ class ExactSearch:
             points.append(at)
         return max(points, key=lambda point: self.proof(point).equations)
 
-    def _without_unsupported_rows(self, at: FixedRankMatrix) -> FixedRankMatrix:
-        """Return X without components that the errors of some rows or columns explain.
-
-        Without these rows X has a lower rank, and the entries that fit in them are no
-        more than the parameters that they add.
-        """
-        for axis in (0,) if at.kind == "psd" else (0, 1):
-            proof, X = self.proof(at), at.value()
-            exact, left = (proof.exact, at.U) if axis == 0 else (proof.exact.T, at.V)
-            X = X.T if axis else X
-            for rest in _candidate_rows(left, exact.sum(axis=1)):
-                both = np.ix_(rest, rest) if at.kind == "psd" else rest
-                part = exact[both]
-                s = svd(X[both])[1]
-                rank = int(np.sum(s > NEARLY_EXACT * s.max(initial=0.0)))
-                if not 0 < rank < at.rank:
-                    continue
-                equations = np.triu(part).sum() if at.kind == "psd" else part.sum()
-                freedom = degrees_of_freedom(part.shape, rank, at.kind, True)
-                added = ENTRIES_PER_FREEDOM * (proof.freedom - freedom) + 2
-                if proof.equations - equations <= added:
-                    kept = np.zeros_like(X)
-                    kept[both] = X[both]
-                    kept = kept.T if axis else kept
-                    at = FixedRankMatrix.of(kept, at.kind, rank)
+    def _without_spurious_components(self, at: FixedRankMatrix) -> FixedRankMatrix:
+        """Return X with fewer components as long as its surplus does not fall."""
+        proof, improves = self.proof(at), True
+        while improves:
+            improves = False
+            for candidate in self._with_fewer_components(at, proof):
+                of_candidate = self.proof(candidate)
+                if of_candidate.holds and of_candidate.surplus >= proof.surplus:
+                    at, proof, improves = candidate, of_candidate, True
                     break
         return at
 
-    def _drop_components(self, at: FixedRankMatrix) -> FixedRankMatrix:
-        """Drop the smallest components of an exact fit while its surplus grows."""
-        best, proof = at, self.proof(at)
-        for rank in range(at.rank - 1, max(at.rank - MAX_DROPPED, 0), -1):
-            if best.rank - rank > MAX_DROPPED_IN_VAIN:
-                break
-            weights = [
-                np.where(seen, np.where(proof.exact, 1.0, 1e-3), 0.0)
-                for seen in self.whole.observed
-            ]
-            largest = best.select(np.argsort(-np.abs(best.d))[:rank])
-            refit = descend(self.whole, largest, weights, 0, steps=30)
-            of_refit = self.proof(refit)
-            if of_refit.holds and of_refit.surplus > proof.surplus:
-                best, proof = refit, of_refit
-        return best
+    def _with_fewer_components(
+        self, at: FixedRankMatrix, proof: Proof
+    ) -> Iterator[FixedRankMatrix]:
+        """Yield exact fits of lower rank.
+
+        First X without components that the errors of some rows or columns explain:
+        the other rows have a lower rank, and these are regressed on their span. Then X
+        without its smallest components.
+        """
+        for axis in (0,) if at.kind == "psd" else (0, 1):
+            X, exact, left = at.value(), proof.exact, at.U
+            if axis:
+                X, exact, left = X.T, exact.T, at.V
+            for rest in _candidate_rows(left, exact.sum(axis=1)):
+                both = np.ix_(rest, rest) if at.kind == "psd" else rest
+                s = svd(X[both])[1]
+                rank = int(np.sum(s > NEARLY_EXACT * s.max(initial=0.0)))
+                if 0 < rank < at.rank:
+                    kept = np.zeros_like(X)
+                    kept[both] = X[both]
+                    kept = kept.T if axis else kept
+                    yield self._repair_lines(FixedRankMatrix.of(kept, at.kind, rank))
+        weights = [
+            np.where(seen, np.where(proof.exact, 1.0, 1e-3), 0.0)
+            for seen in self.whole.observed
+        ]
+        for rank in range(at.rank - 1, max(at.rank - MAX_DROPPED - 1, 0), -1):
+            largest = at.select(np.argsort(-np.abs(at.d))[:rank])
+            yield descend(self.whole, largest, weights, steps=30)
 
 
 def _extend_coordinates(
@@ -434,11 +423,7 @@ def ranks_at_gaps(X: Array, tables: Tables, kind: Symmetry) -> list[int]:
 
 
 def descend(
-    tables: Tables,
-    at: FixedRankMatrix,
-    weights: list[Array],
-    absolute_rounds: int,
-    steps: int = 60,
+    tables: Tables, at: FixedRankMatrix, weights: list[Array], steps: int = 60
 ) -> FixedRankMatrix:
     """Return an exact fit near a matrix, by Gauss–Newton with redescending weights.
 
@@ -450,18 +435,12 @@ def descend(
         The matrix to start from.
     weights : list of ndarray
         Weights of the first steps, for each table.
-    absolute_rounds : int
-        Steps with weights of least absolute deviations, before they redescend.
     steps : int
         Steps with redescending weights.
     """
     try:
         for _ in range(3):
             at = _step(tables, at, weights)
-        for fraction in np.geomspace(1, 0.1, absolute_rounds):
-            if fraction == 1:
-                first = _median_residual(tables, at)
-            at = _step(tables, at, redescending(tables, at, first * fraction, 0.5))
         first = 2 * _median_residual(tables, at)
         for fraction in np.linspace(0, 1, steps):
             cutoff = first * (EXACT / first) ** fraction
@@ -479,13 +458,11 @@ def descend(
     return at
 
 
-def redescending(
-    tables: Tables, at: FixedRankMatrix, cutoff: float, power: float = 1.0
-) -> list[Array]:
-    """Return the weights (1 + (e/cutoff)²)^(−power) of the residuals e."""
+def redescending(tables: Tables, at: FixedRankMatrix, cutoff: float) -> list[Array]:
+    """Return the weights 1/(1 + (e/cutoff)²) of the residuals e."""
     X = at.value()
     return [
-        np.where(seen, (1 + ((y - X) / cutoff) ** 2) ** -power, 0.0)
+        np.where(seen, 1 / (1 + ((y - X) / cutoff) ** 2), 0.0)
         for y, seen in zip(tables.values, tables.observed, strict=True)
     ]
 
@@ -515,13 +492,43 @@ def _step(
 def _candidate_rows(left: Array, n_exact: Array) -> Iterator[Array]:
     """Yield rows that may determine X alone: masks over the rows of its factor U.
 
-    They are those that other rows confirm, with a leverage below one, and those above
-    the largest gap in the numbers of exact entries.
+    They are those that a sparse direction of U does not involve, and those above the
+    largest gap in the numbers of exact entries.
     """
-    yield np.sum(left**2, axis=1) < MAX_LEVERAGE
+    for direction in sparse_directions(left):
+        yield direction == 0
     order = np.sort(n_exact)
     gap = int(np.argmax(np.diff(order)))
     yield n_exact > order[gap]
+
+
+def sparse_directions(U: Array) -> Iterator[Array]:
+    """Yield vectors in the range of U that few rows determine, other rows set to zero.
+
+    A rotation of U with the largest fourth moments separates them; least absolute
+    values then make each one sparse.
+
+    Parameters
+    ----------
+    U : ndarray of shape (m, r)
+        Orthonormal columns.
+    """
+    m, r = U.shape
+    rotation = np.eye(r)
+    for _ in range(30):
+        left, _, right = svd(U.T @ (U @ rotation) ** 3)
+        rotation = left @ right
+    kurtosis = m * np.sum((U @ rotation) ** 4, axis=0)
+    for q in rotation.T[kurtosis > SPARSE_KURTOSIS]:
+        for floor in np.geomspace(0.1, 1e-6, 20):
+            size = np.abs(U @ q)
+            weighted = U / (size + floor * size.max())[:, None]
+            q = np.linalg.solve(weighted.T @ U, q)
+            q /= np.linalg.norm(q)
+        direction = U @ q
+        direction[np.abs(direction) < 1e-3 * np.abs(direction).max()] = 0
+        if np.count_nonzero(direction) <= MAX_SPARSE_SUPPORT * m:
+            yield direction
 
 
 def _more_than_interpolates(at: FixedRankMatrix, weights: list[Array]) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from discrepant.core.linalg import Array
+from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.noise import (
@@ -39,12 +40,12 @@ from discrepant.robust_pca.doubts import Doubt, FitWarning
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
-from discrepant.robust_pca.exact_search import ExactSearch, ranks_at_gaps
 from discrepant.robust_pca.fit_warnings import MIN_CLEAN_FRACTION
 from discrepant.robust_pca.noisy.histogram import MAD
 from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.result import NoisyResult
-from discrepant.robust_pca.recorder import Recorder, Step
+from discrepant.robust_pca.result import Step
+from discrepant.robust_pca.search.exact_search import ExactSearch, ranks_at_gaps
 
 # Rows and columns up to which a matrix is small enough for the pursuit.
 MAX_PURSUIT_SIDE = 200
@@ -64,6 +65,8 @@ MAX_HIDDEN_COMPONENT = 0.25
 MIN_CLEAN_IN_NOISE = 0.95
 # Ratio of the noise of columns (90% to 10% quantile) above which it is not uniform.
 UNEVEN_NOISE = 4.0
+# Noise of a column, in that of the median column, below which it has vanished.
+VANISHED_NOISE = 1e-3
 # Difference of two description lengths, in nats per entry, below which two fits are
 # equally good.
 EQUAL_LENGTH = 0.02
@@ -239,7 +242,8 @@ class EntryFits:
 
         Its noise hides no large component, and a pursuit ended near it. A pursuit
         assumes uniform noise, so it says nothing if the noise of columns differs much;
-        the fit must then describe the data in fewer digits than zero does.
+        the fit must then describe the data in fewer digits than zero does. A column
+        whose noise vanishes has a component of its own, which confirms nothing.
         """
         if not noisy.rank:  # noise alone; with much corruption, it may hide anything
             return noisy.mixture.clean > MIN_CLEAN_IN_NOISE
@@ -247,7 +251,9 @@ class EntryFits:
             return False
         if self._hidden_component(noisy) > MAX_HIDDEN_COMPONENT:
             return False
-        low, high = np.quantile(noisy.noise, (0.1, 0.9))
+        low, usual, high = np.quantile(noisy.noise, (0.1, 0.5, 0.9))
+        if noisy.noise.min() < VANISHED_NOISE * usual:
+            return False
         if high > UNEVEN_NOISE * low:
             return self._length(noisy) < self._length_of_zero()
         if self.pursuit_with_noise is None:
