@@ -24,8 +24,6 @@ from discrepant.cli.options import (
 from discrepant.core.errors import InputError
 from discrepant.core.validation import check_number
 
-DASK_FORMATS = (".zarr", ".h5", ".hdf5")  # formats that only Dask reads here
-
 
 class Solver(StrEnum):
     """Algorithms of `discrepant pca`."""
@@ -112,44 +110,37 @@ def pca(
     Examples: `discrepant pca table.csv -o out`, `discrepant pca gram.npy --psd -o out`,
     `discrepant pca big.zarr --workers 2 -o out`
     """
-    settings: dict[str, Any] = {
-        "noise": _number_or_word("noise", noise, "auto", "column"),
-        "fdr": fdr,
-        "max_iter": max_iter,
-        "tol": tol,
-        "key": key,
-        "memory_limit": _bytes(memory),
-        "seed": seed,
-        "overwrite": overwrite,
-    }
-    if scheduler or workers or file.suffix.lower() in DASK_FORMATS:
-        if psd or alpha != "auto" or solver != Solver.implicit:
-            raise InputError(
-                "--psd, --alpha and --solver cannot be used with Dask, that is with "
-                "--workers, --scheduler, Zarr or HDF5 files."
-            )
-        from discrepant.table.pca_dask_file import fit_pca_dask_file
-
-        settings |= {"workers": workers, "scheduler": scheduler}
-        dask_report = fit_pca_dask_file(
-            file, output, progress=on_terminal(), **settings
-        )
-        for warning in dask_report.warnings:
-            print_warning(warning)
-        return print_result(dask_report)
     from discrepant.cli.interrupt import interruptible
-    from discrepant.table.pca_file import fit_pca_file
+    from discrepant.table.pca_file import fit_pca_file, uses_dask
 
-    settings |= {
-        "header": header,
-        "index": index,
-        "decimal": decimal,
-        "psd": psd,
-        "alpha": _number_or_word("alpha", alpha, "auto"),
-        "solver": solver.value,
-    }
-    with interruptible(on_terminal(), "Fitting", print_warning) as progress:
-        report = fit_pca_file(file, output, progress=progress, **settings)
+    def fit(progress: Any) -> Any:
+        return fit_pca_file(
+            file,
+            output,
+            alpha=_number_or_word("alpha", alpha, "auto"),
+            psd=psd,
+            solver=solver.value,
+            noise=_number_or_word("noise", noise, "auto", "column"),
+            fdr=fdr,
+            max_iter=max_iter,
+            tol=tol,
+            header=header,
+            index=index,
+            key=key,
+            decimal=decimal,
+            memory_limit=_bytes(memory),
+            workers=workers,
+            scheduler=scheduler,
+            seed=seed,
+            overwrite=overwrite,
+            progress=progress,
+        )
+
+    if uses_dask(file, workers, scheduler):  # stops at once: blocks are on the workers
+        report = fit(on_terminal())
+    else:
+        with interruptible(on_terminal(), "Fitting", print_warning) as progress:
+            report = fit(progress)
     for warning in report.warnings:
         print_warning(parameters_as_options(warning, context.find_root().command))
     print_result(report)

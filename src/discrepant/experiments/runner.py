@@ -36,7 +36,6 @@ DISPLAY_ONLY = (
     "image/restore_files.py",
     "image/display.py",
     "table/pca_file.py",
-    "table/pca_dask_file.py",
     "table/clean_file.py",
     "video/separate_file.py",
     "video/figures.py",
