@@ -41,6 +41,9 @@ SPIKE_RATE = 3.0
 MAX_EXPECTED = 0.01
 # The same for single steps that are reported, and not flagged.
 MAX_EXPECTED_STEP = 0.2
+# Size of a step, relative to the usual one between neighbours: below it, medians differ
+# by chance, however regular the tail of the steps is.
+MIN_STEP = 4.0
 # Cells on either side of a step.
 STEP_CELLS = 9
 # Cells whose median step is the local scale of steps.
@@ -488,8 +491,9 @@ def _find_steps(line: Array) -> tuple[Array, Array, Array]:
     if len(at) < 20 or ordered[inner - 1] <= ordered[outer - 1]:
         return nothing
     slope = np.log(outer / inner) / np.log(ordered[inner - 1] / ordered[outer - 1])
-    expected = inner * (score[at] / ordered[inner - 1]) ** -slope
-    rare = expected < MAX_EXPECTED_STEP
+    expected = inner * np.maximum(score[at] / ordered[inner - 1], 1) ** -slope
+    usual = 1.4826 * np.nanmedian(np.abs(np.diff(line)))
+    rare = (expected < MAX_EXPECTED_STEP) & (made[at] > MIN_STEP * usual)
     return at[rare], size[at[rare]], expected[rare]
 
 
