@@ -200,6 +200,7 @@ class Background:
         frame: Array,
         predicted: Array,
         mask: Array,
+        held: Array,
         absorption_speed: Array,
         fit: FrameFit,
         pattern_gains: Array,
@@ -207,7 +208,7 @@ class Background:
     ) -> None:
         """Update a band of the background by a frame and its mask."""
         kernels.update(
-            frame, predicted, mask, absorption_speed, self.state,
+            frame, predicted, mask, held, absorption_speed, self.state,
             fit.coefficients.astype(np.float32), pattern_gains, *band,
             self._turn % self._turns, self._turns, self.settings,
         )  # fmt: skip

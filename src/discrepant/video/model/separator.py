@@ -34,11 +34,13 @@ from discrepant.video.model.settings import (
     MAX_BORDER_DEPTH,
     MAX_DETAIL,
     MAX_GHOST_SPEED,
+    MAX_HOLE,
+    MAX_HOLE_FRACTION,
     MEDIAN_RADIUS,
     MIN_AREA_FRACTION,
+    MIN_COMPONENT,
     OUTLINE_VOTE,
     PATTERN_WINDOW,
-    ComponentSettings,
     FeedbackSettings,
     PixelSettings,
 )
@@ -91,7 +93,7 @@ class Separator:
         self.predicted = np.empty(shape, np.float32)
         self.mask = self._aligned_mask = np.zeros(shape[:2], bool)
         self._pixel_settings = PixelSettings.of(shape[2])
-        self._component_settings = ComponentSettings.of(self.mask.size)
+        self._max_hole = max(MAX_HOLE, MAX_HOLE_FRACTION * self.mask.size)
         runs = shape[0] * (shape[1] // 2 + 1)
         self._runs, self._old_runs = _run_buffers(runs), _run_buffers(runs)
         self._untrimmed, self._trimmed = np.zeros((2, *self.mask.shape), bool)
@@ -117,6 +119,7 @@ class Separator:
             score=np.zeros(shape, np.float32),
             score_code=np.zeros(shape, np.uint8),
             component_mask=np.zeros(shape, bool),
+            held=np.zeros(shape, bool),
             absorption_speed=np.ones(shape, np.float32),
         )
         self._feedback = FeedbackState(
@@ -125,7 +128,6 @@ class Separator:
             vanished=np.zeros(shape, bool),
         )
         self._run_count = self._old_run_count = 0
-        self._smoothed, self._previous = np.zeros((2, *shape), np.float32)
         self._scene_changes = SceneChanges()
         self._recent.clear()
 
@@ -173,27 +175,27 @@ class Separator:
         background, predicted, arrays = self.background, self.predicted, self._arrays
         fit = background.fit_frame(frame)
         self._bands.each(lambda band: background.predict(fit, predicted, band))
-        # Shadows and smoothing of a band use the rows beside it: predict all first.
-        self._bands.each(lambda band: self._classify_pixels(frame, band))
+        # Shadows use the prediction beside a band, smoothing the scores: one by one.
+        self._bands.each(lambda band: self._score_pixels(frame, band))
+        weight = self._pixel_settings.space_weight
+        self._bands.each(lambda band: kernels.smooth_scores(arrays, weight, *band))
         if self._outside is not None:
             arrays.component_mask[self._outside] = False
             arrays.score_code[self._outside] = 0
         kernels.clean_components(
-            arrays.score, arrays.component_mask, self._component_settings, self._runs
+            arrays.component_mask, MIN_COMPONENT, self._max_hole, self._runs
         )
         self._run_count = kernels.absorption_speed(
             frame, predicted, background.state.variance, arrays.component_mask,
             OUTLINE_VOTE, MAX_GHOST_SPEED, self._object_speed, self._runs,
             arrays.absorption_speed,
         )  # fmt: skip
-        self._smoothed, self._previous = self._previous, self._smoothed
         return fit
 
-    def _classify_pixels(self, frame: Array, band: Band) -> None:
-        state = self.background.state
-        kernels.classify(
-            frame, self.predicted, state.variance, self._feedback.factor,
-            self._previous, self._smoothed, self._arrays, *band, self._pixel_settings,
+    def _score_pixels(self, frame: Array, band: Band) -> None:
+        kernels.score_pixels(
+            frame, self.predicted, self.background.state.variance,
+            self._feedback.factor, self._arrays.score, *band, self._pixel_settings,
         )  # fmt: skip
 
     def _scene_changed(self, frame: Array) -> bool:
@@ -229,8 +231,8 @@ class Separator:
 
         def update(band: Band) -> None:
             background.update(
-                frame, self.predicted, covered, arrays.absorption_speed, fit,
-                pattern_gains, band,
+                frame, self.predicted, covered, arrays.held, arrays.absorption_speed,
+                fit, pattern_gains, band,
             )  # fmt: skip
 
         def trim(band: Band) -> None:
@@ -239,13 +241,17 @@ class Separator:
                 *band,
             )  # fmt: skip
 
+        self._track_components()
         if self.learning:
+            kernels.hold(
+                arrays, self._feedback.age, self._runs, self._run_count,
+                self._feedback_settings.lifetime,
+            )  # fmt: skip
             self._bands.each(update)
         self._trimmed[:] = covered
         for _ in range(min(self._detail, MAX_BORDER_DEPTH)):
             self._untrimmed, self._trimmed = self._trimmed, self._untrimmed
             self._bands.each(trim)
-        self._track_components()
         kernels.smooth_mask(
             self._trimmed, self._runs, self._run_count, MEDIAN_RADIUS,
             self._detail, MIN_AREA_FRACTION * self.mask.size, self._median_buffers,
