@@ -36,6 +36,16 @@ class BackgroundState(NamedTuple):
     candidate_votes: Array  # (rows, columns), frames that showed the candidate
 
 
+class MaskArrays(NamedTuple):
+    """What the classification holds for each pixel of a frame, all (rows, columns)."""
+
+    score: Array  # float32: log-odds of foreground, of the pixel alone
+    score_code: Array  # uint8: smoothed score from −1 (0) to 1 (255)
+    component_mask: Array  # bool: the background is covered, soft edges included
+    held: Array  # bool: the background is not learned, see `hold`
+    absorption_speed: Array  # float32: votes of one frame for a new background value
+
+
 @njit(**FAST)
 def predict(image, patterns, c, row_gains, column_modes, white, out, top, bottom):
     """Fill rows of the predicted frame, none of it brighter than white."""
@@ -128,13 +138,13 @@ def residuals(frame, predicted, residual, square, brightness, chroma):
 
 @njit(**FAST)
 def update(
-    frame, predicted, mask, held, speed, state, c, pattern_gains, top, bottom,
-    turn, turns, settings,
+    frame, predicted, arrays, state, c, pattern_gains, top, bottom, turn, turns,
+    settings,
 ):  # fmt: skip
     """Update a band of the background by a frame.
 
-    Image, patterns and variances follow the frame, unless a pixel is held. Where the
-    mask is set, the frame's value gathers votes as a candidate that replaces the
+    Image, patterns and variances follow the frame, unless a pixel is held. Under a
+    component, the frame's value gathers votes as a candidate that replaces the
     image's value after `replace_after` times as many frames as that rests on. Of large
     frames, one row in `turns` is updated.
     """
@@ -144,7 +154,7 @@ def update(
     rate, limit, least = row_buffers(width, 1)[:3]
     per_chroma = np.float32(1 / max(channels - 1, 1))
     relative = floor.relative / np.float32(channels)
-    variance = state.variance
+    variance, mask, held = state.variance, arrays.component_mask, arrays.held
     for y in range(top + (turn - top) % turns, bottom, turns):
         residuals(frame[y], predicted[y], residual, square, brightness, chroma)
         for x in range(width):
@@ -164,9 +174,8 @@ def update(
         _update_image(y, state, residual, held[y], rate, limit, c, pattern_gains)
         for x in range(width):
             if mask[y, x]:
-                _update_candidate(
-                    y, x, frame, predicted, speed[y, x], c, state, settings
-                )
+                speed = arrays.absorption_speed[y, x]
+                _update_candidate(y, x, frame, predicted, speed, c, state, settings)
 
 
 @njit(**FAST)

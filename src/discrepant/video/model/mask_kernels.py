@@ -29,16 +29,6 @@ OUTLINE_SPAN = 4  # pixels along the border, to either side, of that comparison
 GHOST_RATIO = 2.0  # votes for a ghost per vote for an object: uneven ground misleads
 
 
-class MaskArrays(NamedTuple):
-    """What the classification holds for each pixel of a frame, all (rows, columns)."""
-
-    score: Array  # float32: log-odds of foreground, of the pixel alone
-    score_code: Array  # uint8: smoothed score from −1 (0) to 1 (255)
-    component_mask: Array  # bool: the background is covered, soft edges included
-    held: Array  # bool: the background is not learned, see `hold`
-    absorption_speed: Array  # float32: votes of one frame for a new background value
-
-
 class RunBuffers(NamedTuple):
     """Buffers of the labelling of connected components by runs of pixels in rows."""
 
@@ -402,32 +392,29 @@ def trim_borders(frame, predicted, mask, contrast, out, top, bottom):
 
     Lenses and compression spread an edge over pixels that are mostly background.
     """
-    height, width, channels = frame.shape
-    for y in range(top, bottom):
-        for x in range(width):
-            out[y, x] = mask[y, x]
+    height, width = mask.shape
+    out[top:bottom] = mask[top:bottom]
     for y in range(max(top, 1), min(bottom, height - 1)):
         for x in range(1, width - 1):
             if not mask[y, x] or (
                 mask[y - 1, x] and mask[y + 1, x] and mask[y, x - 1] and mask[y, x + 1]
             ):
                 continue
-            own = 0.0
-            for k in range(channels):
-                residual = frame[y, x, k] - predicted[y, x, k]
-                own += residual * residual
             largest = 0.0
             for v in range(max(0, y - 2), min(height, y + 3)):
                 for u in range(max(0, x - 2), min(width, x + 3)):
-                    if not mask[v, u]:
-                        continue
-                    square = 0.0
-                    product = 0.0
-                    for k in range(channels):
-                        residual = frame[v, u, k] - predicted[v, u, k]
-                        square += residual * residual
-                        product += residual * (frame[y, x, k] - predicted[y, x, k])
-                    if product > 0.0:
+                    if mask[v, u]:
+                        square = _square_residual(frame, predicted, v, u)
                         largest = max(largest, square)
+            own = _square_residual(frame, predicted, y, x)
             if own < contrast * contrast * largest:
                 out[y, x] = False
+
+
+@njit(**FAST, forceinline=True)
+def _square_residual(frame, predicted, y, x):
+    """Return the squared residual of a pixel, summed over the channels."""
+    total = 0.0
+    for k in range(frame.shape[2]):
+        total += (frame[y, x, k] - predicted[y, x, k]) ** 2
+    return total

@@ -15,11 +15,8 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.video.model import mask_kernels as kernels
 from discrepant.video.model.background import Background, FrameFit
-from discrepant.video.model.mask_kernels import (
-    FeedbackState,
-    MaskArrays,
-    RunBuffers,
-)
+from discrepant.video.model.background_kernels import MaskArrays
+from discrepant.video.model.mask_kernels import FeedbackState, RunBuffers
 from discrepant.video.model.registration import find_shift, move
 from discrepant.video.model.row_bands import Band, RowBands
 from discrepant.video.model.scene_changes import (
@@ -93,10 +90,10 @@ class Separator:
         self.predicted = np.empty(shape, np.float32)
         self.mask = self._aligned_mask = np.zeros(shape[:2], bool)
         self._pixel_settings = PixelSettings.of(shape[2])
-        self._max_hole = max(MAX_HOLE, MAX_HOLE_FRACTION * self.mask.size)
+        self._max_hole = max(MAX_HOLE, int(MAX_HOLE_FRACTION * self.mask.size))
         runs = shape[0] * (shape[1] // 2 + 1)
         self._runs, self._old_runs = _run_buffers(runs), _run_buffers(runs)
-        self._untrimmed, self._trimmed = np.zeros((2, *self.mask.shape), bool)
+        self._trim_buffers = np.zeros((2, *self.mask.shape), bool)
         side = math.sqrt(self.mask.size)
         self._detail = max(1, min(round(side / DETAIL_SIDE), MAX_DETAIL))
         self._feedback_settings = FeedbackSettings(margin=self._detail)
@@ -147,7 +144,11 @@ class Separator:
         fit = self._classify(frame)
         if self.learning and self._scene_changed(frame):
             fit = self._classify(frame)
-        self._update(frame, fit)
+        self._track_components()
+        if self.learning:
+            self._update_background(frame, fit)
+        self.mask = self._final_mask(frame)
+        self._count += 1
         return fit._replace(shift=self.shift)
 
     def _register(self, frame: Array) -> Array:
@@ -223,52 +224,51 @@ class Separator:
         self.scene_starts.append(self._count)
         return True
 
-    def _update(self, frame: Array, fit: FrameFit) -> None:
-        """Trim the mask's borders, and update the background where it is clear."""
-        background, arrays = self.background, self._arrays
-        covered = arrays.component_mask
-        pattern_gains = background.pattern_gains(fit.coefficients)
+    def _track_components(self) -> None:
+        """Follow components from frame to frame; raise the feedback where they vanish.
 
-        def update(band: Band) -> None:
-            background.update(
-                frame, self.predicted, covered, arrays.held, arrays.absorption_speed,
-                fit, pattern_gains, band,
-            )  # fmt: skip
-
-        def trim(band: Band) -> None:
-            kernels.trim_borders(
-                frame, self.predicted, self._untrimmed, BORDER_CONTRAST, self._trimmed,
-                *band,
-            )  # fmt: skip
-
-        self._track_components()
-        if self.learning:
-            kernels.hold(
-                arrays, self._feedback.age, self._runs, self._run_count,
-                self._feedback_settings.lifetime,
-            )  # fmt: skip
-            self._bands.each(update)
-        self._trimmed[:] = covered
-        for _ in range(min(self._detail, MAX_BORDER_DEPTH)):
-            self._untrimmed, self._trimmed = self._trimmed, self._untrimmed
-            self._bands.each(trim)
-        kernels.smooth_mask(
-            self._trimmed, self._runs, self._run_count, MEDIAN_RADIUS,
-            self._detail, MIN_AREA_FRACTION * self.mask.size, self._median_buffers,
-            self._aligned_mask,
-        )  # fmt: skip
-        self.mask = self.in_frame(self._aligned_mask)
-        if self._outside is not None and self.shift != (0, 0):
-            self.mask[self._outside] = False
-        self._runs, self._old_runs = self._old_runs, self._runs
-        self._old_run_count = self._run_count
-        self._count += 1
+        The background is held under components, and beside objects that stay.
+        """
+        arrays, settings = self._arrays, self._feedback_settings
         if not self.learning:
-            return
-        self._recent.append((frame, covered.copy()))
-        if self._count % PATTERN_WINDOW == 0:
+            settings = settings._replace(growth=np.float32(1), decay=np.float32(1))
+        kernels.update_feedback(
+            arrays.component_mask, self._runs, self._run_count, self._old_runs,
+            self._old_run_count, self._feedback, settings,
+        )  # fmt: skip
+        age, lifetime = self._feedback.age, settings.lifetime
+        kernels.hold(arrays, age, self._runs, self._run_count, lifetime)
+
+    def _update_background(self, frame: Array, fit: FrameFit) -> None:
+        """Update image, patterns and noise; search for patterns now and then."""
+        background, arrays, predicted = self.background, self._arrays, self.predicted
+        gains = background.pattern_gains(fit.coefficients)
+        self._bands.each(
+            lambda band: background.update(frame, predicted, arrays, fit, gains, band)
+        )
+        self._recent.append((frame, arrays.component_mask.copy()))
+        if (self._count + 1) % PATTERN_WINDOW == 0:
             background.drop_weak_patterns()
             background.find_patterns(list(self._recent))
+
+    def _final_mask(self, frame: Array) -> Array:
+        """Return the mask with soft borders trimmed and outlines smoothed."""
+        trimmed, before = self._trim_buffers
+        trimmed[:] = self._arrays.component_mask
+        for _ in range(min(self._detail, MAX_BORDER_DEPTH)):
+            trimmed, before = before, trimmed
+            arguments = frame, self.predicted, before, BORDER_CONTRAST, trimmed
+            self._bands.each(lambda band: kernels.trim_borders(*arguments, *band))  # noqa: B023
+        kernels.smooth_mask(
+            trimmed, self._runs, self._run_count, MEDIAN_RADIUS, self._detail,
+            MIN_AREA_FRACTION * trimmed.size, self._median_buffers, self._aligned_mask,
+        )  # fmt: skip
+        self._runs, self._old_runs = self._old_runs, self._runs
+        self._old_run_count = self._run_count
+        mask = self.in_frame(self._aligned_mask)
+        if self._outside is not None and self.shift != (0, 0):
+            mask[self._outside] = False
+        return mask
 
     def save(self, path: str | Path) -> None:
         """Write the background and the feedback to a NumPy archive (.npz)."""
@@ -284,15 +284,6 @@ class Separator:
             raise InputError(f"{path} cannot be read as a model: {error}.") from None
         self.background.restore(saved, str(path))
         self._feedback.factor[:] = saved["feedback"]
-
-    def _track_components(self) -> None:
-        settings = self._feedback_settings
-        if not self.learning:
-            settings = settings._replace(growth=np.float32(1), decay=np.float32(1))
-        kernels.update_feedback(
-            self._arrays.component_mask, self._runs, self._run_count, self._old_runs,
-            self._old_run_count, self._feedback, settings,
-        )  # fmt: skip
 
     def close(self) -> None:
         """Shut down the threads."""

@@ -43,34 +43,34 @@ BORDER_CONTRAST = 0.4  # contrast of a border pixel, relative to the object besi
 
 
 class PixelSettings(NamedTuple):
-    """Constants of the classification of single pixels and their smoothing."""
+    """Constants of the classification of single pixels and their smoothing.
+
+    The first two depend on the number of channels.
+    """
 
     offset: np.float32  # squared residual, in variances, at which the score is zero
-    space_weight: np.float32  # weight of each of eight neighbours
-    shadow_min: np.float32  # least factor of a shadow
-    shadow_max: np.float32  # largest factor of a shadow
-    shadow_reach: int  # pixels to each side of the window: penumbras are narrow
     shadow_misfit: np.float32  # largest misfit of a shadow, in noise variances
-    shadow_content: np.float32  # least colour and texture of a shadow, in variances
-    shadow_plain_min: np.float32  # least factor of a shadow without colour and texture
-    shadow_max_variance: np.float32  # noise above which everything would pass as shadow
+    # Weight of each of eight neighbours.
+    space_weight: np.float32 = np.float32(0.35)
+    shadow_min: np.float32 = np.float32(0.5)  # least factor of a shadow
+    shadow_max: np.float32 = np.float32(0.97)  # largest factor of a shadow
+    # Least colour and texture of a shadow, in variances.
+    shadow_content: np.float32 = np.float32(2)
+    # Least factor of a shadow without colour and texture.
+    shadow_plain_min: np.float32 = np.float32(0.75)
+    # Noise variance above which everything would pass as a shadow.
+    shadow_max_variance: np.float32 = np.float32(25)
+    shadow_reach: int = 1  # pixels to each side of the window: penumbras are narrow
 
     @classmethod
     def of(cls, channels: int) -> "PixelSettings":
-        """Return the constants for frames of some number of channels."""
-        f = np.float32
-        return cls(
-            offset=f(12 if channels > 1 else 9),  # 3 more for the two values of chroma
-            space_weight=f(0.35),
-            shadow_min=f(0.5),
-            shadow_max=f(0.97),
-            shadow_reach=1,
-            # Without chroma, a plain dark coat resembles a shadow: allow less misfit.
-            shadow_misfit=f(8 if channels > 1 else 4),
-            shadow_content=f(2),
-            shadow_plain_min=f(0.75),
-            shadow_max_variance=f(25),
-        )
+        """Return the constants for frames of some number of channels.
+
+        Colour adds the two values of chroma to the squared residual. Without it, a
+        plain dark coat resembles a shadow, so less misfit is allowed.
+        """
+        offset, misfit = (12, 8) if channels > 1 else (9, 4)
+        return cls(np.float32(offset), np.float32(misfit))
 
 
 class FeedbackSettings(NamedTuple):
