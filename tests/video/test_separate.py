@@ -393,3 +393,48 @@ def test_strong_shadow_on_plain_ground_is_an_object(factor):
     covered = np.stack([frame.foreground for frame in masks])
     assert covered[55:, 15:45, 50:70].mean() < 0.2  # texture: a shadow
     assert (covered[22:26, 15:45, 20:35].mean() > 0.8) == (factor < 0.75)
+
+
+def test_object_that_stays_does_not_erode():
+    """Learning beside its soft border would take in the object from outside."""
+    rng = np.random.default_rng(12)
+    ground = rng.uniform(90, 110, (60, 80))
+    y, x = np.mgrid[:60, :80]
+    distance = np.maximum(np.abs(y - 30), np.abs(x - 40))
+    soft = np.clip((14 - distance) / 8, 0, 1)  # from 40 down to 0 over 8 pixels
+    video = np.repeat(ground[None], 400, axis=0)
+    video[60:] += 40 * soft
+    video = (video + 2 * rng.standard_normal(video.shape)).clip(0, 255)
+    masks = [f.foreground.copy() for f in separate(iter(video.astype(np.uint8)))]
+    areas = [np.mean([m.sum() for m in masks[k : k + 20]]) for k in (90, 380)]
+    assert areas[1] > 0.9 * areas[0] > 200
+
+
+def test_frames_of_many_pixels_are_separated():
+    rng = np.random.default_rng(13)
+    frames = np.repeat(rng.integers(60, 180, (1, 500, 800), np.uint8), 16, axis=0)
+    truth = np.zeros(frames.shape, bool)
+    for time in range(16):
+        truth[time, 200:280, 40 * time : 40 * time + 60] = True
+    frames[truth] = 250
+    assert f_measure(separate(frames).foreground, truth) > 0.95
+
+
+@pytest.mark.parametrize("pixels", [20, 40, 60])
+def test_small_objects_are_detected(pixels):
+    """Objects of 20 to 60 pixels in a frame of 320×240."""
+    rng = np.random.default_rng(14)
+    video = rng.uniform(60, 180, (240, 320)) + 2 * rng.standard_normal((60, 240, 320))
+    height, width = 5 * pixels // 20, 4
+    tops = [30, 100, 170]
+    for time in range(60):
+        for top in tops:
+            left = 4 * time + top
+            video[time, top : top + height, left : left + width] = 255
+    masks = separate(video.clip(0, 255).astype(np.uint8)).foreground
+    counts = [
+        masks[time, top : top + height, 4 * time + top : 4 * time + top + width].mean()
+        for time in range(20, 35)
+        for top in tops
+    ]
+    assert np.mean(counts) > 0.8

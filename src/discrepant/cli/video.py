@@ -77,6 +77,4 @@ def video(
         )
     for caveat in report.caveats:
         print_warning(caveat)
-    if report.no_picture:
-        print_warning(f"no figure: {report.no_picture}")
     print_result(report)

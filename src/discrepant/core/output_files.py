@@ -32,7 +32,7 @@ except ImportError:  # not on Windows, where an open file cannot be removed
 SCRATCH = ".discrepant-"
 # Names inside a scratch folder: its lock file, and the folder of replaced results.
 LOCK, OLD = ".lock", ".old"
-NOT_SAVED = ("folder", "files", "no_picture")  # fields of a report: for the caller only
+NOT_SAVED = ("folder", "files")  # fields of a report: for the caller only
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 

@@ -55,7 +55,6 @@ class VideoReport:
     seconds: float
     folder: Path
     files: tuple[str, ...]
-    no_picture: str = ""
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -153,12 +152,7 @@ def separate_file(
         _write_boxes(scratch / "boxes.csv", writers.boxes)
         stream.save(scratch / "model.npz")
         _write_activity(scratch / "activity.csv", activity, stream.rate)
-        no_picture = ""
-        try:
-            activity_plot(activity, stream.rate).savefig(scratch / "activity.png")
-        except InputError as error:  # matplotlib is an extra: go on without
-            no_picture = str(error)
-            names.remove("activity.png")
+        activity_plot(activity, stream.rate).savefig(scratch / "activity.png")
         height, width = stream.scale.shape[:2]
         report = VideoReport(
             file=source.name,
@@ -175,7 +169,6 @@ def separate_file(
             seconds=round(seconds, 3),
             folder=output,
             files=tuple(names),
-            no_picture=no_picture,
         )
         write_json(scratch / "summary.json", report.summary)
         watch(1.0, "done")

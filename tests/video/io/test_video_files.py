@@ -107,7 +107,7 @@ def test_ctrl_c_leaves_complete_files(tmp_path):
 
 
 def test_truncated_file_is_used_up_to_its_end(frames, tmp_path):
-    whole, part = tmp_path / "whole.webm", tmp_path / "part.webm"
+    whole, part = tmp_path / "whole.mkv", tmp_path / "part.mkv"
     with VideoWriter(whole, 20, frames.shape[1:3]) as writer:
         for frame in frames:
             writer.write(frame)

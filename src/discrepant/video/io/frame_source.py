@@ -13,7 +13,12 @@ from discrepant.core.linalg import Array
 from discrepant.core.validation import masked_to_nan
 from discrepant.image.arrays import as_array
 from discrepant.video.io.intensity import size_change
-from discrepant.video.io.video_file import DEFAULT_RATE, ImageFolder, VideoFile
+from discrepant.video.io.video_file import (
+    DEFAULT_RATE,
+    ImageFolder,
+    VideoFile,
+    sample_numbers,
+)
 
 PREFETCHED = 4  # frames that are read ahead
 
@@ -51,9 +56,8 @@ class ArraySource:
 
     def sample(self, count: int, span: int) -> list[Array]:
         """Return `count` of the first `span` frames."""
-        length = min(span, len(self.frames))
-        numbers = np.unique(np.linspace(0, length - 1, min(count, length)).astype(int))
-        return [_as_frame(self.frames[int(k)]) for k in numbers]
+        numbers = sample_numbers(count, min(span, len(self.frames)))
+        return [_as_frame(self.frames[k]) for k in numbers]
 
 
 class IterableSource:

@@ -27,16 +27,10 @@ DEFAULT_RATE = 25.0  # frames per second where the source does not say
 # frames of 1080×1920; frames below half a million pixels take up to 1.4 GB.
 BYTES_PER_PIXEL = 1100
 PLAYLISTS = ("concat", "dash", "hls", "imf")
-# Codecs by file extension: the first that PyAV has is used.
-CODECS: dict[str, dict[str, dict[str, str]]] = {
-    ".mp4": {
-        "libx264": {"crf": "20", "preset": "veryfast"},
-        "mpeg4": {"b": "4000000"},
-    },
-    ".webm": {
-        "libvpx-vp9": {"crf": "32", "b": "0", "deadline": "realtime", "cpu-used": "8"},
-        "libvpx": {"crf": "12", "b": "4000000", "deadline": "realtime"},
-    },
+# Codecs of the MP4 files that are written: the first that PyAV has is used.
+CODECS: dict[str, dict[str, str]] = {
+    "libx264": {"crf": "20", "preset": "veryfast"},
+    "mpeg4": {"b": "4000000"},
 }
 CAMERAS = {"linux": "v4l2", "darwin": "avfoundation", "win32": "dshow"}
 
@@ -129,46 +123,24 @@ class VideoFile:
             )
 
     def sample(self, count: int, span: int) -> list[Array]:
-        """Return `count` of the first `span` frames.
-
-        Seeking ends at a key frame; if there are too few of these, decode all frames.
-        """
+        """Return `count` of the first `span` frames."""
         if isinstance(self.path, int) or not self.count:
             return []
-        span = min(span, self.count)
-        with suppress(OSError, pyav().error.FFmpegError), self._opened() as container:
-            frames = self._sample_by_seeking(container, count, span)
-            if 2 * len(frames) >= min(count, span):
-                return frames
-        return self._sample_by_decoding(count, span)
-
-    def _sample_by_seeking(self, container: Any, count: int, span: int) -> list[Array]:
-        stream = container.streams.video[0]
-        frames: dict[int, Array] = {}  # by presentation time
-        missed = 0
-        for fraction in (np.arange(count) + 0.5) / count:
-            seconds = fraction * span / self.rate
-            timestamp = (stream.start_time or 0) + seconds / stream.time_base
-            container.seek(int(timestamp), stream=stream)
-            frame = next(container.decode(video=0), None)
-            if frame is None or frame.pts in frames:
-                missed += 1
-                if 2 * missed > count:
-                    break
-            else:
-                frames[frame.pts] = _pixels(frame, self.format)
-        return list(frames.values())
-
-    def _sample_by_decoding(self, count: int, span: int) -> list[Array]:
-        wanted = set(np.linspace(0, span - 1, min(count, span)).astype(int).tolist())
+        wanted = sample_numbers(count, min(span, self.count))
         frames: list[Array] = []
         with suppress(OSError, pyav().error.FFmpegError), self._opened() as container:
             for number, frame in enumerate(container.decode(video=0)):
                 if number in wanted:
                     frames.append(_pixels(frame, self.format))
-                if number >= span:
+                if number >= wanted[-1]:
                     break
         return frames
+
+
+def sample_numbers(count: int, length: int) -> list[int]:
+    """Return up to `count` numbers, evenly spread from 0 to `length` - 1."""
+    numbers = np.linspace(0, length - 1, min(count, length)).astype(int)
+    return sorted(set(numbers.tolist()))
 
 
 def _check_content(name: str, container: Any) -> None:
@@ -224,8 +196,7 @@ class ImageFolder:
 
     def sample(self, count: int, span: int) -> list[Array]:
         """Return `count` of the first `span` images."""
-        length = min(span, len(self.files))
-        numbers = np.unique(np.linspace(0, length - 1, min(count, length)).astype(int))
+        numbers = sample_numbers(count, min(span, len(self.files)))
         return [read_image(self.files[k]) for k in numbers]
 
 
@@ -274,23 +245,22 @@ class RawFrames:
 
 
 class VideoWriter:
-    """A video file, MP4 or WebM, written frame by frame and complete when closed."""
+    """An MP4 file, written frame by frame and complete when closed."""
 
     def __init__(self, path: Path, rate: float, shape: tuple[int, int]) -> None:
         av = pyav()
         self._av = av
         self._shape = shape
         height, width = (side + side % 2 for side in shape)
-        codecs = CODECS[path.suffix]
-        codec = next((name for name in codecs if name in av.codecs_available), None)
+        codec = next((name for name in CODECS if name in av.codecs_available), None)
         if codec is None:
-            raise InputError(f"This PyAV cannot write {path.suffix} videos.")
+            raise InputError("This PyAV cannot write MP4 files.")
         self._container = av.open(str(path), "w")
         exact_rate = Fraction(rate).limit_denominator(1001)
         self._stream = self._container.add_stream(codec, rate=exact_rate)
         self._stream.width, self._stream.height = width, height
         self._stream.pix_fmt = "yuv420p"
-        self._stream.options = codecs[codec]
+        self._stream.options = CODECS[codec]
 
     def write(self, frame: Array) -> None:
         """Append a frame: uint8, grey or RGB."""

@@ -13,7 +13,7 @@ from scipy.ndimage import uniform_filter
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.video.model import background_kernels as kernels
-from discrepant.video.model.background_kernels import BackgroundState
+from discrepant.video.model.background_kernels import BackgroundState, MaskArrays
 from discrepant.video.model.illumination import (
     Illumination,
     illuminate,
@@ -199,15 +199,14 @@ class Background:
         self,
         frame: Array,
         predicted: Array,
-        mask: Array,
-        absorption_speed: Array,
+        arrays: MaskArrays,
         fit: FrameFit,
         pattern_gains: Array,
         band: Band,
     ) -> None:
-        """Update a band of the background by a frame and its mask."""
+        """Update a band of the background by a classified frame."""
         kernels.update(
-            frame, predicted, mask, absorption_speed, self.state,
+            frame, predicted, arrays, self.state,
             fit.coefficients.astype(np.float32), pattern_gains, *band,
             self._turn % self._turns, self._turns, self.settings,
         )  # fmt: skip

@@ -36,6 +36,16 @@ class BackgroundState(NamedTuple):
     candidate_votes: Array  # (rows, columns), frames that showed the candidate
 
 
+class MaskArrays(NamedTuple):
+    """What the classification holds for each pixel of a frame, all (rows, columns)."""
+
+    score: Array  # float32: log-odds of foreground, of the pixel alone
+    score_code: Array  # uint8: smoothed score from −1 (0) to 1 (255)
+    component_mask: Array  # bool: the background is covered, soft edges included
+    held: Array  # bool: the background is not learned, see `hold`
+    absorption_speed: Array  # float32: votes of one frame for a new background value
+
+
 @njit(**FAST)
 def predict(image, patterns, c, row_gains, column_modes, white, out, top, bottom):
     """Fill rows of the predicted frame, none of it brighter than white."""
@@ -128,15 +138,15 @@ def residuals(frame, predicted, residual, square, brightness, chroma):
 
 @njit(**FAST)
 def update(
-    frame, predicted, mask, speed, state, c, pattern_gains, top, bottom,
-    turn, turns, settings,
+    frame, predicted, arrays, state, c, pattern_gains, top, bottom, turn, turns,
+    settings,
 ):  # fmt: skip
     """Update a band of the background by a frame.
 
-    Where the mask is clear, image, patterns and variances follow the frame. Where it is
-    set, the frame's value gathers votes as a candidate that replaces the image's value
-    after `replace_after` times as many frames as that rests on. Of large frames, one
-    row in `turns` is updated.
+    Image, patterns and variances follow the frame, unless a pixel is held. Under a
+    component, the frame's value gathers votes as a candidate that replaces the
+    image's value after `replace_after` times as many frames as that rests on. Of large
+    frames, one row in `turns` is updated.
     """
     width, channels = frame.shape[1:]
     floor = settings.floor
@@ -144,7 +154,7 @@ def update(
     rate, limit, least = row_buffers(width, 1)[:3]
     per_chroma = np.float32(1 / max(channels - 1, 1))
     relative = floor.relative / np.float32(channels)
-    variance = state.variance
+    variance, mask, held = state.variance, arrays.component_mask, arrays.held
     for y in range(top + (turn - top) % turns, bottom, turns):
         residuals(frame[y], predicted[y], residual, square, brightness, chroma)
         for x in range(width):
@@ -152,7 +162,7 @@ def update(
             brightness[x] *= brightness[x]
             chroma[x] *= per_chroma
         _update_age(
-            mask[y], state.age[y], state.candidate_votes[y], rate,
+            held[y], state.age[y], state.candidate_votes[y], rate,
             settings.learning_rate, settings.max_age,
         )  # fmt: skip
         _sum_channels(predicted[y].reshape(-1), channels, least)
@@ -161,12 +171,11 @@ def update(
         _update_variance(variance[0, y], brightness, least, rate)
         least[:] = floor.chroma
         _update_variance(variance[1, y], chroma, least, rate)
-        _update_image(y, state, residual, mask[y], rate, limit, c, pattern_gains)
+        _update_image(y, state, residual, held[y], rate, limit, c, pattern_gains)
         for x in range(width):
             if mask[y, x]:
-                _update_candidate(
-                    y, x, frame, predicted, speed[y, x], c, state, settings
-                )
+                speed = arrays.absorption_speed[y, x]
+                _update_candidate(y, x, frame, predicted, speed, c, state, settings)
 
 
 @njit(**FAST)
@@ -176,13 +185,13 @@ def noise_variance(variance, y, x, channels):
 
 
 @njit(**FAST)
-def _update_age(mask, age, votes, rate, learning_rate, max_age):
+def _update_age(held, age, votes, rate, learning_rate, max_age):
     """Count how often a row was visible; fill the learning rate of each pixel."""
-    for x in range(len(mask)):
-        covered, frames, candidate = mask[x], age[x], votes[x]
-        rate[x] = ZERO if covered else max(ONE / (frames + ONE), learning_rate)
-        age[x] = frames if covered else min(frames + ONE, max_age)
-        votes[x] = candidate if covered else max(candidate - ONE, ZERO)
+    for x in range(len(held)):
+        frames, candidate = age[x], votes[x]
+        rate[x] = ZERO if held[x] else max(ONE / (frames + ONE), learning_rate)
+        age[x] = frames if held[x] else min(frames + ONE, max_age)
+        votes[x] = candidate if held[x] else max(candidate - ONE, ZERO)
 
 
 @njit(**FAST)
@@ -196,7 +205,7 @@ def _update_variance(variance, square, least, rate):
 
 
 @njit(**FAST)
-def _update_image(y, state, residual, mask, rate, limit, c, pattern_gains):
+def _update_image(y, state, residual, held, rate, limit, c, pattern_gains):
     """Move image and patterns of a row by the clipped residual, where visible."""
     patterns = state.patterns
     width, channels = state.image.shape[1:]
@@ -205,7 +214,7 @@ def _update_image(y, state, residual, mask, rate, limit, c, pattern_gains):
     for k in range(channels):
         for x in range(width):
             n = x * channels + k
-            most = ZERO if mask[x] else limit[x]
+            most = ZERO if held[x] else limit[x]
             clipped = min(max(residual[n], -most), most)
             residual[n] = clipped
             image[n] += scale * rate[x] * clipped

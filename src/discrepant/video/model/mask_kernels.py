@@ -24,20 +24,9 @@ from discrepant.video.model.background_kernels import (
     row_buffers,
 )
 
-STRIP = 32  # rows that are classified together: their buffers stay in the cache
-HALO = 4  # rows beside a strip that influence it: one per iteration, one for shadows
 OUTLINE_STEP = 2  # pixels from a border to where its two sides are compared: soft edges
 OUTLINE_SPAN = 4  # pixels along the border, to either side, of that comparison
 GHOST_RATIO = 2.0  # votes for a ghost per vote for an object: uneven ground misleads
-
-
-class MaskArrays(NamedTuple):
-    """What the classification holds for each pixel of a frame, all (rows, columns)."""
-
-    score: Array  # float32: log-odds of foreground, of the pixel alone
-    score_code: Array  # uint8: smoothed score from −1 (0) to 1 (255)
-    component_mask: Array  # bool: the background is covered, soft edges included
-    absorption_speed: Array  # float32: votes of one frame for a new background value
 
 
 class RunBuffers(NamedTuple):
@@ -64,118 +53,59 @@ class FeedbackState(NamedTuple):
 
 
 @njit(**FAST)
-def classify(
-    frame, predicted, variance, factor, previous, smoothed, arrays, top,
-    bottom, settings,
-):  # fmt: skip
-    """Fill the scores of a band: of each pixel alone, and smoothed in space and time.
-
-    `smoothed`, from −1 to 1, takes the neighbours of a pixel and the `previous` frame's
-    values into account.
-    """
-    height, width, channels = frame.shape
-    scores = np.empty((STRIP + 2 * HALO, width), np.float32)
+def score_pixels(frame, predicted, variance, factor, out, top, bottom, settings):
+    """Fill the log-odds of foreground of a band, each pixel alone, −1 in a shadow."""
+    width, channels = frame.shape[1:]
     residual, square, brightness, chroma = row_buffers(width, channels)
-    now = np.empty((STRIP + 2 * HALO + 2, width + 2), np.float32)
-    new = np.empty_like(now)
-    for start in range(top, bottom, STRIP):
-        end = min(start + STRIP, bottom)
-        first, last = max(0, start - HALO), min(height, end + HALO)
-        for y in range(first, last):
-            residuals(frame[y], predicted[y], residual, square, brightness, chroma)
-            row = scores[y - first]
-            _pixel_score(
-                brightness, chroma, variance[0, y], variance[1, y], factor[y],
-                channels, settings.offset, row,
-            )  # fmt: skip
-            for x in range(width):
-                if row[x] > ZERO:
-                    row[x] = _limit_score(
-                        row[x], y, x, frame, predicted, brightness[x], variance,
-                        settings,
-                    )  # fmt: skip
-            if start <= y < end:
-                for x in range(width):
-                    arrays.score[y, x] = row[x]
-            past = previous[y]
-            for x in range(width):
-                row[x] += settings.time_weight * past[x]
-        field = _mean_field(
-            scores, now, new, last - first, settings.space_weight, settings.iterations
-        )
-        for y in range(start, end):
-            row = field[y - first + 1, 1:-1]
-            for x in range(width):
-                smoothed[y, x] = row[x]
-                arrays.component_mask[y, x] = row[x] > ZERO
-            code = arrays.score_code[y]
-            for x in range(width):
-                code[x] = np.uint8(np.float32(127.5) * row[x] + np.float32(128))
-
-
-@njit(**FAST)
-def _pixel_score(
-    brightness, chroma, brightness_variance, chroma_variance, factor, channels, offset,
-    out,
-):  # fmt: skip
-    """Fill the log-odds of a row, from its residuals in units of their variances."""
     half = np.float32(0.5)
     chroma_weight = half if channels > 1 else ZERO  # grey has no chroma
-    for x in range(len(out)):
-        square = brightness[x] * brightness[x]
-        value = half * square / brightness_variance[x]
-        value += chroma_weight * chroma[x] / chroma_variance[x]
-        out[x] = value / factor[x] - half * offset
-
-
-@njit(**FAST, forceinline=True)
-def _limit_score(score, y, x, frame, predicted, brightness, variance, settings):
-    """Return a positive score, limited to the largest, or −1 in a shadow."""
-    score = min(score, settings.max_score)
-    if score > ZERO and brightness < ZERO:
-        noise = noise_variance(variance, y, x, frame.shape[2])
-        if _is_shadow(frame, predicted, y, x, noise, settings):
-            return -ONE
-    return score
+    for y in range(top, bottom):
+        residuals(frame[y], predicted[y], residual, square, brightness, chroma)
+        row, scale = out[y], factor[y]
+        brightness_variance, chroma_variance = variance[0, y], variance[1, y]
+        for x in range(width):
+            value = half * brightness[x] * brightness[x] / brightness_variance[x]
+            value += chroma_weight * chroma[x] / chroma_variance[x]
+            row[x] = value / scale[x] - half * settings.offset
+        for x in range(width):
+            if row[x] > ZERO and brightness[x] < ZERO:
+                noise = noise_variance(variance, y, x, channels)
+                if _is_shadow(frame, predicted, y, x, noise, settings):
+                    row[x] = -ONE
 
 
 @njit(**FAST)
-def _mean_field(scores, now, new, rows, weight, iterations):
-    """Smooth scores by mean-field iterations over eight neighbours.
+def smooth_scores(arrays, weight, top, bottom):
+    """Fill the mask of a band, from each pixel's score and those of its neighbours.
 
-    Returns values from −1 to 1, with a pixel more on each side.
+    This is a mean-field step of a Markov random field with eight neighbours, whose
+    values v/(1 + |v|) lie between −1 and 1.
     """
-    width = scores.shape[1]
+    score = arrays.score
+    height, width = score.shape
+    field = np.empty((3, width + 2), np.float32)  # rows above, here and below
     sides = np.empty(width + 2, np.float32)
     corner = np.float32(0.7)
-    for y in range(rows):
-        inner, row = now[y + 1, 1:-1], scores[y]
+    for last in range(top - 1, bottom + 1):
+        row, below = score[min(max(last, 0), height - 1)], field[last % 3]
+        inner = below[1:-1]
         for x in range(width):
             inner[x] = row[x] / (ONE + abs(row[x]))
-    for _ in range(iterations):
-        _replicate_border(now, rows)
-        for y in range(rows):
-            above, here, below = now[y], now[y + 1], now[y + 2]
-            for x in range(width + 2):
-                sides[x] = above[x] + below[x]
-            row, out = scores[y], new[y + 1, 1:-1]
-            left, right = here[:-2], here[2:]
-            for x in range(width):
-                beside = left[x] + right[x] + sides[x + 1]
-                value = row[x] + weight * (beside + corner * (sides[x] + sides[x + 2]))
-                out[x] = value / (ONE + abs(value))
-        now, new = new, now
-    return now
-
-
-@njit(**EXACT)
-def _replicate_border(values, rows):
-    for x in range(values.shape[1]):
-        values[0, x] = values[1, x]
-        values[rows + 1, x] = values[rows, x]
-    for y in range(rows + 2):
-        values[y, 0] = values[y, 1]
-        values[y, -1] = values[y, -2]
+        below[0], below[-1] = below[1], below[-2]
+        if last <= top:
+            continue
+        y = last - 1
+        above, here = field[(y - 1) % 3], field[y % 3]
+        for x in range(width + 2):
+            sides[x] = above[x] + below[x]
+        row, mask, code = score[y], arrays.component_mask[y], arrays.score_code[y]
+        left, right = here[:-2], here[2:]
+        for x in range(width):
+            beside = left[x] + right[x] + sides[x + 1]
+            value = row[x] + weight * (beside + corner * (sides[x] + sides[x + 2]))
+            value /= ONE + abs(value)
+            mask[x] = value > ZERO
+            code[x] = np.uint8(np.float32(127.5) * value + np.float32(128))
 
 
 @njit(**FAST, forceinline=True)
@@ -260,38 +190,21 @@ def _label_runs(mask, value, diagonal, runs):
 
 
 @njit(**EXACT)
-def clean_components(score, mask, settings, runs):
-    """Remove small, weak and thin components of a mask, and fill small holes."""
+def clean_components(mask, min_area, max_hole, runs):
+    """Remove components and fill holes that have fewer pixels than a limit."""
     height, width = mask.shape
     starts, ends, rows, parent, sums = runs
-    count = _label_runs(mask, True, 1, runs)
-    sums[:count] = 0.0
-    for i in range(count):
-        component = parent[i]
-        y = rows[i]
-        sums[component, 0] += ends[i] - starts[i]
-        border = 2
-        for x in range(starts[i], ends[i]):
-            sums[component, 1] += max(score[y, x], 0.0)
-            border += (y > 0 and not mask[y - 1, x]) + (
-                y < height - 1 and not mask[y + 1, x]
-            )
-        sums[component, 2] += border
-    for i in range(count):
-        area, total, border = sums[parent[i]]
-        thin = 2 * area < settings.min_thickness * border
-        if area < settings.min_area or total < settings.min_score or thin:
-            mask[rows[i], starts[i] : ends[i]] = False
-    count = _label_runs(mask, False, 0, runs)
-    sums[:count] = 0.0
-    for i in range(count):
-        component = parent[i]
-        sums[component, 0] += ends[i] - starts[i]
-        if starts[i] == 0 or ends[i] == width or rows[i] in (0, height - 1):
-            sums[component, 0] += 1e9  # open to the border of the frame
-    for i in range(count):
-        if sums[parent[i], 0] < settings.max_hole:
-            mask[rows[i], starts[i] : ends[i]] = True
+    for value, limit in ((True, min_area), (False, max_hole)):
+        count = _label_runs(mask, value, int(value), runs)
+        sums[:count, 0] = 0.0
+        for i in range(count):
+            sums[parent[i], 0] += ends[i] - starts[i]
+            on_border = starts[i] == 0 or ends[i] == width or rows[i] in (0, height - 1)
+            if on_border and not value:
+                sums[parent[i], 0] += limit  # open to the outside: no hole
+        for i in range(count):
+            if sums[parent[i], 0] < limit:
+                mask[rows[i], starts[i] : ends[i]] = not value
 
 
 @njit(**FAST)
@@ -326,6 +239,25 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
             speed = least
         out[rows[i], starts[i] : ends[i]] = speed
     return count
+
+
+@njit(**EXACT)
+def hold(arrays, age, runs, count, lifetime):
+    """Fill where the background is not learned: under components, and beside objects.
+
+    Learning beside an object that stays would take in its soft border, then the pixels
+    next to that, and so on. Moving background is younger than `lifetime`, or has no
+    outline of an object; beside it, learning goes on.
+    """
+    held = arrays.held
+    height, width = held.shape
+    held[:] = False
+    for i in range(count):
+        y, start, end = runs.rows[i], runs.starts[i], runs.ends[i]
+        held[y, start:end] = True
+        if age[y, start] > lifetime and arrays.absorption_speed[y, start] < ONE:
+            left, right = max(0, start - 1), min(width, end + 1)
+            held[max(0, y - 1) : min(height, y + 2), left:right] = True
 
 
 @njit(**EXACT)
@@ -460,32 +392,29 @@ def trim_borders(frame, predicted, mask, contrast, out, top, bottom):
 
     Lenses and compression spread an edge over pixels that are mostly background.
     """
-    height, width, channels = frame.shape
-    for y in range(top, bottom):
-        for x in range(width):
-            out[y, x] = mask[y, x]
+    height, width = mask.shape
+    out[top:bottom] = mask[top:bottom]
     for y in range(max(top, 1), min(bottom, height - 1)):
         for x in range(1, width - 1):
             if not mask[y, x] or (
                 mask[y - 1, x] and mask[y + 1, x] and mask[y, x - 1] and mask[y, x + 1]
             ):
                 continue
-            own = 0.0
-            for k in range(channels):
-                residual = frame[y, x, k] - predicted[y, x, k]
-                own += residual * residual
             largest = 0.0
             for v in range(max(0, y - 2), min(height, y + 3)):
                 for u in range(max(0, x - 2), min(width, x + 3)):
-                    if not mask[v, u]:
-                        continue
-                    square = 0.0
-                    product = 0.0
-                    for k in range(channels):
-                        residual = frame[v, u, k] - predicted[v, u, k]
-                        square += residual * residual
-                        product += residual * (frame[y, x, k] - predicted[y, x, k])
-                    if product > 0.0:
+                    if mask[v, u]:
+                        square = _square_residual(frame, predicted, v, u)
                         largest = max(largest, square)
+            own = _square_residual(frame, predicted, y, x)
             if own < contrast * contrast * largest:
                 out[y, x] = False
+
+
+@njit(**FAST, forceinline=True)
+def _square_residual(frame, predicted, y, x):
+    """Return the squared residual of a pixel, summed over the channels."""
+    total = 0.0
+    for k in range(frame.shape[2]):
+        total += (frame[y, x, k] - predicted[y, x, k]) ** 2
+    return total

@@ -3,16 +3,12 @@
 A camera that trembles shifts the whole frame by a few pixels. The frame is compared
 with the background at sampled pixels of strong gradient, for every shift within reach.
 A shift counts only if most parts of the frame agree on it, so that objects that pass
-and trees in the wind do not. Importing this module loads the compiler.
+and trees in the wind do not.
 """
-
-# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
 
 import numpy as np
 
-from discrepant.core.jit import njit
 from discrepant.core.linalg import Array
-from discrepant.video.model.background_kernels import EXACT
 
 MAX_SHIFT = 6  # pixels up, down, left or right
 MIN_EDGES = 40  # samples of strong gradient without which no shift is estimated
@@ -42,20 +38,45 @@ def find_shift(
         Standard deviation at each sample.
     """
     side = 2 * MAX_SHIFT + 1
-    if min(frame.shape[:2]) < 4 * side:
+    height, width = frame.shape[:2]
+    y, x = np.divmod(pixels, width)
+    inside = (y > MAX_SHIFT) & (y < height - MAX_SHIFT - 1)
+    inside &= (x > MAX_SHIFT) & (x < width - MAX_SHIFT - 1)
+    if min(height, width) < 4 * side or not inside.any():
         return 0, 0
-    costs = np.zeros((side, side, BLOCKS * BLOCKS))
-    if _shift_costs(frame, image, pixels, noise, costs) < MIN_EDGES:
+    y, x, noise = y[inside], x[inside], noise[inside]
+    here, now = image[y, x].mean(axis=-1), frame[y, x].mean(axis=-1)
+    gain = np.median((now + 1) / (here + 1))
+    across = (image[y, x + 1] - image[y, x - 1]).mean(axis=-1)
+    down = (image[y + 1, x] - image[y - 1, x]).mean(axis=-1)
+    gradient = gain * np.maximum(np.abs(across), np.abs(down))
+    edge = gradient > EDGE_CONTRAST * noise
+    y, x, noise, here = y[edge], x[edge], noise[edge], gain * here[edge]
+    difference = np.minimum(np.abs(now[edge] - here) / noise, MAX_DIFFERENCE)
+    if len(y) < MIN_EDGES or difference.mean() < STILL_COST:
         return 0, 0
-    best = np.unravel_index(int(np.argmin(costs.sum(axis=-1))), (side, side))
-    still, moved = costs[MAX_SHIFT, MAX_SHIFT], costs[best]
-    votes_for = np.sum(moved < COST_RATIO * still)
-    votes_against = np.sum(still < COST_RATIO * moved)
-    if moved.sum() > COST_RATIO * still.sum() or votes_against > MAX_AGAINST * max(
-        votes_for, 1
+    v, u = np.divmod(np.arange(side**2)[:, None], side) - np.array(MAX_SHIFT)
+    there = frame[y + v, x + u].mean(axis=-1)
+    difference = np.minimum(np.abs(there - here) / noise, MAX_DIFFERENCE)
+    block = BLOCKS * (y * BLOCKS // height) + x * BLOCKS // width
+    costs = difference @ np.eye(BLOCKS**2)[block]  # of each shift in each block
+    best = int(np.argmin(costs.sum(axis=-1)))
+    still, moved = costs[side**2 // 2], costs[best]
+    if moved.sum() > COST_RATIO * still.sum() or not blocks_agree(
+        still, moved, COST_RATIO
     ):
         return 0, 0
-    return int(best[0]) - MAX_SHIFT, int(best[1]) - MAX_SHIFT
+    return int(v[best, 0]), int(u[best, 0])
+
+
+def blocks_agree(still: Array, moved: Array, ratio: float) -> bool:
+    """Return whether the blocks of a frame agree that it has moved.
+
+    `still` and `moved` are the costs of each block without and with the shift. A block
+    votes if one of them is less than `ratio` times the other.
+    """
+    votes_for, votes_against = moved < ratio * still, still < ratio * moved
+    return bool(np.sum(votes_against) <= MAX_AGAINST * np.sum(votes_for))
 
 
 def move(array: Array, down: int, right: int, fill: Array) -> Array:
@@ -83,57 +104,3 @@ def align_frames(frames: Array, pixels: Array) -> Array:
         for frame, (down, right) in zip(frames, shifts, strict=True)
     ]
     return np.stack(moved)
-
-
-@njit(**EXACT)
-def _shift_costs(frame, image, pixels, noise, costs):
-    """Fill the cost of each shift in each block; return the number of samples used.
-
-    A sample's cost is its difference in brightness, in units of its noise and limited.
-    If the frame fits without a shift, the costs are not computed, and 0 is returned.
-    """
-    height, width, channels = frame.shape
-    reach = MAX_SHIFT
-    count = 0
-    ratios = np.empty(len(pixels))
-    for i in range(len(pixels)):
-        y, x = pixels[i] // width, pixels[i] % width
-        frame_sum = image_sum = 1.0
-        for k in range(channels):
-            frame_sum += frame[y, x, k]
-            image_sum += image[y, x, k]
-        ratios[i] = frame_sum / max(image_sum, 1.0)
-    gain = np.median(ratios)
-    edges = np.empty(len(pixels), np.int64)
-    values = np.empty(len(pixels))
-    still = 0.0
-    for i in range(len(pixels)):
-        y, x = pixels[i] // width, pixels[i] % width
-        if not (reach < y < height - reach - 1 and reach < x < width - reach - 1):
-            continue
-        here = there = across = down = 0.0
-        for k in range(channels):
-            here += gain * image[y, x, k]
-            there += frame[y, x, k]
-            across += gain * (image[y, x + 1, k] - image[y, x - 1, k])
-            down += gain * (image[y + 1, x, k] - image[y - 1, x, k])
-        sigma = noise[i] * channels
-        if max(abs(across), abs(down)) < EDGE_CONTRAST * sigma:
-            continue
-        edges[count], values[count] = i, here
-        still += min(abs(there - here) / sigma, MAX_DIFFERENCE)
-        count += 1
-    if still < STILL_COST * count:
-        return 0
-    for edge in range(count):
-        i = edges[edge]
-        y, x = pixels[i] // width, pixels[i] % width
-        block = BLOCKS * (y * BLOCKS // height) + x * BLOCKS // width
-        for v in range(-reach, reach + 1):
-            for u in range(-reach, reach + 1):
-                there = 0.0
-                for k in range(channels):
-                    there += frame[y + v, x + u, k]
-                difference = abs(there - values[edge]) / (noise[i] * channels)
-                costs[v + reach, u + reach, block] += min(difference, MAX_DIFFERENCE)
-    return count

@@ -11,6 +11,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.video.model.background_kernels import shrink
+from discrepant.video.model.registration import blocks_agree
 
 RISE_FRACTION = 0.35  # of the frame, covered at once: objects enter gradually
 RISE_FRAMES = 3  # frames within which it must be covered
@@ -28,7 +29,6 @@ MOTION_SIZE = 96  # rows or columns of the small images that are compared, about
 MOTION_FRACTION = 0.2  # of the comparisons with a shift above which it is reported
 MAX_REMAINING = 0.7  # difference that a shift may leave, relative to none
 MOTION_BLOCKS = 6  # blocks down and across that each vote on the shift
-MAX_AGAINST = 0.2  # votes against a shift per vote for it: a camera moves everything
 MIN_COMPARISONS = 6  # fewer are not conclusive
 MIN_SHIFT = 2  # pixels of the small images: registration leaves less
 SLOW_INTERVALS = 10  # intervals of a second comparison: a slow pan needs time to show
@@ -178,20 +178,13 @@ class CameraMotion:
         still, undone = (np.abs(image - one)[inner] for image in (two, back))
         if np.median(undone) >= MAX_REMAINING * np.median(still):
             return 0.0
-        still, undone = _block_means(still), _block_means(undone)
-        votes_for = np.sum(undone < MAX_REMAINING * still)
-        votes_against = np.sum(still < MAX_REMAINING * undone)
-        shifted = votes_against <= MAX_AGAINST * votes_for
+        shifted = blocks_agree(_block_means(still), _block_means(undone), MAX_REMAINING)
         return float(np.hypot(down, right)) if shifted else 0.0
 
 
 def _block_means(values: Array) -> Array:
     """Return the means of an image's blocks."""
-    edges = [
-        np.linspace(0, n, MOTION_BLOCKS + 1).astype(int)[:-1] for n in values.shape
-    ]
-    sums = np.add.reduceat(np.add.reduceat(values, edges[0], 0), edges[1], 1)
-    sizes = [
-        np.diff([*e, n]).astype(float) for e, n in zip(edges, values.shape, strict=True)
-    ]
-    return np.asarray(sums / np.outer(*sizes))
+    height, width = (side // MOTION_BLOCKS for side in values.shape)
+    inner = values[: height * MOTION_BLOCKS, : width * MOTION_BLOCKS]
+    blocks = inner.reshape(MOTION_BLOCKS, height, MOTION_BLOCKS, width)
+    return np.asarray(blocks.mean(axis=(1, 3)))

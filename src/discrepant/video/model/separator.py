@@ -15,11 +15,8 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.video.model import mask_kernels as kernels
 from discrepant.video.model.background import Background, FrameFit
-from discrepant.video.model.mask_kernels import (
-    FeedbackState,
-    MaskArrays,
-    RunBuffers,
-)
+from discrepant.video.model.background_kernels import MaskArrays
+from discrepant.video.model.mask_kernels import FeedbackState, RunBuffers
 from discrepant.video.model.registration import find_shift, move
 from discrepant.video.model.row_bands import Band, RowBands
 from discrepant.video.model.scene_changes import (
@@ -34,11 +31,13 @@ from discrepant.video.model.settings import (
     MAX_BORDER_DEPTH,
     MAX_DETAIL,
     MAX_GHOST_SPEED,
+    MAX_HOLE,
+    MAX_HOLE_FRACTION,
     MEDIAN_RADIUS,
     MIN_AREA_FRACTION,
+    MIN_COMPONENT,
     OUTLINE_VOTE,
     PATTERN_WINDOW,
-    ComponentSettings,
     FeedbackSettings,
     PixelSettings,
 )
@@ -91,10 +90,10 @@ class Separator:
         self.predicted = np.empty(shape, np.float32)
         self.mask = self._aligned_mask = np.zeros(shape[:2], bool)
         self._pixel_settings = PixelSettings.of(shape[2])
-        self._component_settings = ComponentSettings.of(self.mask.size)
+        self._max_hole = max(MAX_HOLE, int(MAX_HOLE_FRACTION * self.mask.size))
         runs = shape[0] * (shape[1] // 2 + 1)
         self._runs, self._old_runs = _run_buffers(runs), _run_buffers(runs)
-        self._untrimmed, self._trimmed = np.zeros((2, *self.mask.shape), bool)
+        self._trim_buffers = np.zeros((2, *self.mask.shape), bool)
         side = math.sqrt(self.mask.size)
         self._detail = max(1, min(round(side / DETAIL_SIDE), MAX_DETAIL))
         self._feedback_settings = FeedbackSettings(margin=self._detail)
@@ -117,6 +116,7 @@ class Separator:
             score=np.zeros(shape, np.float32),
             score_code=np.zeros(shape, np.uint8),
             component_mask=np.zeros(shape, bool),
+            held=np.zeros(shape, bool),
             absorption_speed=np.ones(shape, np.float32),
         )
         self._feedback = FeedbackState(
@@ -125,7 +125,6 @@ class Separator:
             vanished=np.zeros(shape, bool),
         )
         self._run_count = self._old_run_count = 0
-        self._smoothed, self._previous = np.zeros((2, *shape), np.float32)
         self._scene_changes = SceneChanges()
         self._recent.clear()
 
@@ -145,7 +144,11 @@ class Separator:
         fit = self._classify(frame)
         if self.learning and self._scene_changed(frame):
             fit = self._classify(frame)
-        self._update(frame, fit)
+        self._track_components()
+        if self.learning:
+            self._update_background(frame, fit)
+        self.mask = self._final_mask(frame)
+        self._count += 1
         return fit._replace(shift=self.shift)
 
     def _register(self, frame: Array) -> Array:
@@ -173,27 +176,27 @@ class Separator:
         background, predicted, arrays = self.background, self.predicted, self._arrays
         fit = background.fit_frame(frame)
         self._bands.each(lambda band: background.predict(fit, predicted, band))
-        # Shadows and smoothing of a band use the rows beside it: predict all first.
-        self._bands.each(lambda band: self._classify_pixels(frame, band))
+        # Shadows use the prediction beside a band, smoothing the scores: one by one.
+        self._bands.each(lambda band: self._score_pixels(frame, band))
+        weight = self._pixel_settings.space_weight
+        self._bands.each(lambda band: kernels.smooth_scores(arrays, weight, *band))
         if self._outside is not None:
             arrays.component_mask[self._outside] = False
             arrays.score_code[self._outside] = 0
         kernels.clean_components(
-            arrays.score, arrays.component_mask, self._component_settings, self._runs
+            arrays.component_mask, MIN_COMPONENT, self._max_hole, self._runs
         )
         self._run_count = kernels.absorption_speed(
             frame, predicted, background.state.variance, arrays.component_mask,
             OUTLINE_VOTE, MAX_GHOST_SPEED, self._object_speed, self._runs,
             arrays.absorption_speed,
         )  # fmt: skip
-        self._smoothed, self._previous = self._previous, self._smoothed
         return fit
 
-    def _classify_pixels(self, frame: Array, band: Band) -> None:
-        state = self.background.state
-        kernels.classify(
-            frame, self.predicted, state.variance, self._feedback.factor,
-            self._previous, self._smoothed, self._arrays, *band, self._pixel_settings,
+    def _score_pixels(self, frame: Array, band: Band) -> None:
+        kernels.score_pixels(
+            frame, self.predicted, self.background.state.variance,
+            self._feedback.factor, self._arrays.score, *band, self._pixel_settings,
         )  # fmt: skip
 
     def _scene_changed(self, frame: Array) -> bool:
@@ -221,48 +224,51 @@ class Separator:
         self.scene_starts.append(self._count)
         return True
 
-    def _update(self, frame: Array, fit: FrameFit) -> None:
-        """Trim the mask's borders, and update the background where it is clear."""
-        background, arrays = self.background, self._arrays
-        covered = arrays.component_mask
-        pattern_gains = background.pattern_gains(fit.coefficients)
+    def _track_components(self) -> None:
+        """Follow components from frame to frame; raise the feedback where they vanish.
 
-        def update(band: Band) -> None:
-            background.update(
-                frame, self.predicted, covered, arrays.absorption_speed, fit,
-                pattern_gains, band,
-            )  # fmt: skip
-
-        def trim(band: Band) -> None:
-            kernels.trim_borders(
-                frame, self.predicted, self._untrimmed, BORDER_CONTRAST, self._trimmed,
-                *band,
-            )  # fmt: skip
-
-        if self.learning:
-            self._bands.each(update)
-        self._trimmed[:] = covered
-        for _ in range(min(self._detail, MAX_BORDER_DEPTH)):
-            self._untrimmed, self._trimmed = self._trimmed, self._untrimmed
-            self._bands.each(trim)
-        self._track_components()
-        kernels.smooth_mask(
-            self._trimmed, self._runs, self._run_count, MEDIAN_RADIUS,
-            self._detail, MIN_AREA_FRACTION * self.mask.size, self._median_buffers,
-            self._aligned_mask,
-        )  # fmt: skip
-        self.mask = self.in_frame(self._aligned_mask)
-        if self._outside is not None and self.shift != (0, 0):
-            self.mask[self._outside] = False
-        self._runs, self._old_runs = self._old_runs, self._runs
-        self._old_run_count = self._run_count
-        self._count += 1
+        The background is held under components, and beside objects that stay.
+        """
+        arrays, settings = self._arrays, self._feedback_settings
         if not self.learning:
-            return
-        self._recent.append((frame, covered.copy()))
-        if self._count % PATTERN_WINDOW == 0:
+            settings = settings._replace(growth=np.float32(1), decay=np.float32(1))
+        kernels.update_feedback(
+            arrays.component_mask, self._runs, self._run_count, self._old_runs,
+            self._old_run_count, self._feedback, settings,
+        )  # fmt: skip
+        age, lifetime = self._feedback.age, settings.lifetime
+        kernels.hold(arrays, age, self._runs, self._run_count, lifetime)
+
+    def _update_background(self, frame: Array, fit: FrameFit) -> None:
+        """Update image, patterns and noise; search for patterns now and then."""
+        background, arrays, predicted = self.background, self._arrays, self.predicted
+        gains = background.pattern_gains(fit.coefficients)
+        self._bands.each(
+            lambda band: background.update(frame, predicted, arrays, fit, gains, band)
+        )
+        self._recent.append((frame, arrays.component_mask.copy()))
+        if (self._count + 1) % PATTERN_WINDOW == 0:
             background.drop_weak_patterns()
             background.find_patterns(list(self._recent))
+
+    def _final_mask(self, frame: Array) -> Array:
+        """Return the mask with soft borders trimmed and outlines smoothed."""
+        trimmed, before = self._trim_buffers
+        trimmed[:] = self._arrays.component_mask
+        for _ in range(min(self._detail, MAX_BORDER_DEPTH)):
+            trimmed, before = before, trimmed
+            arguments = frame, self.predicted, before, BORDER_CONTRAST, trimmed
+            self._bands.each(lambda band: kernels.trim_borders(*arguments, *band))  # noqa: B023
+        kernels.smooth_mask(
+            trimmed, self._runs, self._run_count, MEDIAN_RADIUS, self._detail,
+            MIN_AREA_FRACTION * trimmed.size, self._median_buffers, self._aligned_mask,
+        )  # fmt: skip
+        self._runs, self._old_runs = self._old_runs, self._runs
+        self._old_run_count = self._run_count
+        mask = self.in_frame(self._aligned_mask)
+        if self._outside is not None and self.shift != (0, 0):
+            mask[self._outside] = False
+        return mask
 
     def save(self, path: str | Path) -> None:
         """Write the background and the feedback to a NumPy archive (.npz)."""
@@ -278,15 +284,6 @@ class Separator:
             raise InputError(f"{path} cannot be read as a model: {error}.") from None
         self.background.restore(saved, str(path))
         self._feedback.factor[:] = saved["feedback"]
-
-    def _track_components(self) -> None:
-        settings = self._feedback_settings
-        if not self.learning:
-            settings = settings._replace(growth=np.float32(1), decay=np.float32(1))
-        kernels.update_feedback(
-            self._arrays.component_mask, self._runs, self._run_count, self._old_runs,
-            self._old_run_count, self._feedback, settings,
-        )  # fmt: skip
 
     def close(self) -> None:
         """Shut down the threads."""

@@ -34,6 +34,8 @@ MAX_GHOST_SPEED = 30.0  # largest factor by which a ghost is absorbed sooner
 MEDIAN_RADIUS = 0.1  # of the final median, in square roots of a component's pixels
 DETAIL_SIDE = 100  # pixels of the frame's side per pixel of its finest detail
 MAX_DETAIL = 6  # pixels of the finest detail at most
+MIN_COMPONENT = 12  # pixels: a smaller component is noise, and the background learns it
+MAX_HOLE, MAX_HOLE_FRACTION = 60, 4e-4  # pixels, and of the frame: holes to fill
 MIN_AREA_FRACTION = 5e-4  # of the frame: smaller components are not in the final mask
 DEFAULT_LEARNING_TIME = 60.0  # seconds until an object that stays becomes background
 MAX_BORDER_DEPTH = 3  # pixels of a soft border at most
@@ -41,40 +43,34 @@ BORDER_CONTRAST = 0.4  # contrast of a border pixel, relative to the object besi
 
 
 class PixelSettings(NamedTuple):
-    """Constants of the classification of single pixels and their smoothing."""
+    """Constants of the classification of single pixels and their smoothing.
+
+    The first two depend on the number of channels.
+    """
 
     offset: np.float32  # squared residual, in variances, at which the score is zero
-    max_score: np.float32  # largest log-odds of one pixel
-    time_weight: np.float32  # weight of the previous frame's smoothed score
-    space_weight: np.float32  # weight of each of eight neighbours, per iteration
-    iterations: int  # mean-field iterations
-    shadow_min: np.float32  # least factor of a shadow
-    shadow_max: np.float32  # largest factor of a shadow
-    shadow_reach: int  # pixels to each side of the window: penumbras are narrow
     shadow_misfit: np.float32  # largest misfit of a shadow, in noise variances
-    shadow_content: np.float32  # least colour and texture of a shadow, in variances
-    shadow_plain_min: np.float32  # least factor of a shadow without colour and texture
-    shadow_max_variance: np.float32  # noise above which everything would pass as shadow
+    # Weight of each of eight neighbours.
+    space_weight: np.float32 = np.float32(0.35)
+    shadow_min: np.float32 = np.float32(0.5)  # least factor of a shadow
+    shadow_max: np.float32 = np.float32(0.97)  # largest factor of a shadow
+    # Least colour and texture of a shadow, in variances.
+    shadow_content: np.float32 = np.float32(2)
+    # Least factor of a shadow without colour and texture.
+    shadow_plain_min: np.float32 = np.float32(0.75)
+    # Noise variance above which everything would pass as a shadow.
+    shadow_max_variance: np.float32 = np.float32(25)
+    shadow_reach: int = 1  # pixels to each side of the window: penumbras are narrow
 
     @classmethod
     def of(cls, channels: int) -> "PixelSettings":
-        """Return the constants for frames of some number of channels."""
-        f = np.float32
-        return cls(
-            offset=f(12 if channels > 1 else 9),  # 3 more for the two values of chroma
-            max_score=f(6),
-            time_weight=f(1),
-            space_weight=f(0.35),
-            iterations=3,
-            shadow_min=f(0.5),
-            shadow_max=f(0.97),
-            shadow_reach=1,
-            # Without chroma, a plain dark coat resembles a shadow: allow less misfit.
-            shadow_misfit=f(8 if channels > 1 else 4),
-            shadow_content=f(2),
-            shadow_plain_min=f(0.75),
-            shadow_max_variance=f(25),
-        )
+        """Return the constants for frames of some number of channels.
+
+        Colour adds the two values of chroma to the squared residual. Without it, a
+        plain dark coat resembles a shadow, so less misfit is allowed.
+        """
+        offset, misfit = (12, 8) if channels > 1 else (9, 4)
+        return cls(np.float32(offset), np.float32(misfit))
 
 
 class FeedbackSettings(NamedTuple):
@@ -103,20 +99,6 @@ class UpdateSettings(NamedTuple):
     floor: VarianceFloor
     replace_after: np.float32 = np.float32(2)  # votes for a new value, in present ages
     max_age: np.float32 = np.float32(150)  # frames
-
-
-class ComponentSettings(NamedTuple):
-    """Limits of the connected components that stay in a mask."""
-
-    min_area: int  # pixels
-    min_score: float  # sum of the log-odds
-    min_thickness: float  # pixels, 2 · area / border: a trembling edge is thinner
-    max_hole: float  # pixels of a hole that is filled
-
-    @classmethod
-    def of(cls, pixels: int) -> "ComponentSettings":
-        """Return the limits for frames of some number of pixels."""
-        return cls(12, 30.0, 1.7, max(60, 4e-4 * pixels))
 
 
 LEARNING_RATE = 1 / 150  # weight of a new frame in the background image
