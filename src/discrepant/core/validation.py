@@ -62,8 +62,8 @@ def masked_to_nan(values: Any) -> Any:
 def check_mapped(values: np.ndarray) -> None:
     """Refuse a memory map whose file was truncated.
 
-    A read beyond the end of the file would end the process. Call this before each part
-    of a map is read.
+    A read beyond the end of the file would end the process. Call this before the map,
+    or a part of it, is read.
     """
     array: Any = values
     mapped = None

@@ -8,13 +8,12 @@ drawn as a circle in the learning curves.
 
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from discrepant.core.errors import missing_extra
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import COLOURS, new_figure, styled
+from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
 from discrepant.experiments.photographs import (
     available,
     decode_image,
@@ -24,9 +23,6 @@ from discrepant.experiments.photographs import (
 from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.image.arrays import MARGIN, psnr
 from discrepant.image.corruptions import salt_and_pepper
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 METHODS = {"dip": "DIP", "dip-l1": "DIP-ℓ1", "double": "ours"}
 
@@ -329,14 +325,14 @@ def table(
     return "\n".join(lines)
 
 
-def plot(outcome: Outcome) -> "Figure":
+def plot(outcome: Outcome) -> Figure:
     """Draw the figure: images in 3 and 4, learning curves in 1b and 5."""
     (companion,) = outcome.config.companions
     return pictures(outcome) if companion == "curves" else curves(outcome)
 
 
 @styled
-def curves(outcome: Outcome) -> "Figure":
+def curves(outcome: Outcome) -> Figure:
     """Draw PSNR against steps, one panel per case; circles mark the best PSNR."""
     cases = list(dict.fromkeys((r["image"], r["fraction"]) for r in outcome.rows))
     columns = min(len(cases), 3)
@@ -371,7 +367,7 @@ CURVE_COLOURS = (COLOURS[2], COLOURS[1], COLOURS[0])
 
 
 @styled
-def pictures(outcome: Outcome) -> "Figure":
+def pictures(outcome: Outcome) -> Figure:
     """Draw the images with their PSNR below, one row per case."""
     config, extra = outcome.config, outcome.extra
     cases = list(dict.fromkeys((r["image"], r["fraction"]) for r in outcome.rows))

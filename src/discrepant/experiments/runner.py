@@ -8,10 +8,11 @@ other settings, or of an earlier state of the code, are therefore never used.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from inspect import getsourcefile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,6 @@ class Runner:
             Whether the journal stays for other experiments.
         """
         jobs = self.jobs if jobs is None else jobs
-        shared = shared or {}
         journal = self.journal(label, function, config)
         if keep and journal is not None:
             self._kept.add(journal)
@@ -140,18 +140,34 @@ class Runner:
                     raise StoppedError(f"{label} was stopped; it can be resumed.")
         return [{**task, **done[key]} for task, key in zip(tasks, keys, strict=True)]
 
+    def grid(
+        self,
+        function: Callable[..., Row],
+        axes: Mapping[str, Iterable[Any]],
+        *,
+        label: str,
+        config: Any,
+        jobs: int | None = None,
+    ) -> list[Row]:
+        """Return the result of a function at all combinations of values of the axes.
+
+        It is also called with ``config`` and ``seed``. A row of the result holds the
+        value on each axis and what the function returned; see `map`.
+        """
+        points = product(*axes.values())
+        tasks = [dict(zip(axes, point, strict=True)) for point in points]
+        shared = {"config": config, "seed": self.seed}
+        return self.map(
+            function, tasks, label=label, config=config, jobs=jobs, shared=shared
+        )
+
     def journal(self, label: str, function: Any, config: Any) -> Path | None:
         """Return the path of the journal; checkpoints are next to it."""
         if self.folder is None:
             return None
         code = [source_hash(), _file_hash(Path(getsourcefile(function) or ""))]
-        settings = json.dumps(
-            [
-                *(*code, function.__module__, function.__name__),
-                *(asdict(config), self.seed),
-            ],
-            sort_keys=True,
-        )
+        name = function.__module__, function.__name__
+        settings = json.dumps([*code, *name, asdict(config), self.seed], sort_keys=True)
         digest = hashlib.sha256(settings.encode()).hexdigest()[:12]
         journal = self.folder / f".{label}-{digest}.journal"
         self._journals.add(journal)
@@ -167,6 +183,11 @@ class Runner:
                 journal.unlink(missing_ok=True)
             for path in journal.parent.glob(f"{journal.stem}.*.checkpoint*"):
                 path.unlink()
+
+
+def where(rows: list[Row], **values: Any) -> list[Row]:
+    """Return the rows that have the given values."""
+    return [row for row in rows if all(row[k] == v for k, v in values.items())]
 
 
 @cache

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from discrepant.core.linalg import Array, rank_at_gap, svd
-from discrepant.core.results import Certificate, History, ResultBase, Status
+from discrepant.core.results import Certificate, History, Result, Status
 from discrepant.operators.observation import nan_where_missing
 from discrepant.operators.operator import Operator
 from discrepant.paper.certificate import certify
@@ -18,7 +18,7 @@ NEGLIGIBLE_CORRUPTION = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Recovery(ResultBase):
+class Recovery(Result):
     """A signal and a corruption whose sum explains the observation.
 
     It has all attributes of a `Result`, and the problem that was solved.

@@ -100,8 +100,8 @@ class RobustPCA(
     memory_limit : int, optional
         Implicit solver: bytes that its one large working array may take in memory. A
         larger one is kept in a temporary file, and so are the two parts. The data may
-        be a memory map, of which no more is then held in memory either. For a Dask
-        array it is the size that may be loaded into memory, by default 256 MB.
+        be a memory map. For a Dask array it is the size that may be loaded into memory,
+        by default 256 MB.
     missing : {"nan", "unstored"}
         How missing entries are marked. With "unstored" the data are a sparse matrix of
         SciPy, and only stored entries are observed. Time and memory then depend on the

@@ -8,7 +8,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.results import Certificate, History, ResultBase, Status
+from discrepant.core.results import Certificate, History, Result, Status
 from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.operators.entrywise import Mask
@@ -18,7 +18,7 @@ from discrepant.sensing.certificate import CertificateInputs, certificate_and_du
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SensingResult(ResultBase):
+class SensingResult(Result):
     """A low-rank X as factors, and which of its measurements are corrupt.
 
     It is a `discrepant.core.results.Result`. The certificate and the dual take further

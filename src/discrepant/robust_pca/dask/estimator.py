@@ -16,7 +16,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.linalg import Array
-from discrepant.core.results import Certificate, History, ResultBase
+from discrepant.core.results import Certificate, History, Result
 from discrepant.core.validation import error_text, masked_to_nan
 from discrepant.robust_pca.dask.cluster import worker_pool
 from discrepant.robust_pca.dask.rows import DaskRows
@@ -30,7 +30,7 @@ MatrixFit = ExactResult | NoisyResult  # factors, and the rows that they were fi
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DaskResult(ResultBase):
+class DaskResult(Result):
     """Result of a fit of a Dask array; parts of the size of the data are lazy.
 
     All other attributes are those of ``fit``.

@@ -27,8 +27,8 @@ class Pass:
     Without `n_sums` the kernel is a function of `kernels`, called for every tile as
     ``kernel(Z, *arrays, row, column, tile, *scalars)``. With it the kernel is one of
     `robust_kernels`, which reads and sums numbers for each row and each column:
-    ``kernel(Z, *arrays, row, column, tile, first, second, table, by_first, by_second,
-    histogram, *scalars)``, where first and second are the two axes of Z.
+    ``kernel(Z, *arrays, row, column, tile, lines, table, sums, histogram, *scalars)``,
+    where lines and sums are pairs, for the two axes of Z.
     """
 
     kernel: str

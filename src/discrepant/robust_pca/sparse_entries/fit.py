@@ -186,7 +186,7 @@ class EntriesFit:
             kernels.weights,
             self.residual,
             1 / self.sigma,
-            *self.line_scale,
+            self.line_scale,
             self.weight_table,
             self.weights,
         )
@@ -266,16 +266,9 @@ class EntriesFit:
         counts = np.zeros(BINS, np.int64)
         rows = self.entries.rows
         # In one thread: threads would increment the same counts.
+        bounds = 0, rows.lines
         kernels.histogram(
-            rows.pointer,
-            rows.cross_index,
-            rows.position,
-            self.residual,
-            1 / self.sigma,
-            *line_scale,
-            counts,
-            0,
-            rows.lines,
+            rows.arrays, self.residual, 1 / self.sigma, line_scale, counts, *bounds
         )
         return counts
 
