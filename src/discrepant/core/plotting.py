@@ -81,16 +81,9 @@ def plot_decomposition(
 ) -> Figure:
     """Draw the observed, low-rank, sparse and, if given, true matrices side by side.
 
-    Parameters
-    ----------
-    observed, low_rank, sparse : ndarray
-        The data and their two parts.
-    truth : ndarray, optional
-        The true low-rank matrix.
-    by_column : bool, optional
-        Whether to centre each column at its median and divide it by its standard
-        deviation, for tables whose columns have different units. By default this is
-        done if the column sizes differ by more than `MAX_SIZE_RATIO`.
+    `by_column` centres each column at its median and divides it by its standard
+    deviation, for tables whose columns have different units. By default this is done if
+    the column sizes differ by more than `MAX_SIZE_RATIO`.
     """
     if by_column is None:
         by_column = _sizes_differ(low_rank)

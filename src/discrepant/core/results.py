@@ -1,7 +1,6 @@
 """Results of solvers: both parts, certificate, status and history."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -61,25 +60,13 @@ class Status:
         return self.sentence
 
 
-@dataclass(frozen=True)
-class History(Mapping[str, np.ndarray]):
+class History(dict[str, np.ndarray]):
     """Numbers recorded during a run: one array per name, all of the same length.
 
     The first columns are the same for every solver: ``step``, the number of steps
     taken; ``residual``, ``‖A(X) + s − y‖ / ‖y‖``; and ``seconds``, the time since the
     start. Further columns of the solver and of a callback follow.
     """
-
-    columns: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def __len__(self) -> int:
-        return len(self.columns)
 
 
 @dataclass(frozen=True)
@@ -136,18 +123,9 @@ def certificate_from_products(
 ) -> Certificate:
     """Return the certificate for given inner products with a feasible dual ν.
 
-    Parameters
-    ----------
-    nuclear : float
-        ‖X‖_*.
-    primal, dual : float
-        The primal objective at X and the dual objective at ν.
-    on_signal, on_corruption : float
-        ⟨A*(ν), X⟩ and ⟨ν, s⟩.
-    weighted_l1 : float
-        λ‖s‖₁.
-    feasibility : float
-        ``‖A(X) + s − y‖ / ‖y‖``.
+    `nuclear` is ‖X‖_* and `weighted_l1` λ‖s‖₁; `primal` and `dual` are the objectives
+    at X and at ν; `on_signal` is ⟨A*(ν), X⟩, `on_corruption` ⟨ν, s⟩, and `feasibility`
+    ``‖A(X) + s − y‖ / ‖y‖``.
     """
     return Certificate(
         gap=_ratio(primal - dual, primal, 0.0),

@@ -60,20 +60,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs tasks in processes, reports progress and keeps a journal.
+    """Runs tasks in processes, reports progress, and keeps a journal in a folder.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of all random numbers.
-    jobs : int
-        Number of processes; −1 is one per core as joblib counts them (it respects the
-        limits of a container).
-    progress : bool or callable, optional
-        See `core.progress.reporting`. If the callable returns False, `map` raises
-        `StoppedError`; finished tasks stay in the journal.
-    folder : Path, optional
-        Folder of the journal; without it there is none.
+    The number of `jobs` is that of joblib: −1 is one process per core. If `progress`
+    returns False, `map` raises `StoppedError`; finished tasks stay in the journal.
     """
 
     seed: int = 0
@@ -96,22 +86,9 @@ class Runner:
     ) -> list[Row]:
         """Return ``{**task, **function(**task)}`` for each task, in order.
 
-        Parameters
-        ----------
-        function : callable
-            Computes the result of one task; must be importable.
-        tasks : sequence of dict
-            Keyword arguments of the calls.
-        label : str
-            Name of the journal and of the progress bar.
-        config : dataclass
-            The settings; part of the name of the journal.
-        jobs : int, optional
-            Number of processes, in place of the runner's.
-        shared : dict, optional
-            Further keyword arguments of every call, not part of a task's hash.
-        keep : bool
-            Whether the journal stays for other experiments.
+        The function must be importable. `label` and `config` name the journal. `shared`
+        are further arguments of every call, not part of a task's hash; with `keep` the
+        journal stays for other experiments.
         """
         jobs = self.jobs if jobs is None else jobs
         journal = self.journal(label, function, config)

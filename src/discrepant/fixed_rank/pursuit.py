@@ -160,23 +160,11 @@ def pursue(
     sigma: float | None = None,
     extra_components: int = 0,
 ) -> Fit:
-    """Improve a fit round by round until it is exact or stops improving.
+    """Improve a fit, in place, round by round until it is exact or stops improving.
 
-    Parameters
-    ----------
-    A : Measurements
-        The operator and its data.
-    fit : Fit
-        Where to start; it is changed in place and returned.
-    rng : Generator
-        Draws the random signs.
-    log : RoundLog
-        Records each round, and may stop the pursuit.
-    sigma : float, optional
-        Standard deviation of the noise if known: weights assume no smaller scale.
-    extra_components : int
-        Number of components to add, one at a time, when the fit has stopped improving,
-        although they are not significant. If the fit becomes exact, that proves them.
+    If the noise `sigma` is known, weights assume no smaller scale. `extra_components`
+    are added, one at a time, when the fit has stopped improving, although they are not
+    significant. If the fit becomes exact, that proves them.
     """
     min_scale = MIN_SCALE_ROUNDINGS * fit.rounding * fit.data_scale
     last_scale, stalled = np.inf, 0

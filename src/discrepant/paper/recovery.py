@@ -25,20 +25,12 @@ class Recovery(Result):
 
     Attributes
     ----------
-    low_rank : ndarray
-        The low-rank matrix X; the same as ``signal``.
-    sparse : ndarray
-        The sparse part s, of the shape of the data; the same as ``corruption``.
     factors : tuple of ndarray
         U for ``X = U Uᵀ``, or U and V for ``X = U Vᵀ``.
     dual : ndarray
         A multiple of the dual variable ν of ``A(X) + s = y``; its scale is arbitrary.
     y, operator, alpha, psd
         The problem that was solved; ``lam`` is 1/α.
-    status : Status
-        How the run ended.
-    history : History
-        Numbers recorded during the run.
     bound : float
         Size at which gross entries of y were clipped.
     """

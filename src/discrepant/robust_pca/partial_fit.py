@@ -41,13 +41,7 @@ ROUNDING = 1e-6
 
 
 class RowTracker:
-    """Window of the latest rows, and the result of its last fit.
-
-    Parameters
-    ----------
-    result : Result, optional
-        An earlier fit from which to continue.
-    """
+    """Window of the latest rows, and the result of the last fit."""
 
     def __init__(self, result: Result | None = None) -> None:
         self.result = result

@@ -28,25 +28,11 @@ def regress_all_rows(
     noise: float = 0.0,
     failed: Callable[[RowFits], Array] | None = None,
 ) -> RowFits:
-    """Fit every row as a combination of the columns of `basis`.
+    """Fit every row as a combination of the columns of `basis`, (n, r).
 
-    Parameters
-    ----------
-    program : ConvexProblem
-        The data.
-    basis : ndarray of shape (n, r)
-        Basis of the row space.
-    scale : ndarray of shape (n,)
-        Factor on each column of the data.
-    corrupt_fraction : float
-        Estimated fraction of corrupt entries.
-    rng : numpy.random.Generator
-        Draws the columns at which rows are fitted.
-    noise : float
-        Noise of the entries after scaling, if it is known.
-    failed : callable, optional
-        Returns a mask of rows that do not fit. If they are few, they are refitted at
-        all columns.
+    `scale` (n,) multiplies the columns of the data, and `noise` is the noise after
+    that, or zero if it is unknown. `failed` returns a mask of rows that do not fit; if
+    they are few, they are refitted at all columns.
     """
     rows, unit = program.rows, program.unit
     X = basis * scale[:, None]

@@ -21,22 +21,16 @@ from discrepant.sensing.certificate import CertificateInputs, certificate_and_du
 class SensingResult(Result):
     """A low-rank X as factors, and which of its measurements are corrupt.
 
-    It is a `discrepant.core.results.Result`. The certificate and the dual take further
-    applications of the operator, and are computed on first access.
+    The certificate and the dual take further applications of the operator, and are
+    computed on first access.
 
     Attributes
     ----------
     y, operator, alpha, psd, symmetric
         The problem that was solved; ``lam`` is 1/α.
-    outliers : ndarray of bool
-        Which measurements are corrupt, of the shape of the data.
-    probability : ndarray
-        The probability that each is corrupt.
     sigma : float
-        Standard deviation of the noise on the others, of each part where they are
-        complex; zero where the fit is exact.
-    status, history, n_steps
-        How the run ended, numbers of each round, and the number of rounds.
+        Standard deviation of the noise on the clean measurements, of each part where
+        they are complex; zero where the fit is exact.
     caveats : tuple of str
         The warnings that were given.
     """

@@ -106,19 +106,7 @@ def solve(
     report: Report,
     start: FixedRankMatrix | None = None,
 ) -> SensingResult:
-    """Decompose ``y = A(X) + s`` into a low-rank X and a sparse s.
-
-    Parameters
-    ----------
-    A : Measurements
-        The operator and its data.
-    settings : SensingSettings
-        The settings.
-    report : callable
-        Called with progress; the solve ends early if it returns False.
-    start : FixedRankMatrix, optional
-        A matrix to start from.
-    """
+    """Decompose ``y = A(X) + s`` into a low-rank X and a sparse s."""
     run = SensingRun(A, settings, report)
     if not A.y.any():
         return _zero_result(run)

@@ -113,16 +113,8 @@ def fit(
 ) -> tuple[DaskResult, Iterator[FitWarning]]:
     """Fit a Dask array; also return warnings for the user.
 
-    Parameters
-    ----------
-    model : RobustPCA
-        The estimator that is fitted.
-    X : Dask collection
-        The data.
-    rules : (Residual, Steps)
-        When to stop.
-    previous : DaskResult or None
-        Result of the previous fit, from which a warm start continues.
+    `rules` are the residual and the number of steps at which to stop, and `previous` is
+    the result from which a warm start continues.
     """
     if model.missing != "nan" or model.solver != "implicit":
         raise InputError('A Dask array needs solver="implicit" and missing="nan".')

@@ -45,12 +45,8 @@ NO_ROWS = np.empty((0, 0))
 class DaskRows(Rows):
     """A Dask array of float64 or float32, in blocks along its long axis.
 
-    Parameters
-    ----------
-    Y : dask.array.Array of shape (., .)
-        Of known shape. float32 stays; all other numbers become float64.
-    memory_limit : int, optional
-        Bytes that may be gathered in memory where no other way exists.
+    float32 stays; all other numbers become float64. `memory_limit` is the number of
+    bytes that may be gathered in memory where no other way exists.
     """
 
     def __init__(self, Y: Any, *, memory_limit: int | None = None) -> None:

@@ -44,19 +44,7 @@ class NoisyStart:
 
 
 class Model:
-    """L = U Cᵀ and the noise σ of each of the caller's columns.
-
-    Parameters
-    ----------
-    program : ConvexProblem
-        The data.
-    sigma : ndarray or None
-        The noise of each of the caller's columns, if it is given.
-    rng : numpy.random.Generator
-        Draws the columns that search for new directions.
-    start : Start, optional
-        Starting point.
-    """
+    """L = U Cᵀ and the noise σ of each of the caller's columns, which may be given."""
 
     def __init__(
         self,

@@ -14,8 +14,8 @@ from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
-from discrepant.robust_pca.noisy.coordinates import noisy_coordinates
 from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, to_table
+from discrepant.robust_pca.noisy.lines import noisy_coordinates
 from discrepant.robust_pca.noisy.mixture import Mixture
 from discrepant.robust_pca.noisy.row_model import MAX_SQUARE, RowModel
 from discrepant.robust_pca.result import LowRankResult, locked_cached_property

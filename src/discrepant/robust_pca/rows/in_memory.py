@@ -36,19 +36,10 @@ class ArrayRows(Rows):
     A context manager, for one thread at a time: inside it, there is one worker thread
     per core and BLAS is held at one thread, so that the two do not compete.
 
-    Parameters
-    ----------
-    Y : array of shape (., .)
-        In memory or memory-mapped; may be read-only. It is copied only if it is
-        contiguous in neither order or of another type.
-    n_jobs : int, optional
-        Number of threads; by default one per core that this process may use. Negative
-        numbers count from there: −1 is all of them, −2 all but one.
-    memory_limit : int, optional
-        Bytes that an array of `empty_like_data` may take in memory; a larger one lies
-        in a temporary file.
-    long_axis : int, optional
-        The axis that is called rows; by default the longer one.
+    The array is copied only if it is contiguous in neither order or of another type. An
+    array of `empty_like_data` lies in a temporary file if it exceeds `memory_limit`
+    bytes. `long_axis` is the axis that is called rows, by default the longer one;
+    `n_jobs` is the number of threads in joblib's convention, by default one per core.
     """
 
     not_pickled = ("_workers",)
@@ -300,19 +291,9 @@ class Tile(NamedTuple):
 class TileProducts:
     """Products of tiles with narrow factors, for one worker thread.
 
-    Parameters
-    ----------
-    right : ndarray of shape (n, k)
-        Multiplies every tile from the right.
-    right_product : ndarray of shape (m, k)
-        Where tile · right is written.
-    left : ndarray of shape (m, l)
-        Multiplies every transposed tile; may be `right_product`.
-
-    Attributes
-    ----------
-    left_product : ndarray of shape (n, l)
-        Σ tileᵀ · left over the tiles so far, in float64.
+    Each tile times `right` (n, k) is written to `right_product` (m, k). `left_product`
+    (n, l) is Σ tileᵀ · `left` over the tiles so far, in float64; `left` (m, l) may be
+    `right_product`.
     """
 
     def __init__(self, right: Array, right_product: Array, left: Array) -> None:

@@ -321,19 +321,12 @@ def robust_step(
 ) -> RobustStep:
     """Make one robust step: residuals e, their sizes z in units of the noise, weights.
 
-    Parameters
-    ----------
-    omega : float
-        Factor of the step, over-relaxation.
-    stride : int
-        Every stride-th row enters the histograms.
-    line_values : (ndarray of shape (3, m), ndarray of shape (3, n))
-        For each row and column: factor that brings the data to units of the noise;
-        1/√(1 − h) with the leverage h; and the ratio by which z is divided.
-    weights : ndarray of shape (BINS + 1,)
-        w(z) at the edges of the bins.
-    histogram_axis : 0, 1 or None
-        Whether each row (0), each column (1) or no line gets a histogram of its own.
+    `line_values` (3, m) and (3, n) are, for each row and column: the factor that brings
+    the data to units of the noise; 1/√(1 − h) with the leverage h; and the ratio by
+    which z is divided. `weights` is w(z) at the BINS + 1 edges of the bins, and `omega`
+    the factor of the step. Every stride-th row enters the histograms. `histogram_axis`
+    says whether each row (0), each column (1) or no line (None) gets a histogram of its
+    own.
     """
     n_bins = BINS_PER_LINE if histogram_axis is not None else 0
     strides = (1.0, float(stride)) if rows.long_axis_is_second else (float(stride), 1.0)

@@ -197,18 +197,8 @@ class Rows(ABC):
     ) -> RowFits:
         """Regress some rows robustly on a basis of the row space (`regression_kernel`).
 
-        Parameters
-        ----------
-        indices : ndarray of int
-            The rows, in increasing order.
-        columns : ndarray of int, shape (q,)
-            The columns whose entries are used.
-        basis : ndarray of shape (q, r)
-            Basis of the row space at these columns.
-        scale : ndarray of shape (q,)
-            Factor of the data at these columns, beside their unit.
-        unit : float
-            Factor of all data; entries beyond ±1 in this unit are clipped.
-        noise : float
-            Standard deviation of the noise after scaling; zero if unknown.
+        The indices of the rows increase. `columns` (q,) are those whose entries are
+        used, and `basis` (q, r) is the basis there. Data are multiplied by `unit`,
+        clipped to ±1, and multiplied by `scale` (q,). `noise` is their noise after
+        that; zero if unknown.
         """

@@ -43,15 +43,7 @@ class SortedEntries:
 
 
 class StoredEntries:
-    """The observed entries of a sparse matrix; all others are missing.
-
-    Parameters
-    ----------
-    table : scipy.sparse matrix or array
-        Its stored entries are observed, except those stored as NaN.
-    n_jobs : int, optional
-        Number of threads; by default one per core.
-    """
+    """The observed entries of a sparse matrix; all others, and NaN, are missing."""
 
     def __init__(self, table: Any, n_jobs: int | None = None) -> None:
         self.shape: tuple[int, int] = table.shape

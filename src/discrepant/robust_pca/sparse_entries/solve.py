@@ -1,15 +1,14 @@
 """Decompose a sparse matrix of which only the stored entries are observed."""
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
+from discrepant.core.validation import check_number
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.noisy.histogram import EDGES, to_table
 from discrepant.robust_pca.noisy.mixture import fdr_threshold, fit_mixture
@@ -37,16 +36,13 @@ def solve_stored(
 ) -> SparseEntriesResult:
     """Decompose a sparse matrix into a low-rank part, sparse corruption and noise.
 
-    Parameters
-    ----------
-    table : scipy.sparse matrix or array
-        Entries that are not stored, or stored as NaN, are missing.
-    noise, fdr, tol, max_iter, random_state, n_jobs
-        As for `discrepant.RobustPCA`.
-    report : callable
-        Called with progress; the fit ends early if it returns False.
+    Entries that are not stored, or stored as NaN, are missing. The parameters are those
+    of `discrepant.RobustPCA`.
     """
-    sigma = _parse_noise(noise)
+    sigma = None
+    if not isinstance(noise, str) or noise != "auto":
+        requirement = '"auto" or one positive number with missing="unstored"'
+        sigma = check_number("noise", noise, requirement, lambda sigma: sigma > 0)
     entries = StoredEntries(table, n_jobs)
     recorder = Recorder(report, tol, max_iter)
     rng = np.random.default_rng(random_state)
@@ -76,22 +72,6 @@ def solve_stored(
         stored=StoredData(entries, type(table)),
         corrupt_probability=probability,
         flag_threshold=threshold,
-    )
-
-
-def _parse_noise(noise: Any) -> float | None:
-    """Return the standard deviation of the noise; None if it is to be estimated."""
-    if isinstance(noise, str) and noise == "auto":
-        return None
-    if (
-        isinstance(noise, Real)
-        and not isinstance(noise, bool)
-        and 0 < float(noise) < np.inf
-    ):
-        return float(noise)
-    raise InputError(
-        'With missing="unstored", noise must be "auto" or one positive number, got '
-        f"{noise!r}."
     )
 
 
