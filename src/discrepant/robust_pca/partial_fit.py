@@ -141,8 +141,7 @@ class PartialFitMixin:
         if first:
             self._tracker = RowTracker(previous)
         tracker = self._tracker
-        rules = self._stopping_rules()
-        tracker.update(rows, lambda window: self._fit_implicit(window, rules, None))
+        tracker.update(rows, lambda window: self._fit_implicit(window, None))
         self.n_samples_seen_ = tracker.n_rows_seen
         if tracker.result is not self.__dict__.get("_result"):
             self._set_fitted_attributes(tracker.result, None, ArrayKind.of(X))

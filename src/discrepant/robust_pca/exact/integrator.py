@@ -27,6 +27,7 @@ import numpy as np
 from scipy import linalg
 
 from discrepant.core.errors import InputError
+from discrepant.core.linalg import Array
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.validation import check_square
@@ -223,15 +224,7 @@ class _Integration:
     def try_polish(self, r: int, residual: float) -> bool:
         """Polish at rank r; accept the result if it is exact and nearly optimal."""
         stepper = self.stepper
-        polished = polish(
-            stepper.program,
-            stepper.U[:, :r],
-            stepper.C[:, :r],
-            n_corrupt=stepper.n_corrupt,
-            norm_Y=stepper.norm_Y,
-            residual=residual,
-            log=self.log,
-        )
+        polished = self.polish_from(stepper.U[:, :r], stepper.C[:, :r], residual)
         if polished.typical_row_error and not self.log.ended:
             polished = self.refit_all_rows(polished)
         if polished.noise:
@@ -261,13 +254,19 @@ class _Integration:
             program, basis, np.ones(rows.n), corrupt_fraction, stepper.rng
         )
         size = np.sqrt(program.scale.observed) / stepper.norm_Y
+        residual = REFIT_RESIDUAL * polished.typical_row_error * size
+        return self.polish_from(fits.coordinates, basis, residual)
+
+    def polish_from(self, A: Array, B: Array, residual: float) -> PolishResult:
+        """Polish A Bᵀ, given its residual relative to ‖Y‖."""
+        stepper = self.stepper
         return polish(
-            program,
-            fits.coordinates,
-            basis,
+            stepper.program,
+            A,
+            B,
             n_corrupt=stepper.n_corrupt,
             norm_Y=stepper.norm_Y,
-            residual=REFIT_RESIDUAL * polished.typical_row_error * size,
+            residual=residual,
             log=self.log,
         )
 

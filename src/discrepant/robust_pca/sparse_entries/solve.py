@@ -12,6 +12,7 @@ from discrepant.core.validation import check_number
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.noisy.histogram import EDGES, to_table
 from discrepant.robust_pca.noisy.mixture import fdr_threshold, fit_mixture
+from discrepant.robust_pca.settings import SolverSettings
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 from discrepant.robust_pca.sparse_entries.fit import EntriesFit
@@ -24,31 +25,22 @@ MAX_LEVERAGE = 0.8
 
 
 def solve_stored(
-    table: Any,
-    *,
-    noise: Any = "auto",
-    fdr: float = 0.01,
-    tol: float = 1e-7,
-    max_iter: int = 500,
-    random_state: Any = None,
-    n_jobs: int | None = None,
-    report: Report = lambda share, note: True,
+    table: Any, settings: SolverSettings, n_jobs: int | None, report: Report
 ) -> SparseEntriesResult:
     """Decompose a sparse matrix into a low-rank part, sparse corruption and noise.
 
-    Entries that are not stored, or stored as NaN, are missing. The parameters are those
-    of `discrepant.RobustPCA`.
+    Entries that are not stored, or stored as NaN, are missing.
     """
-    sigma = None
+    noise, sigma = settings.noise, None
     if not isinstance(noise, str) or noise != "auto":
         requirement = '"auto" or one positive number with missing="unstored"'
         sigma = check_number("noise", noise, requirement, lambda sigma: sigma > 0)
     entries = StoredEntries(table, n_jobs)
-    recorder = Recorder(report, tol, max_iter)
-    rng = np.random.default_rng(random_state)
+    recorder = Recorder(report, settings.tol, settings.max_iter)
+    rng = np.random.default_rng(settings.random_state)
     fit = EntriesFit(entries, sigma, rng, recorder)
     finished = fit.run()
-    probability, threshold = _leave_one_out_posterior(fit, fdr)
+    probability, threshold = _leave_one_out_posterior(fit, settings.fdr)
     U, V, s = fit.U, fit.V, np.zeros(0)
     if fit.rank:
         U, V, s = svd_of_product(fit.U, fit.V)
