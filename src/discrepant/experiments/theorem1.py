@@ -97,7 +97,6 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
         history=history,
     )
     x, s = optimum(operator.weights, y, 1 / config.alpha)
-    assert operator.basis is not None
     X = (operator.basis * x) @ operator.basis.T
     distance = np.hypot(
         np.linalg.norm(recovery.signal - X), np.linalg.norm(recovery.corruption - s)

@@ -14,15 +14,13 @@ from typing import Protocol
 
 import numpy as np
 
-from discrepant.core.linalg import Array, norm
+from discrepant.core.linalg import Array, Symmetry, dual_norm, norm
 from discrepant.fixed_rank.measurements import Measurements, clipped, product
 from discrepant.fixed_rank.tangent_space import (
     MAX_COMPONENTS,
     FixedRankMatrix,
-    Symmetry,
     components,
     degrees_of_freedom,
-    dual_norm,
     fit_least_squares,
 )
 

@@ -50,10 +50,7 @@ def scan(Z, row, column, tile, zero):
 
 @kernel
 def data(Z, row, column, tile, unit):
-    """Copy the data, times the unit, into the tile; missing entries become zero.
-
-    Returns ‖Z‖² over the observed entries.
-    """
+    """Copy the data, times the unit, into the tile, zero where missing; return ‖Z‖²."""
     square = 0.0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -81,11 +78,7 @@ def step(
     bound,
     noise_shrinkage,
 ):
-    """Replace L in the tile by T ← L + clip(w·(Z − L + D), λ/μ); see `passes`.
-
-    The scalars have the type of the data. Returns ‖Z − L − S − N‖² with the noise
-    N = M/κ, ⟨T − L, Z⟩ = ⟨M, Z⟩/μ, and the number of entries where S ≠ 0.
-    """
+    """Replace L in the tile by T ← L + clip(w·(Z − L + D), λ/μ); return its sums."""
     residual, alignment, n_corrupt = 0.0, 0.0, 0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -117,10 +110,7 @@ def step(
 
 @kernel
 def clean_residual(Z, row, column, tile, unit, zeta):
-    """Replace L in the tile by R = Z − L where |Z − L| ≤ ζ, and 0 elsewhere.
-
-    Returns ‖R‖², the number of entries within ζ, and Σ|Z − L| over the others.
-    """
+    """Replace L in the tile by R = Z − L where |Z − L| ≤ ζ, else 0; return its sums."""
     residual, n_clean, outlier_l1 = 0.0, 0, 0.0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -181,10 +171,7 @@ def start_from_dual(Z, T, M, row, column, tile, mu):
 
 @kernel
 def pin_dual_to_support(Z, M, row, column, tile, unit, lam, inner, zeta):
-    """Set M = λ sign(S) where |S| = |Z − L| > ζ; elsewhere clip M to `inner` < λ.
-
-    The support of S is from then on where |M| = λ. L in the tile is replaced by M.
-    """
+    """Set M = λ sign(Z − L) where |Z − L| > ζ, else clip it; the tile becomes M."""
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
     for i in range(height):
@@ -218,12 +205,7 @@ def project_dual(Z, M, row, column, tile, lam, inner):
 
 @kernel
 def certificate_sums(Z, M, row, column, tile, unit, lam, knee):
-    """Return the sums of a certificate; L is in the tile.
-
-    With e = Z − L where observed these are Σ|e|, ⟨M, Z⟩, ⟨M, e⟩, the penalty Σρ(e), and
-    ‖M‖². ρ is Huber's: λ|e| beyond the knee λ/κ, up to a constant, and quadratic
-    within; the knee is zero if κ = ∞.
-    """
+    """Return the sums of a certificate with Huber's penalty; L is in the tile."""
     absolute, product, aligned, penalty, square = 0.0, 0.0, 0.0, 0.0, 0.0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -260,10 +242,7 @@ def low_rank_part(Z, X, row, column, tile, unit):
 
 @kernel
 def sparse_part(Z, S, M, row, column, tile, unit, dual_cutoff, zeta):
-    """Write S = Z − L where |Z − L| > ζ and |M| ≥ `dual_cutoff`, else 0.
-
-    L is in the tile. An entry beyond ±1 always counts, in full.
-    """
+    """Write S = Z − L where |Z − L| > ζ and |M| ≥ `dual_cutoff`, else 0."""
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
     for i in range(height):
@@ -280,11 +259,7 @@ def sparse_part(Z, S, M, row, column, tile, unit, dual_cutoff, zeta):
 
 @kernel
 def find_wrongly_clipped(Z, row, column, tile, unit, corrupt_fraction):
-    """Find entries that were clipped to ±1 although they are not corrupt.
-
-    Of these S = Z − L takes less than a fraction, so that their size matters; L is in
-    the tile. Returns the largest of them, their number, and that of all clipped ones.
-    """
+    """Find entries clipped to ±1 of which S = Z − L takes less than a fraction."""
     largest, n_wrong, n_clipped = 0.0, 0, 0
     height, width = tile.shape
     one = unit / unit

@@ -173,10 +173,7 @@ def count_observed(Z, row, column, tile, lines, table, sums, histogram, unit):
 
 @kernel
 def count_clean(Z, row, column, tile, lines, table, sums, histogram, unit, zeta):
-    """Count, for each line, the cells with |Z − L| ≤ ζ and the observed ones.
-
-    Also sums (Z − L)² over the former and Z² over the latter. L is in the tile.
-    """
+    """Count clean and observed cells of each line; sum their (Z − L)² and Z²."""
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
     by_first, by_second = sums
