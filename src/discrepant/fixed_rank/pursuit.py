@@ -180,9 +180,7 @@ def pursue(
                 progress = fit.scale < NO_PROGRESS * last_scale
                 stalled += 1 if progress else NO_PROGRESS_ROUNDS
         if stalled > MAX_STALLED:
-            if not extra_components or not add_components(
-                A, fit, weights, rng, at_least=1
-            ):
+            if not (extra_components and add_components(A, fit, weights, rng, 1)):
                 break
             extra_components, stalled = extra_components - 1, 0
             fit.redescending, weights = False, _weights(fit, sigma)
@@ -239,12 +237,8 @@ def outliers_explained_by_signal(
         return False
     outliers = clipped(e, float(np.median(np.abs(e[is_outlier])))) * is_outlier
     explained = norm(at.project(A.adjoint(outliers)))
-    by_chance = np.mean(
-        [
-            norm(at.project(A.adjoint(outliers * A.signs(rng))))
-            for _ in range(TEST_SIGN_DRAWS)
-        ]
-    )
+    random = [outliers * A.signs(rng) for _ in range(TEST_SIGN_DRAWS)]
+    by_chance = np.mean([norm(at.project(A.adjoint(z))) for z in random])
     margin = SIGNIFICANT / np.sqrt(2 * at.degrees_of_freedom)
     return bool(explained > (1 + margin) * by_chance)
 

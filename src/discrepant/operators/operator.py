@@ -82,11 +82,8 @@ def dot_test(operator: Operator, dtype: Any, real: bool | None) -> bool:
     if {image.dtype.kind, back.dtype.kind} - set("fiubc"):
         raise InputError("The operator gives no numbers; these are needed.")
     inner = getattr(getattr(operator, "linear", operator), "dtype", dtype)
-    tol = (
-        1e-3
-        if any(map(_is_single_precision, (dtype, inner, image.dtype, back.dtype)))
-        else 1e-6
-    )
+    types = (dtype, inner, image.dtype, back.dtype)
+    tol = 1e-3 if any(map(_is_single_precision, types)) else 1e-6
     difference = abs(float(np.vdot(image, z).real) - float(np.vdot(X, back).real))
     if not difference <= tol * max(norm(image), norm(back)):  # also true for NaN
         raise InputError(

@@ -67,11 +67,8 @@ def factor_distance(one: tuple[Array, Array], two: tuple[Array, Array]) -> float
     (U, C), (U2, C2) = two, one
     K = U2.T @ U
     E = U - U2 @ K  # orthogonal to U₂
-    return float(
-        np.hypot(
-            np.sqrt(np.sum((E.T @ E) * (C.T @ C)).clip(0)), np.linalg.norm(C @ K.T - C2)
-        )
-    )
+    outside = np.sqrt(np.sum((E.T @ E) * (C.T @ C)).clip(0))
+    return float(np.hypot(outside, np.linalg.norm(C @ K.T - C2)))
 
 
 def spectral_bound(

@@ -68,10 +68,8 @@ class Model:
         columns = rng.standard_normal((self.n, min(16, self.n)))
         self.V = linalg.qr(columns, mode="economic")[0]
         if start is not None:
-            self.sigma, self.columns_have_units = (
-                start.sigma,
-                bool(np.ptp(start.sigma) > 0),
-            )
+            self.sigma = start.sigma
+            self.columns_have_units = bool(np.ptp(start.sigma) > 0)
             self.U, self.C = self.last = orthogonal_factors(start.U, start.C)
             self.clean_fraction = max(start.mixture.clean, 0.3)
             freedom = self.rank * (self.m + self.n - self.rank)
@@ -123,11 +121,8 @@ class Model:
         """
         sizes = self.column_sizes
         self.columns_have_units = bool(sizes.max() > UNIT_RATIO * sizes.min())
-        return (
-            sizes
-            if self.columns_have_units
-            else np.full(len(sizes), self.typical_entry)
-        )
+        uniform = np.full(len(sizes), self.typical_entry)
+        return sizes if self.columns_have_units else uniform
 
     @cached_property
     def column_sizes(self) -> Array:

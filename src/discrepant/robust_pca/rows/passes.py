@@ -302,9 +302,7 @@ class RobustStep(NamedTuple):
     squares: tuple[Array, Array]  # Σ(w·e)² of each row and of each column
     n_outliers: tuple[Array, Array]  # entries with z > 3, of each row and column
     histogram: Array  # (BINS,) of z, over every stride-th row
-    line_histograms: (
-        Array  # (BINS_PER_LINE, lines): one of each line of `histogram_axis`
-    )
+    line_histograms: Array  # (BINS_PER_LINE, lines along `histogram_axis`)
 
 
 def robust_step(
@@ -356,9 +354,7 @@ class LeaveOneOut(NamedTuple):
     """Histograms of the residuals that entries have if left out of the fit."""
 
     histogram: Array  # (BINS,)
-    line_histograms: (
-        Array  # (BINS_PER_LINE, lines): one of each line of `histogram_axis`
-    )
+    line_histograms: Array  # (BINS_PER_LINE, lines along `histogram_axis`)
 
 
 def leave_one_out(
