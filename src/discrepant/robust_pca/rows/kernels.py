@@ -15,7 +15,9 @@ Missing entries are NaN in Z. The bound on the dual is zero there instead of λ;
 takes the residual, and M = 0. Nothing else depends on them.
 """
 
-# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
+# mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
+
+import numpy as np
 
 from discrepant.core.jit import njit
 
@@ -133,31 +135,6 @@ def clean_residual(Z, row, column, tile, unit, zeta):
 
 
 @kernel
-def read(Z, T, row, column, tile):
-    """Copy an array laid out as the data into the tile."""
-    height, width = tile.shape
-    for i in range(height):
-        t = T[row + i, column : column + width]
-        for j in range(width):
-            tile[i, j] = t[j]
-
-
-@kernel
-def dual_of_step(Z, M, T, row, column, tile, mu, lam):
-    """Write the dual M = μ(T − L) of the last step, clipped to ±λ; L is in the tile."""
-    height, width = tile.shape
-    zero = lam * 0
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        m = M[row + i, column : column + width]
-        t = T[row + i, column : column + width]
-        L = tile[i]
-        for j in range(width):
-            limit = lam if z[j] == z[j] else zero
-            m[j] = min(max(mu * (t[j] - L[j]), -limit), limit)
-
-
-@kernel
 def start_from_dual(Z, T, M, row, column, tile, mu):
     """Write T = L + M/μ, where a warm start begins; L is in the tile."""
     height, width = tile.shape
@@ -188,22 +165,6 @@ def pin_dual_to_support(Z, M, row, column, tile, unit, lam, inner, zeta):
 
 
 @kernel
-def project_dual(Z, M, row, column, tile, lam, inner):
-    """Set M ← clip(M − N) off the pinned support; N in the tile is replaced by M."""
-    height, width = tile.shape
-    zero = lam * 0
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        m = M[row + i, column : column + width]
-        N = tile[i]
-        for j in range(width):
-            limit = inner if z[j] == z[j] else zero
-            free = min(max(m[j] - N[j], -limit), limit)
-            m[j] = m[j] if abs(m[j]) >= lam else free
-            N[j] = m[j]
-
-
-@kernel
 def certificate_sums(Z, M, row, column, tile, unit, lam, knee):
     """Return the sums of a certificate with Huber's penalty; L is in the tile."""
     absolute, product, aligned, penalty, square = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -228,16 +189,6 @@ def certificate_sums(Z, M, row, column, tile, unit, lam, knee):
             elif size > zero:  # so the knee is not zero
                 penalty += lam * size * size / (2 * knee)
     return absolute, product, aligned, penalty, square
-
-
-@kernel
-def low_rank_part(Z, X, row, column, tile, unit):
-    """Write X = L in data units; L is in the tile."""
-    height, width = tile.shape
-    for i in range(height):
-        x = X[row + i, column : column + width]
-        for j in range(width):
-            x[j] = tile[i, j] / unit
 
 
 @kernel
@@ -276,23 +227,45 @@ def find_wrongly_clipped(Z, row, column, tile, unit, corrupt_fraction):
     return largest, n_wrong, n_clipped
 
 
-@kernel
-def residual_part(Z, R, S, row, column, tile, unit):
+# What follows is simple enough for NumPy, and need not be compiled.
+
+
+def _under(tile, row, column, *arrays):
+    """Return the parts of arrays, laid out as the data, that a tile covers."""
+    height, width = tile.shape
+    return [X[row : row + height, column : column + width] for X in arrays]
+
+
+def read(Z, T, row, column, tile):
+    """Copy an array laid out as the data into the tile."""
+    (tile[:],) = _under(tile, row, column, T)
+
+
+def dual_of_step(Z, M, T, row, column, tile, mu, lam):
+    """Write the dual M = μ(T − L) of the last step, clipped to ±λ; L is in the tile."""
+    z, m, t = _under(tile, row, column, Z, M, T)
+    m[:] = np.where(np.isnan(z), 0, np.clip(mu * (t - tile), -lam, lam))
+
+
+def project_dual(Z, M, row, column, tile, lam, inner):
+    """Set M ← clip(M − N) off the pinned support; N in the tile is replaced by M."""
+    z, m = _under(tile, row, column, Z, M)
+    free = np.where(np.isnan(z), 0, np.clip(m - tile, -inner, inner))
+    m[:] = tile[:] = np.where(np.abs(m) >= lam, m, free)
+
+
+def low_rank_part(Z, X, row, column, tile):
+    """Write X = L in data units; L is in the tile."""
+    _under(tile, row, column, X)[0][:] = tile
+
+
+def residual_part(Z, R, S, row, column, tile):
     """Write R = Z − L − S in data units, NaN where Z is missing; L is in the tile."""
-    height, width = tile.shape
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        for j in range(width):
-            R[row + i, column + j] = z[j] - tile[i, j] / unit - S[row + i, column + j]
+    z, r, s = _under(tile, row, column, Z, R, S)
+    r[:] = z - tile - s
 
 
-@kernel
-def flagged_part(Z, S, flagged, row, column, tile, unit):
+def flagged_part(Z, S, flagged, row, column, tile):
     """Write S = Z − L in data units where flagged, else 0; L is in the tile."""
-    height, width = tile.shape
-    zero = unit * 0
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        for j in range(width):
-            inside = flagged[row + i, column + j]
-            S[row + i, column + j] = z[j] - tile[i, j] / unit if inside else zero
+    z, s, inside = _under(tile, row, column, Z, S, flagged)
+    s[:] = np.where(inside, z - tile, 0)

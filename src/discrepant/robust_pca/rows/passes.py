@@ -253,7 +253,7 @@ def certificate_sums(
 def low_rank_part(rows: Rows, factors: Factors) -> Array:
     """Return X = U Cᵀ."""
     X = rows.empty_like_data()
-    rows.run("low_rank_part", (1.0,), arrays=(X,), low_rank=factors)
+    rows.run("low_rank_part", arrays=(X,), low_rank=factors)
     return X
 
 
@@ -280,14 +280,14 @@ def sparse_part(
 def residual_part(rows: Rows, S: Array, factors: Factors) -> Array:
     """Return R = Y − X − S with X = U Cᵀ; NaN where Y is missing."""
     R = rows.empty_like_data()
-    rows.run("residual_part", (1.0,), arrays=(R, S), low_rank=factors)
+    rows.run("residual_part", arrays=(R, S), low_rank=factors)
     return R
 
 
 def flagged_part(rows: Rows, flagged: Array, factors: Factors) -> Array:
     """Return S = Y − X where an entry is flagged, and zero elsewhere."""
     S = rows.empty_like_data()
-    rows.run("flagged_part", (1.0,), arrays=(S, flagged), low_rank=factors)
+    rows.run("flagged_part", arrays=(S, flagged), low_rank=factors)
     return S
 
 
