@@ -33,7 +33,7 @@ class Recorder:
     ) -> bool:
         """Record a step; return whether to continue.
 
-        A step is a named tuple of numbers, `residual` and `rank` among them. The
+        A step is a named tuple of numbers, `residual` among them. The
         fraction of the work that is done follows from the residual by default. A
         callback gets the number of the step and the seconds since the start, which do
         not count its own. A mapping that it returns is recorded too.

@@ -9,11 +9,11 @@ The size z of a residual is looked up in tables of 256 bins of z/(8 + z): 1/32 w
 zero, and the last one reaches to infinity. `passes` says what each kernel computes.
 """
 
-# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
+# mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
 
 import numpy as np
 
-from discrepant.robust_pca.rows.kernels import clipped, kernel
+from discrepant.robust_pca.rows.kernels import clipped, kernel, under
 
 # Bins of z/(Z_AT_HALF + z), from z = 0 to infinity.
 BINS = 256
@@ -160,18 +160,6 @@ def corrupt_probability(
 
 
 @kernel
-def count_observed(Z, row, column, tile, lines, table, sums, histogram, unit):
-    """Count the observed cells of each line of both axes."""
-    by_first, by_second = sums
-    height, width = tile.shape
-    for i in range(height):
-        for j in range(width):
-            if Z[row + i, column + j] == Z[row + i, column + j]:
-                by_first[0, i] += 1
-                by_second[0, j] += 1
-
-
-@kernel
 def count_clean(Z, row, column, tile, lines, table, sums, histogram, unit, zeta):
     """Count clean and observed cells of each line; sum their (Z − L)² and Z²."""
     height, width = tile.shape
@@ -201,3 +189,10 @@ def count_clean(Z, row, column, tile, lines, table, sums, histogram, unit, zeta)
         by_first[1, i] += b
         by_first[2, i] += c
         by_first[3, i] += d
+
+
+def count_observed(Z, row, column, tile, lines, table, sums, histogram, unit):
+    """Count the observed cells of each line of both axes."""
+    (z,) = under(tile, row, column, Z)
+    for axis, by_line in enumerate(sums):
+        by_line[0] += np.count_nonzero(~np.isnan(z), axis=1 - axis)
