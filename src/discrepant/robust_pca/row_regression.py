@@ -6,7 +6,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.rows.rows import RowFits
+from discrepant.robust_pca.rows.rows import RowFits, RowSpace
 
 # Columns at which a row is fitted, per dimension of the row space, if no entry is
 # corrupt. The number rises as the corrupt fraction approaches one half.
@@ -37,14 +37,14 @@ def regress_all_rows(
     rows, unit = program.rows, program.unit
     X = basis * scale[:, None]
     columns = _choose_columns(program, X, corrupt_fraction, rng)
-    fits = rows.regress(
-        np.arange(rows.m), columns, X[columns], scale[columns], unit, noise
-    )
+    space = RowSpace(columns, X[columns], scale[columns], unit, noise)
+    fits = rows.regress(np.arange(rows.m), space)
     if failed is None or len(columns) == rows.n:
         return fits
     which = np.flatnonzero(failed(fits))
     if 0 < len(which) <= MAX_REFITTED * rows.m:
-        refits = rows.regress(which, np.arange(rows.n), X, scale, unit, noise)
+        all_columns = RowSpace(np.arange(rows.n), X, scale, unit, noise)
+        refits = rows.regress(which, all_columns)
         for array, refitted in zip(fits, refits, strict=True):
             array[which] = refitted
     return fits

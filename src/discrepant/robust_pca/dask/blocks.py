@@ -122,9 +122,9 @@ def _run(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
 
 
 def _regress(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
-    """Regress some rows, or all, robustly on a basis; see `Rows.regress`."""
+    """Regress some rows, or all, robustly on a row space."""
     indices = np.arange(rows.m) if block_data is None else block_data
-    coordinates, *numbers = rows.regress(indices, *common_data)
+    coordinates, *numbers = rows.regress(indices, common_data)
     return coordinates, *map(to_compact_dtype, numbers)
 
 

@@ -19,7 +19,7 @@ from discrepant.core.robust_statistics import row_scales
 from discrepant.core.threads import ONE_BLAS_THREAD, split_evenly
 from discrepant.core.validation import check_mapped, count_threads
 from discrepant.robust_pca.rows import kernels, regression_kernel, robust_kernels
-from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows
+from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows, RowSpace
 
 # Size of a tile, in bytes: small enough to stay in cache between BLAS, kernel and BLAS
 # again, and large enough for BLAS to run at full speed (`benchmarks/matrix.py`: a
@@ -214,18 +214,10 @@ class ArrayRows(Rows):
             histogram,
         )
 
-    def regress(
-        self,
-        indices: Array,
-        columns: Array,
-        basis: Array,
-        scale: Array,
-        unit: float,
-        noise: float = 0.0,
-    ) -> RowFits:
-        """Regress some rows robustly on a basis; see `Rows.regress`."""
-        X = np.ascontiguousarray(basis.T, np.float64)
-        scale = np.ascontiguousarray(scale, np.float64)
+    def regress(self, indices: Array, space: RowSpace) -> RowFits:
+        """Regress some rows (of increasing indices) robustly on a row space."""
+        X = np.ascontiguousarray(space.basis.T, np.float64)
+        scale = np.ascontiguousarray(space.scale, np.float64)
         k = len(indices)
         fits = RowFits(np.empty((k, len(X))), np.empty(k), *np.empty((2, k), np.int64))
 
@@ -235,11 +227,11 @@ class ArrayRows(Rows):
                 self._Z,
                 self.long_axis_is_second,
                 indices[part],
-                columns,
+                space.columns,
                 X,
                 scale,
-                noise,
-                self.dtype.type(unit),
+                space.noise,
+                self.dtype.type(space.unit),
                 tuple(array[part] for array in fits),
             )
 

@@ -55,6 +55,16 @@ class PassResult(NamedTuple):
     histogram: Array  # (bins,)
 
 
+class RowSpace(NamedTuple):
+    """What rows are regressed on, and how their data are scaled."""
+
+    columns: Array  # (q,), those whose entries are used
+    basis: Array  # (q, r), of the row space at these columns
+    scale: Array  # (q,), multiplies the data there, after unit and clipping
+    unit: float  # multiplies all data, which are then clipped to ±1
+    noise: float = 0.0  # of the data after scaling; zero if unknown
+
+
 class RowFits(NamedTuple):
     """Result of `Rows.regress`: one robust regression per row."""
 
@@ -186,19 +196,5 @@ class Rows(ABC):
         """Run a kernel over all tiles and multiply each tile by narrow factors."""
 
     @abstractmethod
-    def regress(
-        self,
-        indices: Array,
-        columns: Array,
-        basis: Array,
-        scale: Array,
-        unit: float,
-        noise: float = 0.0,
-    ) -> RowFits:
-        """Regress some rows robustly on a basis of the row space (`regression_kernel`).
-
-        The indices of the rows increase. `columns` (q,) are those whose entries are
-        used, and `basis` (q, r) is the basis there. Data are multiplied by `unit`,
-        clipped to ±1, and multiplied by `scale` (q,). `noise` is their noise after
-        that; zero if unknown.
-        """
+    def regress(self, indices: Array, space: RowSpace) -> RowFits:
+        """Regress some rows (of increasing indices) robustly on a row space."""
