@@ -183,7 +183,7 @@ class EntriesFit:
         """Transform the factors: columns of V of length √n, those of U orthogonal."""
         Q, R = np.linalg.qr(self.V)
         A = self.U @ R.T
-        rotation = np.linalg.svd(A.T @ A)[0]
+        rotation = svd(A.T @ A)[0]
         length = np.sqrt(len(self.V))
         self.U, self.V = A @ rotation / length, Q @ rotation * length
 
