@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from skimage import data
 from skimage.io import imsave
-from typer.testing import CliRunner
 
-from discrepant.cli import main as cli
 from discrepant.core.errors import InputError
 from discrepant.experiments import image_figures as images
 from discrepant.experiments import photographs
@@ -104,14 +102,6 @@ def test_missing_requirements_are_reported_before_any_run(tmp_path, monkeypatch)
     (tmp_path / "a.tif").touch()
     with pytest.raises(InputError, match="two files of one name"):
         images.run(config, Runner(jobs=1))
-
-
-def test_missing_matplotlib_is_reported_before_any_run(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    arguments = ["reproduce", "fig2c", "-o", str(tmp_path / "out")]
-    done = CliRunner().invoke(cli.app, arguments)
-    assert "matplotlib" in str(done.exception)
-    assert not (tmp_path / "out").exists()
 
 
 def test_results_do_not_depend_on_an_interruption(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from discrepant import InputError, RobustPCA
+from discrepant.core.recorder import Recorder
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.problem import ConvexProblem
@@ -80,9 +81,8 @@ class TestEstimator:
             reports.append((fraction, note))
             return len(reports) < 3
 
-        result = integrate(
-            ConvexProblem.of(self.problem.observed, alpha=10.0), report=report
-        )
+        program = ConvexProblem.of(self.problem.observed, alpha=10.0)
+        result = integrate(program, log=Recorder(report, 1e-7, 200))
         assert result.n_steps == 3
         assert all(
             0 <= fraction <= 1 and "residual" in note for fraction, note in reports

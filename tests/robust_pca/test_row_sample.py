@@ -10,6 +10,7 @@ from discrepant.robust_pca import row_sample as sample
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows.in_memory import ArrayRows
+from discrepant.robust_pca.rows.rows import RowSpace
 
 SHAPE, RANK = (4000, 100), 3
 
@@ -218,7 +219,8 @@ class TestRegression:
         basis = np.linalg.svd(L, full_matrices=False)[2][:RANK].T
         rows = ArrayRows(np.ascontiguousarray(Y.T) if wide else Y)
         with rows:
-            fits = rows.regress(np.arange(500), np.arange(80), basis, np.ones(80), 1e-3)
+            space = RowSpace(np.arange(80), basis, np.ones(80), 1e-3)
+            fits = rows.regress(np.arange(500), space)
         np.testing.assert_allclose(1e3 * fits.coordinates @ basis.T, L, atol=1e-9)
         assert (fits.residual < 1e-12).all()
 
@@ -229,7 +231,8 @@ class TestRegression:
         basis = np.linalg.svd(L, full_matrices=False)[2][:RANK].T
         rows = ArrayRows(Y)
         with rows:
-            fits = rows.regress(np.arange(20), np.arange(10), basis, np.ones(10), 0.01)
+            space = RowSpace(np.arange(10), basis, np.ones(10), 0.01)
+            fits = rows.regress(np.arange(20), space)
         assert not fits.coordinates[:3].any()
         assert list(fits.n_clean[:3]) == [0, 0, 10]
         X = 100 * fits.coordinates[3:] @ basis.T

@@ -10,7 +10,6 @@ import pytest
 from discrepant import InputError, RobustPCA, recover, restore
 from discrepant.core.memory import array_on_file
 from discrepant.core.validation import check_mapped
-from discrepant.robust_pca.rows.in_memory import ArrayRows
 from support.disks import corrupted_rank_one, mount_small_disk, unmount
 
 pytestmark = pytest.mark.skipif(
@@ -47,17 +46,6 @@ def test_a_file_truncated_during_a_fit_gives_a_message(tmp_path):
 
     with pytest.raises(InputError, match=TRUNCATED):
         recover(np.load(path, mmap_mode="r"), random_state=0, progress=truncate)
-
-
-def test_the_file_size_is_checked_before_each_tile(tmp_path):
-    path = tmp_path / "y.npy"
-    np.save(path, corrupted_rank_one((2000, 400)))
-    rows = ArrayRows(np.load(path, mmap_mode="r"))
-    tiles = rows._tiles((0, 2000), None)
-    next(tiles)
-    os.truncate(path, 1000)
-    with pytest.raises(InputError, match=TRUNCATED):
-        next(tiles)
 
 
 def test_a_stack_truncated_during_restoration_gives_a_message(tmp_path):

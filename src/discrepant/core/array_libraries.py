@@ -20,13 +20,7 @@ WITHOUT_NAMESPACE = ("torch", "cupy")
 
 @dataclass(frozen=True)
 class ArrayKind:
-    """Library and device of an array.
-
-    Parameters
-    ----------
-    example : array
-        An array of that library on that device. (A namespace cannot be pickled.)
-    """
+    """Library and device of an array, as an example (namespaces cannot be pickled)."""
 
     example: Any
 

@@ -25,15 +25,9 @@ def round_to_dtype(values: Array, dtype: np.dtype[Any]) -> Array:
 def to_uint8(image: Array, like: Array | None = None) -> Array:
     """Return an image in eight bits on the intensity scale of another; NaN is black.
 
-    The scale of uint8 and boolean images is their full range. The scale of all others
-    runs from the 0.1% to the 99.9% quantile.
-
-    Parameters
-    ----------
-    image : ndarray
-        The image to convert.
-    like : ndarray, optional
-        The image that sets the scale; by default the image itself.
+    The scale is that of `like`, by default the image itself. That of uint8 and boolean
+    images is their full range; that of all others runs from the 0.1% to the 99.9%
+    quantile.
     """
     like = image if like is None else like
     finite = like[np.isfinite(like)].astype(float)

@@ -1,8 +1,7 @@
 """HTML cards that notebooks show for a result, and PNG images in them."""
 
 import base64
-import struct
-import zlib
+import io
 from collections.abc import Iterable, Mapping
 from html import escape
 
@@ -44,18 +43,9 @@ def card(
 ) -> str:
     """Return a card for notebooks as HTML, in the colours of its surroundings.
 
-    Parameters
-    ----------
-    sentence : str
-        The first line, in bold.
-    facts : mapping of str to str
-        Short texts by name, shown as a table.
-    notes : iterable of str
-        Remarks to read before trusting the result, shown as a list.
-    pictures : mapping of str to ndarray
-        Images (uint8, grey or RGB) by title.
-    body : str
-        HTML between the images and the notes.
+    The sentence is in bold, facts are a table and notes (remarks to read before
+    trusting the result) a list. Pictures are images (uint8, grey or RGB) by title;
+    `body` is HTML between these and the notes.
     """
     table = "".join(
         f'<tr><th style="text-align:left">{escape(name)}</th>'
@@ -76,22 +66,12 @@ def card(
 
 
 def png(image: Array) -> bytes:
-    """Return an image (uint8, grey or RGB) as a PNG file, without Pillow.
+    """Return an image (uint8, grey or RGB) as a PNG file."""
+    from PIL import Image
 
-    Cards work without any optional package.
-    """
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        checksum = struct.pack(">I", zlib.crc32(kind + content))
-        return struct.pack(">I", len(content)) + kind + content + checksum
-
-    rows, columns = image.shape[:2]
-    colour_type = 2 if image.ndim == 3 else 0
-    lines = np.ascontiguousarray(image).reshape(rows, -1)
-    pixels = np.concatenate([np.zeros((rows, 1), np.uint8), lines], axis=1).tobytes()
-    header = struct.pack(">IIBBBBB", columns, rows, 8, colour_type, 0, 0, 0)
-    parts = (b"IHDR", header), (b"IDAT", zlib.compress(pixels)), (b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
+    file = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(image)).save(file, "PNG")
+    return file.getvalue()
 
 
 def _figure(name: str, image: Array) -> str:

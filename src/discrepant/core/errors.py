@@ -12,11 +12,6 @@ class InputTypeError(InputError, TypeError):
 def missing_extra(need: str, extra: str) -> InputError:
     """Return the error for a missing optional package, with the command to install it.
 
-    Parameters
-    ----------
-    need : str
-        The first half of the sentence, such as "Video files need PyAV".
-    extra : str
-        The extra of this package that installs it.
+    `need` is the first half of the sentence, such as "Video files need PyAV".
     """
     return InputError(f"{need}: pip install 'discrepant[{extra}]'.")

@@ -1,33 +1,9 @@
 """Row and column labels of pandas, polars and xarray data, and their dtypes."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from discrepant.core.linalg import Array
-
-
-class Labels(Protocol):
-    """Labels of the data that can be attached to an array of the same shape."""
-
-    def frame(self, values: Array) -> Any:
-        """Return values of the shape of the data as a container with its labels."""
-        ...
-
-    def with_columns(self, names: Any) -> "Labels":
-        """Return the row labels with other column names (None: no names)."""
-        ...
-
-
-def labels_of(X: Any) -> Labels | None:
-    """Return the labels of a pandas or polars frame or an xarray array, else None."""
-    if hasattr(X, "iloc") and hasattr(X, "columns"):
-        return FrameLabels(X.index, X.columns)
-    if hasattr(X, "dims") and hasattr(X, "coords") and hasattr(X, "attrs"):
-        coords = {str(name): coord.variable for name, coord in X.coords.items()}
-        return GridLabels(type(X), X.dims, coords, dict(X.attrs), X.name)
-    if type(X).__module__.split(".")[0] == "polars" and hasattr(X, "columns"):
-        return PolarsLabels(list(X.columns))
-    return None
 
 
 @dataclass(frozen=True)
@@ -88,6 +64,21 @@ class GridLabels:
         if names is not None:
             coords[columns] = (columns, names)
         return replace(self, dims=(rows, columns), coords=coords)
+
+
+Labels = FrameLabels | PolarsLabels | GridLabels
+
+
+def labels_of(X: Any) -> Labels | None:
+    """Return the labels of a pandas or polars frame or an xarray array, else None."""
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        return FrameLabels(X.index, X.columns)
+    if hasattr(X, "dims") and hasattr(X, "coords") and hasattr(X, "attrs"):
+        coords = {str(name): coord.variable for name, coord in X.coords.items()}
+        return GridLabels(type(X), X.dims, coords, dict(X.attrs), X.name)
+    if type(X).__module__.split(".")[0] == "polars" and hasattr(X, "columns"):
+        return PolarsLabels(list(X.columns))
+    return None
 
 
 def column_types(X: Any) -> list[Any]:

@@ -10,7 +10,9 @@ from discrepant.core.arrays import subsample
 from discrepant.core.linalg import Array
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure
+else:  # matplotlib is imported when a figure is drawn
+    Figure = Any
 
 # Colour of axes and text.
 INK = "#222222"
@@ -59,7 +61,7 @@ def new_figure(
     *,
     size: tuple[float, float] | None = None,
     squeeze: bool = True,
-) -> tuple["Figure", Any]:
+) -> tuple[Figure, Any]:
     """Return a new figure and its axes, without the global state of pyplot."""
     from matplotlib.figure import Figure
 
@@ -76,19 +78,12 @@ def plot_decomposition(
     truth: Array | None = None,
     *,
     by_column: bool | None = None,
-) -> "Figure":
+) -> Figure:
     """Draw the observed, low-rank, sparse and, if given, true matrices side by side.
 
-    Parameters
-    ----------
-    observed, low_rank, sparse : ndarray
-        The data and their two parts.
-    truth : ndarray, optional
-        The true low-rank matrix.
-    by_column : bool, optional
-        Whether to centre each column at its median and divide it by its standard
-        deviation, for tables whose columns have different units. By default this is
-        done if the column sizes differ by more than `MAX_SIZE_RATIO`.
+    `by_column` centres each column at its median and divides it by its standard
+    deviation, for tables whose columns have different units. By default this is done if
+    the column sizes differ by more than `MAX_SIZE_RATIO`.
     """
     if by_column is None:
         by_column = _sizes_differ(low_rank)
@@ -132,7 +127,7 @@ def _sizes_differ(low_rank: Array) -> bool:
 
 
 @styled
-def plot_measurements(low_rank: Array, sparse: Array, outliers: Array) -> "Figure":
+def plot_measurements(low_rank: Array, sparse: Array, outliers: Array) -> Figure:
     """Draw a recovered matrix and the corruption of its measurements."""
     figure, (left, right) = new_figure(2, size=(8.4, 3.4))
     values = np.abs(low_rank) if np.iscomplexobj(low_rank) else low_rank
@@ -155,7 +150,7 @@ def plot_measurements(low_rank: Array, sparse: Array, outliers: Array) -> "Figur
 
 
 @styled
-def image_panels(panels: dict[str, Array]) -> "Figure":
+def image_panels(panels: dict[str, Array]) -> Figure:
     """Draw images side by side, each under its title."""
     figure, axes = new_figure(len(panels), size=(3.2 * len(panels), 3.4))
     for ax, (title, values) in zip(np.atleast_1d(axes), panels.items(), strict=True):

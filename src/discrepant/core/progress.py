@@ -31,15 +31,7 @@ class StoppedError(RuntimeError):
 
 @dataclass
 class Reporter:
-    """A `Report` that calls a user's callback and remembers a request to stop.
-
-    Attributes
-    ----------
-    callback : callable
-        The user's ``callback(fraction, note)``.
-    stopped : bool
-        Whether any call of it has returned False.
-    """
+    """A `Report` that calls a user's callback and remembers a request to stop."""
 
     callback: Progress
     stopped: bool = False

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -11,35 +11,12 @@ from discrepant.core.progress import Report
 from discrepant.core.results import History, Outcome
 
 
-class StepRecord(Protocol):
-    """A named tuple of numbers of one step, at least the residual."""
-
-    @property
-    def residual(self) -> float:
-        """‖A(X) + s − y‖ / ‖y‖."""
-        ...
-
-    def _asdict(self) -> dict[str, Any]: ...
-
-
 class Recorder:
     """Records steps and reports progress; several solvers may share one.
 
-    Parameters
-    ----------
-    report : callable
-        Called with the fraction done and a note; the solve stops if it returns False.
-    tol : float
-        Residual at which the work is done.
-    max_iter : int
-        Limit of the number of steps.
-
-    Attributes
-    ----------
-    steps : list of dict
-        The recorded steps.
-    stopped : bool
-        Whether `report` has asked to stop; it stays True.
+    The solve stops if `report`, called with the fraction done and a note, returns
+    False; `stopped` then stays True. `tol` is the residual at which the work is done,
+    `max_iter` the limit of the number of steps.
     """
 
     def __init__(self, report: Report, tol: float, max_iter: int) -> None:
@@ -50,21 +27,16 @@ class Recorder:
 
     def note(
         self,
-        step: StepRecord,
+        step: Any,
         fraction: float | None = None,
         callback: Callable[[int, float], Any] | None = None,
     ) -> bool:
         """Record a step; return whether to continue.
 
-        Parameters
-        ----------
-        step : named tuple
-            Numbers of the step.
-        fraction : float, optional
-            Fraction of the work that is done; by default from the residual.
-        callback : callable, optional
-            Called with the number of the step and the seconds since the start, which do
-            not count its own. A mapping that it returns is recorded too.
+        A step is a named tuple of numbers, `residual` among them. The
+        fraction of the work that is done follows from the residual by default. A
+        callback gets the number of the step and the seconds since the start, which do
+        not count its own. A mapping that it returns is recorded too.
         """
         number = len(self.steps) + 1
         seconds = time.perf_counter() - self.started - self.paused

@@ -1,9 +1,8 @@
 """Results of solvers: both parts, certificate, status and history."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,25 +60,13 @@ class Status:
         return self.sentence
 
 
-@dataclass(frozen=True)
-class History(Mapping[str, np.ndarray]):
+class History(dict[str, np.ndarray]):
     """Numbers recorded during a run: one array per name, all of the same length.
 
     The first columns are the same for every solver: ``step``, the number of steps
     taken; ``residual``, ``‖A(X) + s − y‖ / ‖y‖``; and ``seconds``, the time since the
     start. Further columns of the solver and of a callback follow.
     """
-
-    columns: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def __len__(self) -> int:
-        return len(self.columns)
 
 
 @dataclass(frozen=True)
@@ -136,18 +123,9 @@ def certificate_from_products(
 ) -> Certificate:
     """Return the certificate for given inner products with a feasible dual ν.
 
-    Parameters
-    ----------
-    nuclear : float
-        ‖X‖_*.
-    primal, dual : float
-        The primal objective at X and the dual objective at ν.
-    on_signal, on_corruption : float
-        ⟨A*(ν), X⟩ and ⟨ν, s⟩.
-    weighted_l1 : float
-        λ‖s‖₁.
-    feasibility : float
-        ``‖A(X) + s − y‖ / ‖y‖``.
+    `nuclear` is ‖X‖_* and `weighted_l1` λ‖s‖₁; `primal` and `dual` are the objectives
+    at X and at ν; `on_signal` is ⟨A*(ν), X⟩, `on_corruption` ⟨ν, s⟩, and `feasibility`
+    ``‖A(X) + s − y‖ / ‖y‖``.
     """
     return Certificate(
         gap=_ratio(primal - dual, primal, 0.0),
@@ -166,133 +144,95 @@ def _ratio(part: float, whole: float, if_empty: float, tiny: float = 0.0) -> flo
     return float(part / whole) if whole > tiny else if_empty
 
 
-class Result(Protocol):
-    """The attributes that the results of all solvers have.
+class Result(DisplayMixin):
+    """Base class of the results of all solvers.
 
     The certificate and arrays of the size of the data may be computed when they are
     first used.
+
+    Attributes
+    ----------
+    low_rank : ndarray
+        The low-rank matrix X; also called ``signal``.
+    sparse : ndarray
+        The sparse corruption s, of the shape of the data; also called ``corruption``.
+    rank : int
+        The rank r of X.
+    singular_values : ndarray of shape (r,)
+        The singular values of X, decreasing.
+    components : ndarray of shape (r, n)
+        An orthonormal basis of the row space of X.
+    alpha, lam : float
+        α, and the weight λ = 1/α of ‖s‖₁ in the convex program.
+    certificate : Certificate
+        How far the result is from a global optimum of the convex program.
+    noise : ndarray
+        Standard deviation of the noise in each column; zeros if there is none.
+    outliers : ndarray of bool
+        Which values of the data are flagged as corrupt.
+    probability : ndarray
+        The probability that each value is corrupt.
+    residual : ndarray
+        The data minus both parts; NaN at missing entries.
+    status : Status
+        How the run ended.
+    history : History
+        Numbers recorded during the run.
+    n_steps : int
+        The number of steps, passes or rounds taken.
     """
 
-    @property
-    def low_rank(self) -> Array:
-        """The low-rank matrix X."""
-        ...
+    low_rank: Array
+    sparse: Array
+    singular_values: Array
+    components: Array
+    alpha: float
+    certificate: Certificate
+    noise: Array
+    outliers: Array
+    probability: Array
+    residual: Array
+    status: Status
+    history: History
 
     @property
-    def sparse(self) -> Array:
-        """The sparse corruption s, of the shape of the data."""
-        ...
-
-    @property
-    def rank(self) -> int:
-        """The rank r of X."""
-        ...
-
-    @property
-    def singular_values(self) -> Array:
-        """The r singular values of X, decreasing."""
-        ...
-
-    @property
-    def components(self) -> Array:
-        """An orthonormal basis of the row space of X, as r rows."""
-        ...
-
-    @property
-    def lam(self) -> float:
-        """The weight λ of ‖s‖₁ in the convex program."""
-        ...
-
-    @property
-    def certificate(self) -> Certificate:
-        """How far the result is from a global optimum of the convex program."""
-        ...
-
-    @property
-    def noise(self) -> Array:
-        """Standard deviation of the noise in each column; zeros if there is none."""
-        ...
-
-    @property
-    def outliers(self) -> Array:
-        """Which entries are flagged as corrupt."""
-        ...
-
-    @property
-    def probability(self) -> Array:
-        """The probability that each entry is corrupt."""
-        ...
-
-    @property
-    def residual(self) -> Array:
-        """The data minus both parts; NaN at missing entries."""
-        ...
-
-    def coordinates(self, rows: Array) -> Array:
-        """Return the coordinates of new rows in the row space of X (`components`).
-
-        The rows may be corrupted and have missing entries (NaN).
-        """
-        ...
-
-    def block(self, rows: slice, columns: slice) -> Array:
-        """Return a block of X, without computing all of X if X is large."""
-        ...
-
-    @property
-    def status(self) -> Status:
-        """How the run ended."""
-        ...
-
-    @property
-    def history(self) -> History:
-        """Numbers recorded during the run."""
-        ...
-
-    @property
-    def n_steps(self) -> int:
-        """The number of steps taken."""
-        ...
-
-
-class ResultBase(DisplayMixin):
-    """Properties that follow from others, display and figure of every `Result`."""
-
-    @property
-    def signal(self: Result) -> Array:
+    def signal(self) -> Array:
         """The low-rank matrix X; the same as ``low_rank``."""
         return self.low_rank
 
     @property
-    def corruption(self: Result) -> Array:
+    def corruption(self) -> Array:
         """The sparse corruption s; the same as ``sparse``."""
         return self.sparse
 
     @property
-    def rank(self: Result) -> int:
+    def rank(self) -> int:
         """The rank of X."""
         return len(self.singular_values)
 
     @property
-    def lam(self: Any) -> float:
+    def lam(self) -> float:
         """The weight λ = 1/α of ‖s‖₁ in the convex program."""
-        return float(1 / self.alpha)
+        return 1 / self.alpha
 
     @property
-    def n_steps(self: Result) -> int:
+    def n_steps(self) -> int:
         """The number of steps, passes or rounds taken."""
         steps = self.history["step"]
         return int(steps[-1]) if len(steps) else 0
 
-    def coordinates(self: Result, rows: Array) -> Array:
-        """Return the l1 coordinates of new rows in the row space of X."""
+    def coordinates(self, rows: Array) -> Array:
+        """Return the l1 coordinates of new rows in the row space of X.
+
+        The rows may be corrupted and have missing entries (NaN).
+        """
         return l1_coordinates(rows, self.components)
 
-    def block(self: Result, rows: slice, columns: slice) -> Array:
-        """Return a block of X."""
+    def block(self, rows: slice, columns: slice) -> Array:
+        """Return a block of X, without computing all of X if X is large."""
         return self.low_rank[rows, columns]
 
-    def _facts(self: Result) -> dict[str, str]:
+    def _facts(self) -> dict[str, str]:
         """Return rank, noise, steps, corrupt entries and singular values as text."""
         sigma = np.atleast_1d(self.noise)
         noise = "none" if not sigma.any() else f"{sigma.min():.3g}"
@@ -316,7 +256,7 @@ class ResultBase(DisplayMixin):
             facts["singular values"] = ", ".join(values + more)
         return facts
 
-    def plot(self: Result) -> "Figure":
+    def plot(self) -> "Figure":
         """Draw the data, the low-rank part and the corruption.
 
         If the data are not a matrix but measurements of one, the matrix and the
@@ -339,7 +279,7 @@ class ResultBase(DisplayMixin):
         observed = low_rank + sparse + residual
         return plot_decomposition(*map(_modulus, (observed, low_rank, sparse)))
 
-    def __str__(self: Result) -> str:
+    def __str__(self) -> str:
         rows, columns = _shape_of(self)
         return f"{rows}×{columns} matrix of rank {self.rank}; {self.status}"
 

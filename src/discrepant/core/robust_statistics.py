@@ -23,15 +23,7 @@ MIN_CORRUPT_FRACTION = 0.1
 
 
 def clipping_bound(Y: Array, largest_entry: float) -> float:
-    """Return the size at which to clip the entries of Y.
-
-    Parameters
-    ----------
-    Y : ndarray
-        The data; NaN and zero entries are ignored.
-    largest_entry : float
-        The largest |entry| of Y.
-    """
+    """Return the size at which to clip the entries of Y; NaN and zeros are ignored."""
 
     def scales() -> Array:
         if Y.ndim != 2:
@@ -49,16 +41,8 @@ def clipping_bound_from(
     The convex optimum depends on the sign of a gross error, not on its size. Clipping
     far above the usual size therefore leaves the optimum unchanged and keeps gross
     errors from hiding the other entries. A row or column that is large as a whole is
-    not an error, so that the bound lies above it, up to `MAX_SCALE_RATIO`.
-
-    Parameters
-    ----------
-    entries : ndarray
-        Some entries of the data.
-    largest_entry : float
-        The largest |entry| of the data.
-    scales : callable
-        Returns the scales of all rows and columns; called only if they are needed.
+    not an error, so that the bound lies above it, up to `MAX_SCALE_RATIO`. The `scales`
+    of all rows and columns are computed only if they are needed.
     """
     sizes = np.abs(entries[(entries != 0) & ~np.isnan(entries)])
     median = float(np.median(sizes)) if sizes.size else largest_entry

@@ -62,8 +62,8 @@ def masked_to_nan(values: Any) -> Any:
 def check_mapped(values: np.ndarray) -> None:
     """Refuse a memory map whose file was truncated.
 
-    A read beyond the end of the file would end the process. Call this before each part
-    of a map is read.
+    A read beyond the end of the file would end the process. Call this before the map,
+    or a part of it, is read.
     """
     array: Any = values
     mapped = None
@@ -216,14 +216,8 @@ def refuse_unused(
 ) -> None:
     """Refuse parameters that the chosen solver does not use.
 
-    Parameters
-    ----------
-    given : mapping of str to object
-        All parameters by name.
-    defaults : mapping of str to object
-        The parameters that are not used, with the only value that they may have.
-    why : str
-        The rest of the sentence after the name of the parameter.
+    `defaults` are those parameters, with the only value that they may have, and `why`
+    is the rest of the sentence after the name of the parameter.
     """
     for name, default in defaults.items():
         value = given[name]

@@ -6,21 +6,18 @@ reaches that of ``min Σ xᵢ²/dᵢ  s.t.  Bx = b``.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import COLOURS, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
+from discrepant.experiments.runner import Outcome, Row, Runner, where
 from discrepant.operators.linear_operator import Wrapped
 from discrepant.paper.descent import descend
 from discrepant.paper.stopping import Iteration, Residual, Steps
 from discrepant.paper.synthetic import relative_error
 from discrepant.structures.factorisations import NoCorruption
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -93,11 +90,8 @@ def fit(ratio: float, config: Config, seed: int) -> Row:
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Run the descent for each ratio of the rates."""
-    tasks = [
-        {"ratio": ratio, "config": config, "seed": runner.seed}
-        for ratio in config.ratios
-    ]
-    fits = runner.map(fit, tasks, label="regression", config=config)
+    axes = {"ratio": config.ratios}
+    fits = runner.grid(fit, axes, label="regression", config=config)
     rows = [
         {
             "ratio": result["ratio"],
@@ -119,18 +113,16 @@ def run(config: Config, runner: Runner) -> Outcome:
 
 
 @styled
-def plot(outcome: Outcome) -> "Figure":
+def plot(outcome: Outcome) -> Figure:
     """Draw the distance to the predicted solution against steps."""
     figure, ax = new_figure(size=(6.0, 3.8))
     config = outcome.config
     for ratio, colour in zip(config.ratios, COLOURS, strict=False):
-        points = [row for row in outcome.rows if row["ratio"] == ratio]
-        ax.semilogy(
-            [p["step"] for p in points],
-            [p["distance_to_weighted"] for p in points],
-            color=colour,
-            label=f"rates differ by {ratio:g}",
-        )
+        points = where(outcome.rows, ratio=ratio)
+        steps = [p["step"] for p in points]
+        distances = [p["distance_to_weighted"] for p in points]
+        label = f"rates differ by {ratio:g}"
+        ax.semilogy(steps, distances, color=colour, label=label)
     ax.set(
         xlabel="step",
         ylabel="distance to min Σ xᵢ²/dᵢ",

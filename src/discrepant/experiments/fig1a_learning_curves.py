@@ -1,20 +1,17 @@
 """Figure 1a: which over-parameterisations overfit, and which do not."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from discrepant.core.plotting import COLOURS, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
+from discrepant.experiments.runner import Outcome, Row, Runner, where
 from discrepant.paper.baselines import l1_factorisation
 from discrepant.paper.descent import ErrorToTruth
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix
 from discrepant.sensing.recover import recover
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 METHODS = {
     "l1-exact": "ℓ1 loss, r′ = r (rank given)",
@@ -72,8 +69,7 @@ def curve(method: str, config: Config, seed: int) -> Row:
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Run the three methods on one problem."""
-    tasks = [{"method": m, "config": config, "seed": runner.seed} for m in METHODS]
-    curves = runner.map(curve, tasks, label="fig1a", config=config)
+    curves = runner.grid(curve, {"method": METHODS}, label="fig1a", config=config)
     rows = [
         {"method": result["method"], "step": step, "error": error}
         for result in curves
@@ -91,17 +87,13 @@ def run(config: Config, runner: Runner) -> Outcome:
 
 
 @styled
-def plot(outcome: Outcome) -> "Figure":
+def plot(outcome: Outcome) -> Figure:
     """Draw error against steps."""
     figure, ax = new_figure(size=(6.4, 4.0))
     for (method, label), colour in zip(METHODS.items(), COLOURS, strict=False):
-        points = [row for row in outcome.rows if row["method"] == method]
-        ax.semilogy(
-            [p["step"] for p in points],
-            [p["error"] for p in points],
-            color=colour,
-            label=label,
-        )
+        points = where(outcome.rows, method=method)
+        steps, errors = zip(*((p["step"], p["error"]) for p in points), strict=True)
+        ax.semilogy(steps, errors, color=colour, label=label)
     config = outcome.config
     ax.set(
         xlabel="step",

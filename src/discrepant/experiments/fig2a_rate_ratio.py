@@ -1,18 +1,15 @@
 """Figure 2a: the ratio α of the learning rates determines the error of X."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from discrepant.core.plotting import COLOURS, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
+from discrepant.experiments.runner import Outcome, Row, Runner, where
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.sensing.recover import recover
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -56,17 +53,9 @@ def trial(alpha: float, trial: int, config: Config, seed: int) -> Row:
 def run(config: Config, runner: Runner) -> Outcome:
     """Solve all problems at each ratio."""
     alphas = [ratio * float(np.sqrt(config.n)) for ratio in config.ratios]
-    tasks = [
-        {"alpha": alpha, "trial": t, "config": config, "seed": runner.seed}
-        for alpha in alphas
-        for t in range(config.trials)
-    ]
-    results = runner.map(trial, tasks, label="fig2a", config=config)
-    rows = [{key: row[key] for key in ("alpha", "trial", "error")} for row in results]
-    mean = {
-        alpha: float(np.mean([row["error"] for row in rows if row["alpha"] == alpha]))
-        for alpha in alphas
-    }
+    axes = {"alpha": alphas, "trial": range(config.trials)}
+    rows = runner.grid(trial, axes, label="fig2a", config=config)
+    mean = {alpha: float(np.mean(errors_at(rows, alpha))) for alpha in alphas}
     best = min(mean, key=lambda alpha: mean[alpha])
     at_root = mean[min(alphas, key=lambda alpha: abs(alpha - np.sqrt(config.n)))]
     finding = (
@@ -77,14 +66,16 @@ def run(config: Config, runner: Runner) -> Outcome:
     return Outcome(config, rows, finding)
 
 
+def errors_at(rows: list[Row], alpha: float) -> list[float]:
+    """Return the errors of all trials at one ratio."""
+    return [row["error"] for row in where(rows, alpha=alpha)]
+
+
 @styled
-def plot(outcome: Outcome) -> "Figure":
+def plot(outcome: Outcome) -> Figure:
     """Draw the mean error against α, with the range of the trials."""
     alphas = sorted({row["alpha"] for row in outcome.rows})
-    errors = [
-        [row["error"] for row in outcome.rows if row["alpha"] == alpha]
-        for alpha in alphas
-    ]
+    errors = [errors_at(outcome.rows, alpha) for alpha in alphas]
     figure, ax = new_figure(size=(5.6, 3.8))
     low, high = [min(e) for e in errors], [max(e) for e in errors]
     ax.fill_between(alphas, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)

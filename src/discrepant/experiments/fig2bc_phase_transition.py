@@ -2,20 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.core.plotting import Figure, new_figure, styled
+from discrepant.experiments.runner import Outcome, Row, Runner, where
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.sensing.recover import recover
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TITLES = {
     "convex": "convex program",
@@ -100,14 +96,13 @@ def solve_grid_point(
 def run(config: Config, runner: Runner) -> Outcome:
     """Solve all problems of the grid."""
     name = "fig2b" if config.method == "convex" else "fig2c"
-    keys = ("method", "rank", "fraction", "trial")
-    grid = product(config.methods, config.ranks, config.fractions, range(config.trials))
-    tasks = [
-        {**dict(zip(keys, at, strict=True)), "config": config, "seed": runner.seed}
-        for at in grid
-    ]
-    results = runner.map(solve_grid_point, tasks, label=name, config=config)
-    rows = [{key: row[key] for key in (*keys, "error")} for row in results]
+    axes = {
+        "method": config.methods,
+        "rank": config.ranks,
+        "fraction": config.fractions,
+        "trial": range(config.trials),
+    }
+    rows = runner.grid(solve_grid_point, axes, label=name, config=config)
     areas = {m: success_rates(rows, m, config).mean() for m in config.methods}
     finding = (
         "Success area (fraction of problems recovered): "
@@ -123,18 +118,15 @@ def success_rates(
     """Return the success rates as an array (ranks, fractions)."""
     trials = config.trials if trials is None else trials
     rates = np.zeros((len(config.ranks), len(config.fractions)))
-    for row in rows:
-        if row["method"] == method and row["error"] < config.success:
-            at = (
-                config.ranks.index(row["rank"]),
-                config.fractions.index(row["fraction"]),
-            )
-            rates[at] += 1 / trials
+    for row in where(rows, method=method):
+        rank = config.ranks.index(row["rank"])
+        fraction = config.fractions.index(row["fraction"])
+        rates[rank, fraction] += (row["error"] < config.success) / trials
     return rates
 
 
 @styled
-def plot(outcome: Outcome) -> "Figure":
+def plot(outcome: Outcome) -> Figure:
     """Draw the success rate over rank and fraction: white is one, black zero."""
     config = outcome.config
     figure, axes = new_figure(

@@ -8,13 +8,12 @@ drawn as a circle in the learning curves.
 
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from discrepant.core.errors import missing_extra
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import COLOURS, new_figure, styled
+from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
 from discrepant.experiments.photographs import (
     available,
     decode_image,
@@ -25,45 +24,25 @@ from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.image.arrays import MARGIN, psnr
 from discrepant.image.corruptions import salt_and_pepper
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 METHODS = {"dip": "DIP", "dip-l1": "DIP-ℓ1", "double": "ours"}
+# Settings of an experiment that are settings of the network and its descent.
+NETWORK_SETTINGS = "width optimiser rate corruption_rate start steps settling".split()
 
 
 @dataclass(frozen=True)
 class Config:
     """The reduced scale: small crops, a narrow network, Adam, fewer but larger steps.
 
-    Attributes
-    ----------
-    figure : {"fig1b", "fig3", "fig4", "fig5"}
-        Which figure of the paper.
-    images : str or None
-        The folder of the images; None means those that come with scikit-image.
-    fractions : tuple of float
-        The fractions of corrupted values.
-    max_images : int
-        Maximum number of images.
-    size : int or None
-        Side of the central crop of each image; None means the whole image.
-    width, optimiser, rate, corruption_rate, start, steps, settling
-        As in `discrepant.image.Settings`, chosen by experiment: the corruption rate is
-        30 times the paper's, since there are 50 times fewer steps.
-    every : int
-        Steps between two points of a learning curve.
-    crossed : bool
-        Whether Figure 5 shows every image at every fraction. The paper shows one image
-        at all fractions and all images at one fraction.
-    together : bool
-        Whether runs are distributed over the cores.
+    From `width` to `settling` the settings are those of `discrepant.image.Settings`,
+    chosen by experiment: the corruption rate is 30 times the paper's, since there are
+    50 times fewer steps.
     """
 
-    figure: str
-    images: str | None = None
-    fractions: tuple[float, ...] = (0.3, 0.5, 0.7)
+    figure: str  # "fig1b", "fig3", "fig4" or "fig5"
+    images: str | None = None  # a folder; None: those that come with scikit-image
+    fractions: tuple[float, ...] = (0.3, 0.5, 0.7)  # of corrupted values
     max_images: int = 3
-    size: int | None = 96
+    size: int | None = 96  # side of the central crop; None: the whole image
     width: int = 32
     optimiser: str = "adam"
     rate: float = 0.01
@@ -71,9 +50,11 @@ class Config:
     start: float = 1e-5
     steps: int = 3000
     settling: int = 600
-    every: int = 25
+    every: int = 25  # steps between two points of a learning curve
+    # Whether Figure 5 shows every image at every fraction. The paper shows one image
+    # at all fractions and all images at one fraction.
     crossed: bool = True
-    together: bool = True
+    together: bool = True  # whether runs are distributed over the cores
 
     @classmethod
     def quick(cls, figure: str, images: str | None = None) -> "Config":
@@ -166,15 +147,7 @@ def descent(
     from discrepant.image import Settings, dip, dip_l1, recover_image
 
     fit = {"dip": dip, "dip-l1": dip_l1, "double": recover_image}[method]
-    settings = Settings(
-        width=config.width,
-        optimiser=config.optimiser,
-        rate=config.rate,
-        corruption_rate=config.corruption_rate,
-        start=config.start,
-        steps=config.steps,
-        settling=config.settling,
-    )
+    settings = Settings(**{name: getattr(config, name) for name in NETWORK_SETTINGS})
     truth, observed = problem(name, fraction, config, seed)
     threads = torch.get_num_threads()
     if config.together:  # one run per core, with reproducible results
@@ -219,6 +192,7 @@ def run(config: Config, runner: Runner) -> Outcome:
     # Only one progress bar can be shown; where runs are long, that of the current run.
     bar_per_run = single and runner.progress is True
     mapper = replace(runner, progress=None if bar_per_run else runner.progress)
+    prefix = None if journal is None else str(journal.with_suffix(""))
     results = mapper.map(
         descent,
         tasks,
@@ -227,9 +201,7 @@ def run(config: Config, runner: Runner) -> Outcome:
         jobs=1 if single else None,
         shared={
             "config": config,
-            "checkpoint_prefix": None
-            if journal is None
-            else str(journal.with_suffix("")),
+            "checkpoint_prefix": prefix,
             "show_progress": bar_per_run,
         },
         keep=True,
@@ -329,14 +301,14 @@ def table(
     return "\n".join(lines)
 
 
-def plot(outcome: Outcome) -> "Figure":
+def plot(outcome: Outcome) -> Figure:
     """Draw the figure: images in 3 and 4, learning curves in 1b and 5."""
     (companion,) = outcome.config.companions
     return pictures(outcome) if companion == "curves" else curves(outcome)
 
 
 @styled
-def curves(outcome: Outcome) -> "Figure":
+def curves(outcome: Outcome) -> Figure:
     """Draw PSNR against steps, one panel per case; circles mark the best PSNR."""
     cases = list(dict.fromkeys((r["image"], r["fraction"]) for r in outcome.rows))
     columns = min(len(cases), 3)
@@ -371,7 +343,7 @@ CURVE_COLOURS = (COLOURS[2], COLOURS[1], COLOURS[0])
 
 
 @styled
-def pictures(outcome: Outcome) -> "Figure":
+def pictures(outcome: Outcome) -> Figure:
     """Draw the images with their PSNR below, one row per case."""
     config, extra = outcome.config, outcome.extra
     cases = list(dict.fromkeys((r["image"], r["fraction"]) for r in outcome.rows))
@@ -387,14 +359,11 @@ def pictures(outcome: Outcome) -> "Figure":
         ]
         for method in METHODS:
             scored = extra["scores"][name, fraction, method]
-            panels.append(
-                (
-                    decode_image(extra["pictures"][name, fraction, method]),
-                    f"{scored['last']:.2f} dB at the end"
-                    if method == "double"
-                    else f"best {scored['best']:.2f} dB, last {scored['last']:.2f}",
-                )
-            )
+            note = f"best {scored['best']:.2f} dB, last {scored['last']:.2f}"
+            if method == "double":
+                note = f"{scored['last']:.2f} dB at the end"
+            image = decode_image(extra["pictures"][name, fraction, method])
+            panels.append((image, note))
         for ax, (image, note) in zip(row, panels, strict=True):
             if image.ndim == 3 and image.shape[2] != 3:
                 image = image[..., 0]

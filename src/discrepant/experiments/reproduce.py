@@ -3,14 +3,13 @@
 import sys
 import time
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discrepant import __version__
-from discrepant.core.errors import InputError, missing_extra
+from discrepant.core.errors import InputError
 from discrepant.core.output_files import atomic_output_folder, write_json
 from discrepant.core.progress import Progress
 from discrepant.core.validation import check_choice
@@ -82,7 +81,6 @@ def reproduce(
     if jobs == 0 or jobs < -1:
         raise InputError(f"jobs must be a positive number or -1, got {jobs}.")
     config, module = _configure(name, quick, scale, images)
-    _check_installed(module)
     companions = getattr(config, "companions", ())
     files = (
         *(f"{name}.{suffix}" for suffix in ("png", "csv", "json")),
@@ -115,20 +113,6 @@ def reproduce(
         write_json(scratch / files[2], details)
     runner.discard_journals()
     return ReproduceReport(name, outcome.finding, outcome.table, seconds, output, files)
-
-
-def _check_installed(module: Any) -> None:
-    """Name all missing packages that an experiment needs, in one error."""
-    needed = {"matplotlib": ("matplotlib", "plot")}  # module → (package, extra)
-    if hasattr(module.Config, "paper"):  # an image experiment
-        needed |= {"torch": ("PyTorch", "image"), "skimage": ("scikit-image", "image")}
-    missing = [
-        package for module, package in needed.items() if find_spec(module) is None
-    ]
-    if missing:
-        packages = ", ".join(package for package, _ in missing)
-        extras = ",".join(dict.fromkeys(extra for _, extra in missing))
-        raise missing_extra(f"This figure needs {packages}", extras)
 
 
 def _configure(

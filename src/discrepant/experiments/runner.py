@@ -8,10 +8,11 @@ other settings, or of an earlier state of the code, are therefore never used.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from inspect import getsourcefile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -58,20 +59,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs tasks in processes, reports progress and keeps a journal.
+    """Runs tasks in processes, reports progress, and keeps a journal in a folder.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of all random numbers.
-    jobs : int
-        Number of processes; −1 is one per core as joblib counts them (it respects the
-        limits of a container).
-    progress : bool or callable, optional
-        See `core.progress.reporting`. If the callable returns False, `map` raises
-        `StoppedError`; finished tasks stay in the journal.
-    folder : Path, optional
-        Folder of the journal; without it there is none.
+    The number of `jobs` is that of joblib: −1 is one process per core. If `progress`
+    returns False, `map` raises `StoppedError`; finished tasks stay in the journal.
     """
 
     seed: int = 0
@@ -94,25 +85,11 @@ class Runner:
     ) -> list[Row]:
         """Return ``{**task, **function(**task)}`` for each task, in order.
 
-        Parameters
-        ----------
-        function : callable
-            Computes the result of one task; must be importable.
-        tasks : sequence of dict
-            Keyword arguments of the calls.
-        label : str
-            Name of the journal and of the progress bar.
-        config : dataclass
-            The settings; part of the name of the journal.
-        jobs : int, optional
-            Number of processes, in place of the runner's.
-        shared : dict, optional
-            Further keyword arguments of every call, not part of a task's hash.
-        keep : bool
-            Whether the journal stays for other experiments.
+        The function must be importable. `label` and `config` name the journal. `shared`
+        are further arguments of every call, not part of a task's hash; with `keep` the
+        journal stays for other experiments.
         """
         jobs = self.jobs if jobs is None else jobs
-        shared = shared or {}
         journal = self.journal(label, function, config)
         if keep and journal is not None:
             self._kept.add(journal)
@@ -139,18 +116,34 @@ class Runner:
                     raise StoppedError(f"{label} was stopped; it can be resumed.")
         return [{**task, **done[key]} for task, key in zip(tasks, keys, strict=True)]
 
+    def grid(
+        self,
+        function: Callable[..., Row],
+        axes: Mapping[str, Iterable[Any]],
+        *,
+        label: str,
+        config: Any,
+        jobs: int | None = None,
+    ) -> list[Row]:
+        """Return the result of a function at all combinations of values of the axes.
+
+        It is also called with ``config`` and ``seed``. A row of the result holds the
+        value on each axis and what the function returned; see `map`.
+        """
+        points = product(*axes.values())
+        tasks = [dict(zip(axes, point, strict=True)) for point in points]
+        shared = {"config": config, "seed": self.seed}
+        return self.map(
+            function, tasks, label=label, config=config, jobs=jobs, shared=shared
+        )
+
     def journal(self, label: str, function: Any, config: Any) -> Path | None:
         """Return the path of the journal; checkpoints are next to it."""
         if self.folder is None:
             return None
         code = [source_hash(), _file_hash(Path(getsourcefile(function) or ""))]
-        settings = json.dumps(
-            [
-                *(*code, function.__module__, function.__name__),
-                *(asdict(config), self.seed),
-            ],
-            sort_keys=True,
-        )
+        name = function.__module__, function.__name__
+        settings = json.dumps([*code, *name, asdict(config), self.seed], sort_keys=True)
         digest = hashlib.sha256(settings.encode()).hexdigest()[:12]
         journal = self.folder / f".{label}-{digest}.journal"
         self._journals.add(journal)
@@ -166,6 +159,11 @@ class Runner:
                 journal.unlink(missing_ok=True)
             for path in journal.parent.glob(f"{journal.stem}.*.checkpoint*"):
                 path.unlink()
+
+
+def where(rows: list[Row], **values: Any) -> list[Row]:
+    """Return the rows that have the given values."""
+    return [row for row in rows if all(row[k] == v for k, v in values.items())]
 
 
 @cache

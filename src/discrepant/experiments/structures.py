@@ -9,14 +9,14 @@ the convex optimum as γ → 0. Where the blocks commute (Theorem 1) both agree.
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from discrepant.core.linalg import Array, norm
-from discrepant.core.plotting import COLOURS, new_figure, styled
+from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
 from discrepant.core.threads import blas_threads
-from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.experiments.runner import Outcome, Row, Runner, where
 from discrepant.structures.blocks import (
     Columns,
     Entries,
@@ -27,9 +27,6 @@ from discrepant.structures.blocks import (
     Whole,
 )
 from discrepant.structures.decompose import decompose
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FLOWS = ("factor", "mirror")
 # Second structure of each mixture; the first is the whole matrix.
@@ -174,21 +171,13 @@ def endpoint(
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Run both flows from decreasing γ on several mixtures."""
-    keys = ("second", "gamma", "problem", "flow")
-    tasks = [
-        dict(zip(keys, (second, gamma, problem, flow), strict=True))
-        for second in config.second
-        for gamma in config.starts
-        for problem in range(config.problems)
-        for flow in FLOWS
-    ]
-    shared = {"config": config, "seed": runner.seed}
-    results = runner.map(
-        endpoint, tasks, label="structures", config=config, shared=shared
-    )
-    rows = [
-        {key: row[key] for key in (*keys, "distance", "residual")} for row in results
-    ]
+    axes = {
+        "second": config.second,
+        "gamma": config.starts,
+        "problem": range(config.problems),
+        "flow": FLOWS,
+    }
+    rows = runner.grid(endpoint, axes, label="structures", config=config)
     table = [
         f"| structures | flow | {' | '.join(f'γ = {g:.0e}' for g in config.starts)} |",
         "| --- | --- |" + " --- |" * len(config.starts),
@@ -213,23 +202,12 @@ def run(config: Config, runner: Runner) -> Outcome:
 
 def distances(rows: list[Row], second: str, flow: str, config: Config) -> list[float]:
     """Return the mean distance over the problems at each start γ."""
-    return [
-        float(
-            np.mean(
-                [
-                    row["distance"]
-                    for row in rows
-                    if (row["second"], row["flow"], row["gamma"])
-                    == (second, flow, gamma)
-                ]
-            )
-        )
-        for gamma in config.starts
-    ]
+    ends = [where(rows, second=second, flow=flow, gamma=g) for g in config.starts]
+    return [float(np.mean([row["distance"] for row in at])) for at in ends]
 
 
 @styled
-def plot(outcome: Outcome) -> "Figure":
+def plot(outcome: Outcome) -> Figure:
     """Draw the distance to the convex optimum against γ, one panel per flow."""
     config = outcome.config
     figure, axes = new_figure(2)

@@ -4,20 +4,17 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import COLOURS, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
+from discrepant.experiments.runner import Outcome, Row, Runner, where
 from discrepant.paper.baselines import alternating_projections, convex, l1_factorisation
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.estimator import RobustPCA
 from discrepant.sensing.recover import recover
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,12 @@ class Method:
 
     title: str
     required_inputs: tuple[str, ...]
+    solve: Callable[[Array, int, float], Array]
 
     @property
     def needs_truth(self) -> bool:
         """Whether the method requires the rank or the sparsity."""
         return bool({"rank", "sparsity"} & set(self.required_inputs))
-
-    solve: Callable[[Array, int, float], Array]
 
 
 def root(y: Array) -> float:
@@ -111,22 +107,17 @@ def measure(method: str, n: int, config: Config, seed: int) -> Row:
     started = time.perf_counter()
     low_rank = solve(problem.observed, rank, config.fraction)
     seconds = time.perf_counter() - started
-    row = {"error": relative_error(low_rank, problem.low_rank), "seconds": seconds}
+    error = error_if_doubled = relative_error(low_rank, problem.low_rank)
     if METHODS[method].needs_truth:
         low_rank = solve(problem.observed, 2 * rank, 2 * config.fraction)
-    return {**row, "error_if_doubled": relative_error(low_rank, problem.low_rank)}
+        error_if_doubled = relative_error(low_rank, problem.low_rank)
+    return {"error": error, "error_if_doubled": error_if_doubled, "seconds": seconds}
 
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Measure every method at every size, one after the other for comparable times."""
-    tasks = [
-        {"method": method, "n": n, "config": config, "seed": runner.seed}
-        for n in config.sizes
-        for method in METHODS
-    ]
-    results = runner.map(measure, tasks, label="table1", config=config, jobs=1)
-    columns = ("method", "n", "error", "error_if_doubled", "seconds")
-    rows = [{key: row[key] for key in columns} for row in results]
+    axes = {"n": config.sizes, "method": METHODS}
+    rows = runner.grid(measure, axes, label="table1", config=config, jobs=1)
     largest = config.sizes[-1]
     lines = [
         "| method | required inputs | error | error with doubled inputs | "
@@ -134,7 +125,7 @@ def run(config: Config, runner: Runner) -> Outcome:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, method in METHODS.items():
-        at = {row["n"]: row for row in rows if row["method"] == name}
+        at = {row["n"]: row for row in where(rows, method=name)}
         if_doubled = (
             f"{at[largest]['error_if_doubled']:.1e}" if method.needs_truth else "–"
         )
@@ -160,19 +151,13 @@ def exponent(at: dict[int, Row]) -> float:
 
 
 @styled
-def plot(outcome: Outcome) -> "Figure":
+def plot(outcome: Outcome) -> Figure:
     """Draw time and error against n."""
     figure, (left, right) = new_figure(2)
     for (name, method), colour in zip(METHODS.items(), COLOURS, strict=False):
-        at = [row for row in outcome.rows if row["method"] == name]
-        sizes = [row["n"] for row in at]
-        left.loglog(
-            sizes,
-            [row["seconds"] for row in at],
-            "o-",
-            color=colour,
-            label=method.title,
-        )
+        at = where(outcome.rows, method=name)
+        sizes, seconds = [row["n"] for row in at], [row["seconds"] for row in at]
+        left.loglog(sizes, seconds, "o-", color=colour, label=method.title)
         right.loglog(sizes, [row["error"] for row in at], "o-", color=colour)
     left.set(title="seconds", xlabel="n")
     right.set(title="relative error of X", xlabel="n")

@@ -7,22 +7,19 @@ with λ = 1/α is a linear program in the eigenvalues x of X, which has an exact
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.core.plotting import COLOURS, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
+from discrepant.experiments.runner import Outcome, Row, Runner, where
 from discrepant.operators.measurements import Diagonal
 from discrepant.paper.certificate import certify
 from discrepant.paper.descent import descend
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import Residual, Steps
 from discrepant.structures.factorisations import Hadamard, PSDFactor
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,6 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
         history=history,
     )
     x, s = optimum(operator.weights, y, 1 / config.alpha)
-    assert operator.basis is not None
     X = (operator.basis * x) @ operator.basis.T
     distance = np.hypot(
         np.linalg.norm(recovery.signal - X), np.linalg.norm(recovery.corruption - s)
@@ -116,15 +112,8 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Run the flow from decreasing γ on several problems."""
-    keys = ("gamma", "problem")
-    tasks = [
-        {"gamma": gamma, "problem": k, "config": config, "seed": runner.seed}
-        for gamma in config.starts
-        for k in range(config.problems)
-    ]
-    results = runner.map(endpoint, tasks, label="theorem1", config=config)
-    columns = (*keys, "distance", "gap", "overlap", "residual")
-    rows = [{key: row[key] for key in columns} for row in results]
+    axes = {"gamma": config.starts, "problem": range(config.problems)}
+    rows = runner.grid(endpoint, axes, label="theorem1", config=config)
     first, last = (
         averages(rows, gamma) for gamma in (config.starts[0], config.starts[-1])
     )
@@ -140,15 +129,12 @@ def run(config: Config, runner: Runner) -> Outcome:
 
 def averages(rows: list[Row], gamma: float) -> dict[str, float]:
     """Return the means over the problems at one γ."""
-    at = [row for row in rows if row["gamma"] == gamma]
-    return {
-        key: float(np.mean([row[key] for row in at]))
-        for key in ("distance", "gap", "overlap")
-    }
+    at, keys = where(rows, gamma=gamma), ("distance", "gap", "overlap")
+    return {key: float(np.mean([row[key] for row in at])) for key in keys}
 
 
 @styled
-def plot(outcome: Outcome) -> "Figure":
+def plot(outcome: Outcome) -> Figure:
     """Draw distance, gap and overlap against γ."""
     starts = outcome.config.starts
     means = [averages(outcome.rows, gamma) for gamma in starts]

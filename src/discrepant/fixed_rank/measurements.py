@@ -27,16 +27,8 @@ DOUBLE_ROUNDING = 1e-11
 class Measurements:
     """A linear operator on low-rank matrices, with its data as a flat vector y.
 
-    Parameters
-    ----------
-    operator : Operator
-        The operator A that measured X.
-    y : ndarray
-        The observation, of any shape.
-    real : bool
-        Whether X is real; it can be real although the measurements are complex.
-    n_applications : int
-        Number of applications of the operator so far, where the count starts.
+    X can be real although the measurements are complex. `n_applications` counts those
+    of the operator and its adjoint.
     """
 
     def __init__(

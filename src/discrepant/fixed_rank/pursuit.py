@@ -14,15 +14,13 @@ from typing import Protocol
 
 import numpy as np
 
-from discrepant.core.linalg import Array, norm
+from discrepant.core.linalg import Array, Symmetry, dual_norm, norm
 from discrepant.fixed_rank.measurements import Measurements, clipped, product
 from discrepant.fixed_rank.tangent_space import (
     MAX_COMPONENTS,
     FixedRankMatrix,
-    Symmetry,
     components,
     degrees_of_freedom,
-    dual_norm,
     fit_least_squares,
 )
 
@@ -160,23 +158,11 @@ def pursue(
     sigma: float | None = None,
     extra_components: int = 0,
 ) -> Fit:
-    """Improve a fit round by round until it is exact or stops improving.
+    """Improve a fit, in place, round by round until it is exact or stops improving.
 
-    Parameters
-    ----------
-    A : Measurements
-        The operator and its data.
-    fit : Fit
-        Where to start; it is changed in place and returned.
-    rng : Generator
-        Draws the random signs.
-    log : RoundLog
-        Records each round, and may stop the pursuit.
-    sigma : float, optional
-        Standard deviation of the noise if known: weights assume no smaller scale.
-    extra_components : int
-        Number of components to add, one at a time, when the fit has stopped improving,
-        although they are not significant. If the fit becomes exact, that proves them.
+    If the noise `sigma` is known, weights assume no smaller scale. `extra_components`
+    are added, one at a time, when the fit has stopped improving, although they are not
+    significant. If the fit becomes exact, that proves them.
     """
     min_scale = MIN_SCALE_ROUNDINGS * fit.rounding * fit.data_scale
     last_scale, stalled = np.inf, 0
@@ -194,9 +180,7 @@ def pursue(
                 progress = fit.scale < NO_PROGRESS * last_scale
                 stalled += 1 if progress else NO_PROGRESS_ROUNDS
         if stalled > MAX_STALLED:
-            if not extra_components or not add_components(
-                A, fit, weights, rng, at_least=1
-            ):
+            if not (extra_components and add_components(A, fit, weights, rng, 1)):
                 break
             extra_components, stalled = extra_components - 1, 0
             fit.redescending, weights = False, _weights(fit, sigma)
@@ -253,12 +237,8 @@ def outliers_explained_by_signal(
         return False
     outliers = clipped(e, float(np.median(np.abs(e[is_outlier])))) * is_outlier
     explained = norm(at.project(A.adjoint(outliers)))
-    by_chance = np.mean(
-        [
-            norm(at.project(A.adjoint(outliers * A.signs(rng))))
-            for _ in range(TEST_SIGN_DRAWS)
-        ]
-    )
+    random = [outliers * A.signs(rng) for _ in range(TEST_SIGN_DRAWS)]
+    by_chance = np.mean([norm(at.project(A.adjoint(z))) for z in random])
     margin = SIGNIFICANT / np.sqrt(2 * at.degrees_of_freedom)
     return bool(explained > (1 + margin) * by_chance)
 

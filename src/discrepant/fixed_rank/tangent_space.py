@@ -14,7 +14,6 @@ from scipy.sparse.linalg import eigsh, svds
 
 from discrepant.core.linalg import Array, svd
 from discrepant.core.linalg import Symmetry as Symmetry
-from discrepant.core.linalg import dual_norm as dual_norm
 from discrepant.fixed_rank.measurements import Measurements, product
 
 # Number of rows and columns above which a matrix is decomposed iteratively, for its

@@ -35,30 +35,21 @@ class Identity:
         return z
 
 
-@dataclass(frozen=True, eq=False)
 class Mask:
-    """``A(X) = observed ∘ X``: entries where ``observed`` is False are missing."""
+    """``A(X) = observed ∘ X``: entries where ``observed`` is False are missing.
 
-    observed: np.ndarray
+    The data have the shape of X, with zeros at missing entries.
+    """
 
-    def __post_init__(self) -> None:
-        observed = np.asarray(self.observed)
+    def __init__(self, observed: Any) -> None:
+        self.observed = observed = np.asarray(observed)
         if observed.ndim != 2 or observed.dtype != bool:
             raise InputError(
                 "Mask needs a 2-D array of booleans (True where an entry is "
                 f"observed), got {observed.dtype} of shape {observed.shape}."
             )
-        object.__setattr__(self, "observed", observed)
-
-    @property
-    def signal_shape(self) -> tuple[int, int]:
-        """Shape of the matrix X."""
-        return self.observed.shape
-
-    @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the observation y: that of X, with zeros at missing entries."""
-        return self.observed.shape
+        self.signal_shape: tuple[int, int] = observed.shape
+        self.data_shape: tuple[int, ...] = observed.shape
 
     def forward(self, X: Array) -> Array:
         """Return X with its unobserved entries set to zero."""
@@ -105,11 +96,7 @@ class Entries:
                     f"Entries has a {name} {index.max()}, but the matrix has {size} of "
                     "them, counted from 0."
                 )
-
-    @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the observation y: one number per entry."""
-        return self.rows.shape
+        self.data_shape: tuple[int, ...] = self.rows.shape
 
     def forward(self, X: Array) -> Array:
         """Return the observed entries of X."""

@@ -1,6 +1,5 @@
 """Linear operators of SciPy and PyLops as operators on matrices."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 
 
-@dataclass(frozen=True, eq=False)
 class Wrapped:
     """A linear operator with ``shape``, ``matvec`` and ``rmatvec`` on X row by row.
 
@@ -23,32 +21,22 @@ class Wrapped:
         The shape (n₁, n₂) of X.
     """
 
-    linear: Any
-    signal_shape: tuple[int, int]
-
-    def __post_init__(self) -> None:
-        missing = [
-            name
-            for name in ("shape", "matvec", "rmatvec")
-            if not hasattr(self.linear, name)
-        ]
+    def __init__(self, linear: Any, signal_shape: tuple[int, int]) -> None:
+        self.linear, self.signal_shape = linear, signal_shape
+        needed = ("shape", "matvec", "rmatvec")
+        missing = [name for name in needed if not hasattr(linear, name)]
         if missing:
             raise InputError(
                 f"Wrapped needs an operator with {', '.join(missing)}; pass a SciPy "
                 "LinearOperator or a PyLops operator."
             )
-        if len(self.signal_shape) != 2 or self.linear.shape[1] != np.prod(
-            self.signal_shape
-        ):
+        size = np.prod(signal_shape)
+        if len(signal_shape) != 2 or linear.shape[1] != size:
             raise InputError(
-                f"The operator takes {self.linear.shape[1]} values, but a matrix of "
-                f"shape {self.signal_shape} has {np.prod(self.signal_shape)}."
+                f"The operator takes {linear.shape[1]} values, but a matrix of shape "
+                f"{signal_shape} has {size}."
             )
-
-    @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the observation y."""
-        return (int(self.linear.shape[0]),)
+        self.data_shape: tuple[int, ...] = (int(linear.shape[0]),)
 
     def forward(self, X: Array) -> Array:
         """Return A(X)."""

@@ -6,7 +6,7 @@ that commute.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -151,28 +151,12 @@ class Outer:
                 f"Outer needs as many vectors on the left as on the right, got "
                 f"{np.shape(left)} and {np.shape(right)}."
             )
-
-    @property
-    def signal_shape(self) -> tuple[int, int]:
-        """Shape of the matrix X."""
-        return self.left.shape[1], self.right.shape[1]
-
-    @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the observation y: one number per pair of vectors."""
-        return self.left.shape[:1]
+        self.signal_shape = self.left.shape[1], self.right.shape[1]
+        self.data_shape: tuple[int, ...] = self.left.shape[:1]
 
     def forward(self, X: Array) -> Array:
         """Return the m bilinear forms aᵢᴴ X bᵢ."""
-        products = []
-        for part in row_blocks(len(self.left), sum(self.left.shape[1:])):
-            a, b = self.left[part], self.right[part]
-            terms = [
-                np.einsum("mi,mi->m", (a[:, :, k].conj() @ X), b[:, :, k])
-                for k in range(a.shape[2])
-            ]
-            products.append(np.sum(terms, axis=0))
-        return np.concatenate(products)
+        return self._sum_of_products(lambda a, b: (a.conj() @ X, b))
 
     def adjoint(self, z: Array) -> Array:
         """Return ``Σ zᵢ aᵢ bᵢᴴ``."""
@@ -186,15 +170,16 @@ class Outer:
 
     def forward_factors(self, U: Array, V: Array) -> Array:
         """Return the bilinear forms of U Vᴴ, from aᵢᴴ U and Vᴴ bᵢ."""
+        return self._sum_of_products(lambda a, b: (a.conj() @ U, (b.conj() @ V).conj()))
+
+    def _sum_of_products(
+        self, factors: Callable[[Array, Array], tuple[Array, Array]]
+    ) -> Array:
+        """Return the inner products of two factors of aᵢ and bᵢ, summed over k."""
         products = []
         for part in row_blocks(len(self.left), sum(self.left.shape[1:])):
-            a, b = self.left[part], self.right[part]
-            terms = [
-                np.einsum(
-                    "mr,mr->m", a[:, :, k].conj() @ U, (b[:, :, k].conj() @ V).conj()
-                )
-                for k in range(a.shape[2])
-            ]
+            pairs = zip(self.left[part].T, self.right[part].T, strict=True)
+            terms = [np.einsum("mi,mi->m", *factors(a.T, b.T)) for a, b in pairs]
             products.append(np.sum(terms, axis=0))
         return np.concatenate(products)
 
@@ -212,7 +197,6 @@ def _vectors(side: Any) -> Array:
     return array[:, :, None] if array.ndim == 2 else array
 
 
-@dataclass(frozen=True, eq=False)
 class Diagonal:
     """``A(X)ᵢ = ⟨Q diag(aᵢ) Qᵀ, X⟩``: commuting matrices, as Theorem 1 assumes.
 
@@ -224,44 +208,27 @@ class Diagonal:
         The common orthonormal eigenvectors Q as columns; the identity by default.
     """
 
-    weights: np.ndarray
-    basis: np.ndarray | None = None
-
-    def __post_init__(self) -> None:
-        weights = np.asarray(self.weights, dtype=float)
+    def __init__(self, weights: Any, basis: Any = None) -> None:
+        self.weights = weights = np.asarray(weights, dtype=float)
         if weights.ndim != 2:
             raise InputError(
                 f"Diagonal needs weights of shape (m, n), got {weights.shape}."
             )
-        n = weights.shape[1]
-        basis = np.eye(n) if self.basis is None else np.asarray(self.basis, float)
+        m, n = weights.shape
+        self.basis = basis = np.eye(n) if basis is None else np.asarray(basis, float)
         if basis.shape != (n, n) or not np.allclose(basis.T @ basis, np.eye(n)):
             raise InputError(
                 f"Diagonal needs an orthonormal basis of shape ({n}, {n}); "
                 "orthonormalise its columns, for example with numpy.linalg.qr."
             )
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "basis", basis)
-
-    @property
-    def signal_shape(self) -> tuple[int, int]:
-        """Shape of the matrix X."""
-        n = self.weights.shape[1]
-        return n, n
-
-    @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the observation y."""
-        return self.weights.shape[:1]
+        self.signal_shape = n, n
+        self.data_shape: tuple[int, ...] = (m,)
 
     def forward(self, X: Array) -> Array:
         """Return the weighted sums of the diagonal of ``Qᵀ X Q``."""
-        assert self.basis is not None
-        return np.asarray(
-            self.weights @ np.einsum("ki,kl,li->i", self.basis, X, self.basis)
-        )
+        diagonal = np.einsum("ki,kl,li->i", self.basis, X, self.basis)
+        return np.asarray(self.weights @ diagonal)
 
     def adjoint(self, z: Array) -> Array:
         """Return ``Q diag(Σ zᵢ aᵢ) Qᵀ``."""
-        assert self.basis is not None
         return np.asarray((self.basis * (z @ self.weights)) @ self.basis.T)

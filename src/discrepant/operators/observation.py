@@ -26,12 +26,7 @@ TESTED_OPERATORS = (Identity, Mask, Entries, Sensing, Outer, Diagonal)
 def validate_observation(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
     """Return the data as real floats and their operator, with its adjoint tested.
 
-    Parameters
-    ----------
-    y : array-like
-        The observation. If it is a matrix itself, NaN marks missing entries.
-    operator : Operator, LinearOperator or None
-        The linear map from X to y; None if y is a corrupted matrix itself.
+    Without an operator y is a matrix itself, where NaN marks missing entries.
     """
     data, A = match_operator(real_array(y), operator)
     if type(A) not in TESTED_OPERATORS:

@@ -39,17 +39,7 @@ class Operator(Protocol):
 
 
 def check_adjoint(operator: Operator, dtype: Any = np.float64) -> None:
-    """Refuse an operator on real matrices whose adjoint fails the dot test.
-
-    See `dot_test`. The operator must return real numbers in both directions.
-
-    Parameters
-    ----------
-    operator : Operator
-        A linear map with its adjoint.
-    dtype : dtype
-        Type of the data.
-    """
+    """Refuse an operator that fails `dot_test` or does not map reals to reals."""
     if dot_test(operator, dtype, real=None):
         raise InputError(
             "The operator gives no real numbers; these are needed here. The solver "
@@ -65,18 +55,9 @@ def dot_test(operator: Operator, dtype: Any, real: bool | None) -> bool:
     difference is compared with these, so that products near zero need no special case.
     It may be due to rounding, up to 10⁻⁶ in double and 10⁻³ in single precision.
 
-    X is complex if the adjoint gives complex matrices, unless `real` is True. The
-    measurements of a complex X may be real (those of Hermitian matrices are); the law
-    then holds for the real parts.
-
-    Parameters
-    ----------
-    operator : Operator
-        A linear map with its adjoint.
-    dtype : dtype
-        Type of the data.
-    real : bool or None
-        Whether the user declared X to be real.
+    X is complex if the adjoint gives complex matrices, unless the user declared it to
+    be `real`. The measurements of a complex X may be real (those of Hermitian matrices
+    are); the law then holds for the real parts. `dtype` is that of the data.
     """
     rng = np.random.default_rng(0)  # its own, so that no solver's start depends on it
     X: Array = rng.standard_normal(operator.signal_shape)
@@ -101,11 +82,8 @@ def dot_test(operator: Operator, dtype: Any, real: bool | None) -> bool:
     if {image.dtype.kind, back.dtype.kind} - set("fiubc"):
         raise InputError("The operator gives no numbers; these are needed.")
     inner = getattr(getattr(operator, "linear", operator), "dtype", dtype)
-    tol = (
-        1e-3
-        if any(map(_is_single_precision, (dtype, inner, image.dtype, back.dtype)))
-        else 1e-6
-    )
+    types = (dtype, inner, image.dtype, back.dtype)
+    tol = 1e-3 if any(map(_is_single_precision, types)) else 1e-6
     difference = abs(float(np.vdot(image, z).real) - float(np.vdot(X, back).real))
     if not difference <= tol * max(norm(image), norm(back)):  # also true for NaN
         raise InputError(

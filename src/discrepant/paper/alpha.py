@@ -56,23 +56,13 @@ _SAMPLE = 1_000_000
 def auto_alpha(
     data: Array, operator: Operator, psd: bool, *, exact: bool, rng: np.random.Generator
 ) -> float:
-    """Return the value of ``alpha="auto"``.
+    """Return the value of ``alpha="auto"`` for a validated observation.
 
     For a positive semidefinite matrix that is observed entry by entry, and a solver
-    that reaches the optimum of the convex program, it is estimated from the data.
-    Otherwise it follows from the operator.
-
-    Parameters
-    ----------
-    data, operator
-        As `discrepant.operators.observation.validate_observation` returns them.
-    psd : bool
-        Whether X ⪰ 0 is a constraint.
-    exact : bool
-        Whether the solver reaches the optimum. The descent does not: its finite start
-        leaves a bias, which is largest where entries have to cancel.
-    rng : Generator
-        Draws the random signs ±1 for an operator.
+    that reaches the optimum of the convex program (`exact`), it is estimated from the
+    data. Otherwise it follows from the operator, by random signs ±1. The descent does
+    not reach the optimum: its finite start leaves a bias, which is largest where
+    entries cancel.
     """
     if isinstance(operator, Identity | Mask):
         observed = operator.observed.mean() if isinstance(operator, Mask) else 1.0

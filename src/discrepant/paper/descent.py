@@ -115,10 +115,9 @@ def descend(
                 if not iteration.residual < largest:  # also true for NaN
                     raise DivergenceError(f"diverged within {k} steps")
                 extra = callback(iteration, signal, corruption) if callback else None
-                records.append(_record(iteration, extra))
-                proceed = report(
-                    k / last_step if last_step else 0.0, _note(iteration, extra)
-                )
+                extra = extra if isinstance(extra, Mapping) else {}
+                records.append({**vars(iteration), **extra})
+                proceed = report(k / (last_step or np.inf), _note(iteration, extra))
                 started = time.perf_counter()
                 status = first_stop(stop, iteration)
                 if status is None and not proceed:
@@ -143,23 +142,10 @@ def _norm(z: Any) -> float:
     return math.sqrt(float((z * z).sum()))
 
 
-def _record(iteration: Iteration, extra: Any) -> dict[str, float]:
-    """Return one row of the history."""
-    row = {
-        "step": iteration.step,
-        "residual": iteration.residual,
-        "seconds": iteration.seconds,
-    }
-    return {**row, **extra} if isinstance(extra, Mapping) else row
-
-
-def _note(iteration: Iteration, extra: Any) -> str:
+def _note(iteration: Iteration, extra: Mapping[str, float]) -> str:
     """Return the text beside the progress bar: residual and recorded numbers."""
-    recorded = extra if isinstance(extra, Mapping) else {}
-    return "  ".join(
-        [f"residual {iteration.residual:.1e}"]
-        + [f"{name} {value:.4g}" for name, value in recorded.items()]
-    )
+    recorded = (f"{name} {value:.4g}" for name, value in extra.items())
+    return "  ".join([f"residual {iteration.residual:.1e}", *recorded])
 
 
 @dataclass(frozen=True)

@@ -88,21 +88,7 @@ def recover_by_descent(
     random_state: Any = None,
     progress: bool | Progress | None = None,
 ) -> Recovery:
-    """Separate ``y = A(X) + s`` into X and s by the paper's descent.
-
-    Parameters
-    ----------
-    y : array-like
-        The observation; NaN marks missing entries of a matrix.
-    operator : Operator, LinearOperator or None
-        The linear map A from X to y; None if y is a corrupted matrix itself.
-    settings : DescentSettings
-        The settings of the descent.
-    random_state : int, Generator or None
-        Seed of the Gaussian start.
-    progress : bool or callable, optional
-        As in `discrepant.recover`.
-    """
+    """Separate ``y = A(X) + s`` into X and s by the paper's descent; see `recover`."""
     data, operator = validate_observation(y, operator)
     check_square(operator.signal_shape, settings.psd)
     rng = np.random.default_rng(random_state)

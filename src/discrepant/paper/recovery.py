@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from discrepant.core.linalg import Array, rank_at_gap, svd
-from discrepant.core.results import Certificate, History, ResultBase, Status
+from discrepant.core.results import Certificate, History, Result, Status
 from discrepant.operators.observation import nan_where_missing
 from discrepant.operators.operator import Operator
 from discrepant.paper.certificate import certify
@@ -18,27 +18,19 @@ NEGLIGIBLE_CORRUPTION = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Recovery(ResultBase):
+class Recovery(Result):
     """A signal and a corruption whose sum explains the observation.
 
     It has all attributes of a `Result`, and the problem that was solved.
 
     Attributes
     ----------
-    low_rank : ndarray
-        The low-rank matrix X; the same as ``signal``.
-    sparse : ndarray
-        The sparse part s, of the shape of the data; the same as ``corruption``.
     factors : tuple of ndarray
         U for ``X = U Uᵀ``, or U and V for ``X = U Vᵀ``.
     dual : ndarray
         A multiple of the dual variable ν of ``A(X) + s = y``; its scale is arbitrary.
     y, operator, alpha, psd
         The problem that was solved; ``lam`` is 1/α.
-    status : Status
-        How the run ended.
-    history : History
-        Numbers recorded during the run.
     bound : float
         Size at which gross entries of y were clipped.
     """

@@ -20,7 +20,7 @@ from discrepant.core.progress import reporting
 from discrepant.core.results import History, Result, Status
 from discrepant.core.validation import real_array
 from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
-from discrepant.paper.stopping import Residual, Steps
+from discrepant.paper.stopping import DEFAULT_STOP, Residual, Steps
 from discrepant.robust_pca.fit_warnings import (
     fit_warnings,
     sample_data,
@@ -36,11 +36,6 @@ from discrepant.robust_pca.settings import (
     check_parameters,
 )
 
-# Default (tol, max_iter) of each solver.
-DEFAULTS: dict[str, tuple[float, int]] = {
-    "implicit": (DEFAULT_TOL, DEFAULT_PASSES),
-    "descent": (1e-3, 20_000),
-}
 # Parameters of the implicit solver besides tol and max_iter.
 SETTINGS = ("alpha", "psd", "noise", "fdr", "polish", "effort", "random_state")
 
@@ -100,8 +95,8 @@ class RobustPCA(
     memory_limit : int, optional
         Implicit solver: bytes that its one large working array may take in memory. A
         larger one is kept in a temporary file, and so are the two parts. The data may
-        be a memory map, of which no more is then held in memory either. For a Dask
-        array it is the size that may be loaded into memory, by default 256 MB.
+        be a memory map. For a Dask array it is the size that may be loaded into memory,
+        by default 256 MB.
     missing : {"nan", "unstored"}
         How missing entries are marked. With "unstored" the data are a sparse matrix of
         SciPy, and only stored entries are observed. Time and memory then depend on the
@@ -237,19 +232,19 @@ class RobustPCA(
         check_parameters(self)
         previous = getattr(self, "_result", None) if self.warm_start else None
         self._forget_previous_fit()  # an interrupted fit leaves no attributes
-        rules = self._stopping_rules()
         if is_dask(X):
-            result, messages = self._dask("fit", X, rules, previous)
+            result, messages = self._dask("fit", X, previous)
             labels, kind = None, None
         else:
             Y = validate_array(self, X, reset=True)
             if self.missing == "unstored":
-                result = self._fit_stored_entries(Y, rules)
+                result = self._fit_stored_entries(Y)
                 messages = sparse_entries_warnings(result)
             else:
-                by_descent = self.solver == "descent"
-                fit = self._fit_by_descent if by_descent else self._fit_implicit
-                result = fit(Y, rules, previous)
+                if self.solver == "descent":
+                    result = self._fit_by_descent(Y)
+                else:
+                    result = self._fit_implicit(Y, previous)
                 messages = fit_warnings(Y, result, sample_data(result))
             labels, kind = labels_of(X), ArrayKind.of(X)
         doubts = []
@@ -317,17 +312,15 @@ class RobustPCA(
         residual = np.nansum(np.abs(scaled - expected))
         return 1 - float(residual / np.nansum(np.abs(scaled)))
 
-    def _stopping_rules(self) -> tuple[Residual, Steps]:
-        """Return the tolerance and the step limit, with the solver's defaults."""
-        tol, max_iter = DEFAULTS[self.solver]
-        return (
-            Residual(tol if self.tol is None else self.tol),
-            Steps(max_iter if self.max_iter is None else self.max_iter),
+    def _settings(self) -> SolverSettings:
+        """Return the settings of the implicit solver."""
+        return SolverSettings(
+            **{name: getattr(self, name) for name in SETTINGS},
+            tol=DEFAULT_TOL if self.tol is None else self.tol,
+            max_iter=self.max_iter or DEFAULT_PASSES,
         )
 
-    def _fit_implicit(
-        self, Y: Array, rules: tuple[Residual, Steps], previous: Result | None
-    ) -> Result:
+    def _fit_implicit(self, Y: Array, previous: Result | None) -> Result:
         """Fit an array by the implicit solver."""
         from discrepant.robust_pca.exact.result import ExactResult
         from discrepant.robust_pca.noisy.result import NoisyResult
@@ -337,22 +330,15 @@ class RobustPCA(
         start = previous if isinstance(previous, ExactResult | NoisyResult) else None
         if start is not None and not start.program.rows.same_layout(rows):
             start = None
-        return self._solve_rows(rows, rules, start)
+        return self._solve_rows(rows, start)
 
-    def _solve_rows(
-        self, rows: Any, rules: tuple[Residual, Steps], start: Any
-    ) -> Result:
+    def _solve_rows(self, rows: Any, start: Any) -> Result:
         """Fit rows, in memory or in Dask, by the implicit solver."""
         from discrepant.robust_pca.solve import solve
 
-        settings = SolverSettings(
-            **{name: getattr(self, name) for name in SETTINGS},
-            tol=rules[0].tol,
-            max_iter=rules[1].limit,
-        )
         try:
             with reporting(self.verbose, "Fitting") as report:
-                return solve(rows, settings, start, report)
+                return solve(rows, self._settings(), start, report)
         except SystemError as error:  # compiled code reports Ctrl-C in this way
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
@@ -364,26 +350,20 @@ class RobustPCA(
 
         return getattr(dask_estimator, method)(self, X, *arguments)
 
-    def _fit_stored_entries(self, Y: Any, rules: tuple[Residual, Steps]) -> Result:
+    def _fit_stored_entries(self, Y: Any) -> Result:
         """Fit the stored entries of a sparse matrix."""
         from discrepant.robust_pca.sparse_entries.solve import solve_stored
 
         with reporting(self.verbose, "Fitting") as report:
-            return solve_stored(
-                Y,
-                noise=self.noise,
-                fdr=self.fdr,
-                tol=rules[0].tol,
-                max_iter=rules[1].limit,
-                random_state=self.random_state,
-                n_jobs=self.n_jobs,
-                report=report,
-            )
+            return solve_stored(Y, self._settings(), self.n_jobs, report)
 
-    def _fit_by_descent(
-        self, Y: Array, rules: tuple[Residual, Steps], previous: Result | None
-    ) -> Result:
+    def _fit_by_descent(self, Y: Array) -> Result:
         """Fit an array by the paper's descent, which has no warm start."""
+        residual, steps = DEFAULT_STOP
+        rules = (
+            residual if self.tol is None else Residual(self.tol),
+            steps if self.max_iter is None else Steps(self.max_iter),
+        )
         settings = DescentSettings(
             self.alpha, self.step, self.init_scale, self.width, self.psd, rules
         )

@@ -50,8 +50,7 @@ class FittedPartsMixin:
         result = self._fitted()
         if not isinstance(result, NoisyResult):
             return np.asarray(result.outliers.mean(axis=1)).ravel()
-        kind = self._array_kind
-        return result.row_score if kind is None else kind.convert(result.row_score)
+        return self._converted(result.row_score)
 
     @property
     def residual_(self) -> Any:
@@ -65,10 +64,9 @@ class FittedPartsMixin:
         squares = np.square(result.singular_values, dtype=np.float64)
         total = squares.sum() + _sum_of_squares(result.residual)
         ratio = np.asarray(squares / max(total, np.finfo(float).tiny))
-        kind = self._array_kind
-        if kind is None:
-            return ratio
-        return kind.convert(ratio.astype(result.components.dtype))
+        if self._array_kind is not None:
+            ratio = ratio.astype(result.components.dtype)
+        return self._converted(ratio)
 
     @property
     def certificate_(self) -> Certificate:
@@ -80,9 +78,7 @@ class FittedPartsMixin:
 
         Columns of very different sizes are each drawn in units of their spread.
         """
-        result: Any = self._fitted()
-        figure: Figure = result.plot()
-        return figure
+        return self._fitted().plot()
 
     def _repr_html_inner(self) -> str:
         """Return the HTML card of the result, followed by scikit-learn's."""
@@ -99,21 +95,15 @@ class FittedPartsMixin:
         return ()
 
     def __dir__(self) -> list[str]:
-        return list(
-            object.__dir__(self)
-        )  # scikit-learn's reads each attribute, see above
+        return list(object.__dir__(self))  # scikit-learn's reads each, see above
 
     def _result_html(self) -> str:
-        if not self.__sklearn_is_fitted__():
-            return ""
-        result: Any = self._result
-        return str(result._repr_html_())
+        return self._result._repr_html_() if self.__sklearn_is_fitted__() else ""
 
     def _fitted(self) -> Result:
         """Return the result of the fit; raise an error if there is none."""
         check_is_fitted(self)
-        result: Result = self._result
-        return result
+        return self._result
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_result" in self.__dict__
@@ -145,9 +135,14 @@ class FittedPartsMixin:
 
     def _labelled(self, values: Any) -> Any:
         """Return values as the kind of array or labelled frame passed to `fit`."""
-        if self._array_kind is not None:
-            return self._array_kind.convert(values)
-        return values if self._labels is None else self._labels.frame(values)
+        if self._labels is not None:
+            return self._labels.frame(values)
+        return self._converted(values)
+
+    def _converted(self, values: Any) -> Any:
+        """Return values as the kind of array passed to `fit`."""
+        kind = self._array_kind
+        return values if kind is None else kind.convert(values)
 
 
 def _one_if_uniform(noise: Array) -> float | Array:

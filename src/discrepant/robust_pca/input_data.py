@@ -13,20 +13,11 @@ from discrepant.core.validation import error_text, masked_to_nan
 
 
 def validate_array(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return data as a floating-point array, or as a sparse matrix if allowed.
+    """Return data as a floating-point array, or as a sparse matrix if that is allowed.
 
-    An array of another library becomes a NumPy array.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Stores or checks the number and names of the features; its ``missing`` decides
-        whether the data may be sparse.
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-        The data.
-    reset : bool
-        Whether the estimator takes number and names of the features from the data;
-        otherwise they must agree with its own.
+    An array of another library becomes a NumPy array. With `reset` the estimator takes
+    number and names of the features from the data; otherwise they must agree with its
+    own.
     """
     if is_dask(X):
         raise InputTypeError(

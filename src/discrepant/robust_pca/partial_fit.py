@@ -41,13 +41,7 @@ ROUNDING = 1e-6
 
 
 class RowTracker:
-    """Window of the latest rows, and the result of its last fit.
-
-    Parameters
-    ----------
-    result : Result, optional
-        An earlier fit from which to continue.
-    """
+    """Window of the latest rows, and the result of the last fit."""
 
     def __init__(self, result: Result | None = None) -> None:
         self.result = result
@@ -147,8 +141,7 @@ class PartialFitMixin:
         if first:
             self._tracker = RowTracker(previous)
         tracker = self._tracker
-        rules = self._stopping_rules()
-        tracker.update(rows, lambda window: self._fit_implicit(window, rules, None))
+        tracker.update(rows, lambda window: self._fit_implicit(window, None))
         self.n_samples_seen_ = tracker.n_rows_seen
         if tracker.result is not self.__dict__.get("_result"):
             self._set_fitted_attributes(tracker.result, None, ArrayKind.of(X))

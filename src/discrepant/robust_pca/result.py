@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.core.results import History, ResultBase, Status
+from discrepant.core.results import History, Result, Status
 from discrepant.operators.entrywise import Identity, Mask
 from discrepant.robust_pca.doubts import FitWarning
 from discrepant.robust_pca.problem import ConvexProblem
@@ -56,7 +56,7 @@ class locked_cached_property(Generic[T]):  # noqa: N801 (a decorator)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FactoredResult(ResultBase):
+class FactoredResult(Result):
     """Low-rank part as U diag(s) Vᵀ, in the caller's orientation and unit."""
 
     U: Array  # (m, r), orthonormal

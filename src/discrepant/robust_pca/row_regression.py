@@ -6,7 +6,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.rows.rows import RowFits
+from discrepant.robust_pca.rows.rows import RowFits, RowSpace
 
 # Columns at which a row is fitted, per dimension of the row space, if no entry is
 # corrupt. The number rises as the corrupt fraction approaches one half.
@@ -28,37 +28,23 @@ def regress_all_rows(
     noise: float = 0.0,
     failed: Callable[[RowFits], Array] | None = None,
 ) -> RowFits:
-    """Fit every row as a combination of the columns of `basis`.
+    """Fit every row as a combination of the columns of `basis`, (n, r).
 
-    Parameters
-    ----------
-    program : ConvexProblem
-        The data.
-    basis : ndarray of shape (n, r)
-        Basis of the row space.
-    scale : ndarray of shape (n,)
-        Factor on each column of the data.
-    corrupt_fraction : float
-        Estimated fraction of corrupt entries.
-    rng : numpy.random.Generator
-        Draws the columns at which rows are fitted.
-    noise : float
-        Noise of the entries after scaling, if it is known.
-    failed : callable, optional
-        Returns a mask of rows that do not fit. If they are few, they are refitted at
-        all columns.
+    `scale` (n,) multiplies the columns of the data, and `noise` is the noise after
+    that, or zero if it is unknown. `failed` returns a mask of rows that do not fit; if
+    they are few, they are refitted at all columns.
     """
     rows, unit = program.rows, program.unit
     X = basis * scale[:, None]
     columns = _choose_columns(program, X, corrupt_fraction, rng)
-    fits = rows.regress(
-        np.arange(rows.m), columns, X[columns], scale[columns], unit, noise
-    )
+    space = RowSpace(columns, X[columns], scale[columns], unit, noise)
+    fits = rows.regress(np.arange(rows.m), space)
     if failed is None or len(columns) == rows.n:
         return fits
     which = np.flatnonzero(failed(fits))
     if 0 < len(which) <= MAX_REFITTED * rows.m:
-        refits = rows.regress(which, np.arange(rows.n), X, scale, unit, noise)
+        all_columns = RowSpace(np.arange(rows.n), X, scale, unit, noise)
+        refits = rows.regress(which, all_columns)
         for array, refitted in zip(fits, refits, strict=True):
             array[which] = refitted
     return fits

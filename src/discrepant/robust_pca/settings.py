@@ -134,16 +134,10 @@ def parse_noise(noise: Any, n_columns: int) -> Array | None:
 
 
 def check_noise_scale(sigma: Array, bound: float, eps: float) -> None:
-    """Refuse given noise that does not suit the size of the data.
+    """Refuse given noise of the columns that does not suit the size of the data.
 
-    Parameters
-    ----------
-    sigma : ndarray of shape (n_columns,)
-        Noise of each column; at least one is positive.
-    bound : float
-        Size of the largest entries that are not gross errors.
-    eps : float
-        Relative rounding error of the data's type.
+    `bound` is the size of the largest entries that are not gross errors, and `eps` the
+    relative rounding error of the data's type.
     """
     if not (sigma > 0).all():
         raise InputError(

@@ -110,17 +110,7 @@ def primal_dual_steps(
     rng: np.random.Generator,
     start: tuple[FixedRankMatrix, Array] | None = None,
 ) -> Iterator[PrimalDualState]:
-    """Yield the state after each primal-dual step, without end.
-
-    Parameters
-    ----------
-    program : ConvexProgram
-        The program to solve.
-    rng : Generator
-        Draws the start of the Lanczos iteration.
-    start : (FixedRankMatrix, ndarray), optional
-        X and ν to start from; by default zero.
-    """
+    """Yield the state after each primal-dual step, without end, from (X, ν) or zero."""
     A, y, lam, kind = program.A, program.y, program.lam, program.kind
     L = operator_norm(A, rng) or 1.0
     y_size = float(np.median(np.abs(y))) or float(np.mean(np.abs(y))) or 1.0

@@ -8,7 +8,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.results import Certificate, History, ResultBase, Status
+from discrepant.core.results import Certificate, History, Result, Status
 from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.operators.entrywise import Mask
@@ -18,25 +18,19 @@ from discrepant.sensing.certificate import CertificateInputs, certificate_and_du
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SensingResult(ResultBase):
+class SensingResult(Result):
     """A low-rank X as factors, and which of its measurements are corrupt.
 
-    It is a `discrepant.core.results.Result`. The certificate and the dual take further
-    applications of the operator, and are computed on first access.
+    The certificate and the dual take further applications of the operator, and are
+    computed on first access.
 
     Attributes
     ----------
     y, operator, alpha, psd, symmetric
         The problem that was solved; ``lam`` is 1/α.
-    outliers : ndarray of bool
-        Which measurements are corrupt, of the shape of the data.
-    probability : ndarray
-        The probability that each is corrupt.
     sigma : float
-        Standard deviation of the noise on the others, of each part where they are
-        complex; zero where the fit is exact.
-    status, history, n_steps
-        How the run ended, numbers of each round, and the number of rounds.
+        Standard deviation of the noise on the clean measurements, of each part where
+        they are complex; zero where the fit is exact.
     caveats : tuple of str
         The warnings that were given.
     """

@@ -8,10 +8,10 @@ to predict measurements that were held out.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,13 +39,13 @@ from discrepant.fixed_rank.tangent_space import (
     solve_normal_equations,
 )
 from discrepant.paper.alpha import alpha_from_operator
+from discrepant.paper.stopping import Iteration
 from discrepant.sensing.certificate import CertificateInputs
 from discrepant.sensing.primal_dual import (
     ConvexProgram,
     PrimalDualState,
     primal_dual_steps,
 )
-from discrepant.sensing.recorder import RoundLog
 from discrepant.sensing.result import SensingResult
 
 # Scale of a settled pursuit, over that of the data, below which it counts as noise
@@ -74,6 +74,10 @@ MIN_MEASUREMENTS = 1.2
 MAX_HIDDEN = 0.25
 # The same from which on the fit has no component that exceeds noise.
 ALL_HIDDEN = 0.6
+# Residuals above this many median moduli count as corruption, not as misfit.
+GROSS = 5.0
+# Median modulus of normal numbers of standard deviation one.
+NORMAL_MEDIAN = 0.67449
 
 
 @dataclass(frozen=True)
@@ -106,19 +110,7 @@ def solve(
     report: Report,
     start: FixedRankMatrix | None = None,
 ) -> SensingResult:
-    """Decompose ``y = A(X) + s`` into a low-rank X and a sparse s.
-
-    Parameters
-    ----------
-    A : Measurements
-        The operator and its data.
-    settings : SensingSettings
-        The settings.
-    report : callable
-        Called with progress; the solve ends early if it returns False.
-    start : FixedRankMatrix, optional
-        A matrix to start from.
-    """
+    """Decompose ``y = A(X) + s`` into a low-rank X and a sparse s."""
     run = SensingRun(A, settings, report)
     if not A.y.any():
         return _zero_result(run)
@@ -148,6 +140,49 @@ def solve(
     if not settings.estimates_noise:
         return _convex_optimum(run)
     return _best_noisy_fit(run, fit)
+
+
+class Round(NamedTuple):
+    """Outcome of one round."""
+
+    phase: str  # "pursuit", "flow", "noise", …
+    residual: float  # of the measurements that are not gross
+    rank: int
+    applications: int  # of the operator and its adjoint so far
+
+
+class CallbackValue:
+    """X or s at an iteration, with the method `value` that callbacks call."""
+
+    def __init__(self, value: Callable[[], Array]) -> None:
+        self.value = value
+
+
+class RoundLog:
+    """Passes rounds on to a recorder, and to the callback of the user if any."""
+
+    def __init__(self, recorder: Recorder, callback: Any, norm_y: float) -> None:
+        self.recorder, self.callback, self.norm_y = recorder, callback, norm_y or 1.0
+
+    def note(self, phase: str, at: FixedRankMatrix, e: Array, A: Measurements) -> bool:
+        """Record a round; return whether to continue."""
+        size = np.abs(e)
+        median = np.median(size)
+        small = size[size <= GROSS * median / NORMAL_MEDIAN]
+        residual = norm(small) / self.norm_y
+
+        def call(step: int, seconds: float) -> Any:
+            corruption = np.where(size > GROSS * median, e, 0)
+            return self.callback(
+                Iteration(step, residual, seconds),
+                CallbackValue(at.value),
+                CallbackValue(lambda: corruption.reshape(A.operator.data_shape)),
+            )
+
+        return self.recorder.note(
+            Round(phase, residual, at.rank, A.n_applications),
+            callback=None if self.callback is None else call,
+        )
 
 
 class SensingRun:

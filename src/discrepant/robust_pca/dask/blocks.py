@@ -48,15 +48,7 @@ class BlockPosition(NamedTuple):
 
 
 def load(block: Any, position: BlockPosition) -> Array:
-    """Return a block as a float array; an error names its rows.
-
-    Parameters
-    ----------
-    block : BlockGraph or array
-        The block, or how to compute it.
-    position : BlockPosition
-        Where it lies, and its expected shape and type.
-    """
+    """Return a block as a float array; an error names its rows."""
     first, last = position.start, position.stop - 1
     name = f"{'columns' if position.transposed else 'rows'} {first} to {last}"
     try:
@@ -79,19 +71,7 @@ def load(block: Any, position: BlockPosition) -> Array:
 def run_on_block(
     task: str, block: Any, position: tuple[Any, ...], block_data: Any, common_data: Any
 ) -> Any:
-    """Run one task on one block.
-
-    Parameters
-    ----------
-    task : str
-        A key of `TASKS`.
-    block : BlockGraph or array
-        The block, or how to compute it.
-    position : tuple
-        The fields of `BlockPosition`.
-    block_data, common_data
-        Arguments of the task for this block, and those for all blocks.
-    """
+    """Run a task (a key of `TASKS`) on one block, with its own and with common data."""
     Z = load(block, BlockPosition(*position))
     rows = ArrayRows(Z, n_jobs=1, long_axis=0)
     with rows:
@@ -142,9 +122,9 @@ def _run(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
 
 
 def _regress(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
-    """Regress some rows, or all, robustly on a basis; see `Rows.regress`."""
+    """Regress some rows, or all, robustly on a row space."""
     indices = np.arange(rows.m) if block_data is None else block_data
-    coordinates, *numbers = rows.regress(indices, *common_data)
+    coordinates, *numbers = rows.regress(indices, common_data)
     return coordinates, *map(to_compact_dtype, numbers)
 
 

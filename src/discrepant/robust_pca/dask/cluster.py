@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from discrepant import __version__
 from discrepant.core.errors import InputError
 from discrepant.core.validation import error_text
 
@@ -84,46 +85,34 @@ def worker_pool(collection: Any) -> Iterator[None]:
 
 
 def _check_workers(client: Any) -> None:
-    """Check that a cluster has workers, and that they have this package's versions."""
+    """Check that a cluster has workers, and that they have this version.
+
+    Dask itself compares the versions of Python and NumPy.
+    """
     with _describe_cluster_errors(client):
         _wait_for_workers(client)
-        answers = client.run(versions_here, on_error="return")
-    here, different = versions_here(), {}
+        answers = client.run(installed_version, on_error="return")
     for address, answer in answers.items():
         if isinstance(answer, BaseException):
             raise InputError(
                 f"The worker {address} cannot load discrepant "
                 f"({error_text(answer)}); install discrepant[dask] on all workers."
             )
-        names = [name for name in here if answer.get(name) != here[name]]
-        if names:
-            versions = (f"{name} {answer.get(name)}" for name in names)
-            different[address] = ", ".join(versions)
-    if different:
-        address, theirs = next(iter(different.items()))
-        ours = ", ".join(f"{name} {version}" for name, version in here.items())
+    here = installed_version()
+    others = {address: v for address, v in answers.items() if v != here}
+    for address, version in list(others.items())[:1]:
         warnings.warn(
-            f"{len(different)} of {len(answers)} workers run other versions than the "
-            f"client ({address}: {theirs}; client: {ours}): the result may differ, or "
-            "the fit may fail.",
+            f"{len(others)} of {len(answers)} workers run another version of "
+            f"discrepant than the client ({address}: {version}; client: {here}): the "
+            "result may differ, or the fit may fail.",
             UserWarning,
             stacklevel=2,
         )
 
 
-def versions_here() -> dict[str, str]:
-    """Return the versions that a fit depends on."""
-    import numba
-    import numpy
-    import scipy
-
-    import discrepant
-
-    modules = (discrepant, numpy, scipy, numba)
-    return {
-        "python": ".".join(map(str, sys.version_info[:2])),
-        **{module.__name__: module.__version__ for module in modules},
-    }
+def installed_version() -> str:
+    """Return the version of this package."""
+    return __version__
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.linalg import Array
-from discrepant.core.results import Certificate, History, ResultBase
+from discrepant.core.results import Certificate, History, Result
 from discrepant.core.validation import error_text, masked_to_nan
 from discrepant.robust_pca.dask.cluster import worker_pool
 from discrepant.robust_pca.dask.rows import DaskRows
@@ -30,7 +30,7 @@ MatrixFit = ExactResult | NoisyResult  # factors, and the rows that they were fi
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DaskResult(ResultBase):
+class DaskResult(Result):
     """Result of a fit of a Dask array; parts of the size of the data are lazy.
 
     All other attributes are those of ``fit``.
@@ -108,22 +108,8 @@ class DaskResult(ResultBase):
         return getattr(self.fit, name)
 
 
-def fit(
-    model: Any, X: Any, rules: Any, previous: Any
-) -> tuple[DaskResult, Iterator[FitWarning]]:
-    """Fit a Dask array; also return warnings for the user.
-
-    Parameters
-    ----------
-    model : RobustPCA
-        The estimator that is fitted.
-    X : Dask collection
-        The data.
-    rules : (Residual, Steps)
-        When to stop.
-    previous : DaskResult or None
-        Result of the previous fit, from which a warm start continues.
-    """
+def fit(model: Any, X: Any, previous: Any) -> tuple[DaskResult, Iterator[FitWarning]]:
+    """Fit a Dask array, perhaps from a previous result; also return warnings."""
     if model.missing != "nan" or model.solver != "implicit":
         raise InputError('A Dask array needs solver="implicit" and missing="nan".')
     Y = validate_dask_array(model, X, reset=True)
@@ -133,7 +119,7 @@ def fit(
         n_short = len(start.U) if rows.transposed else start.components.shape[1]
         start = start if n_short == rows.n else None
     with worker_pool(Y):
-        matrix_fit = model._solve_rows(rows, rules, start)
+        matrix_fit = model._solve_rows(rows, start)
     result = DaskResult(matrix_fit, Y)
     return result, fit_warnings(Y, result, sample_data(matrix_fit))
 
@@ -145,15 +131,7 @@ def transform(model: Any, X: Any) -> Any:
     fit = result.fit if isinstance(result, DaskResult) else result
     if isinstance(fit, ExactResult | NoisyResult):  # do not send the data along
         fit = restrict_to_block(fit, slice(0, 0), slice(None))
-    dtype = np.dtype(np.float32 if Y.dtype == np.float32 else np.float64)
-    return Y.rechunk({1: -1}).map_blocks(
-        _coordinates,
-        fit.coordinates,
-        dtype,
-        chunks=(Y.chunks[0], (model.rank_,)),
-        dtype=dtype,
-        meta=np.empty((0, 0), dtype),
-    )
+    return _map_rows(_coordinates, Y, fit.coordinates, model.rank_)
 
 
 def inverse_transform(model: Any, X: Any) -> Any:
@@ -162,15 +140,16 @@ def inverse_transform(model: Any, X: Any) -> Any:
         raise InputError(
             f"Coordinates of shape (rows, {model.rank_}) are needed, got {X.shape}."
         )
+    return _map_rows(_product, X, model.components_, model.n_features_in_)
+
+
+def _map_rows(function: Any, X: Any, argument: Any, columns: int) -> Any:
+    """Return an array of some columns, by ``function(block, argument, dtype)``."""
     dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-    return X.rechunk({1: -1}).map_blocks(
-        _product,
-        model.components_,
-        dtype,
-        chunks=(X.chunks[0], (model.n_features_in_,)),
-        dtype=dtype,
-        meta=np.empty((0, 0), dtype),
-    )
+    kind = {"dtype": dtype, "meta": np.empty((0, 0), dtype)}
+    chunks = (X.chunks[0], (columns,))
+    whole_rows = X.rechunk({1: -1})
+    return whole_rows.map_blocks(function, argument, dtype, chunks=chunks, **kind)
 
 
 def score(model: Any, X: Any) -> Any:

@@ -19,7 +19,7 @@ from discrepant.core.linalg import Array
 from discrepant.robust_pca.dask.blocks import BlockGraph, BlockPosition, run_on_block
 from discrepant.robust_pca.dask.cluster import compute_tasks
 from discrepant.robust_pca.rows.in_memory import ArrayRows
-from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows
+from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows, RowSpace
 
 # Neighbouring chunks are merged into blocks, since a task takes some milliseconds in
 # addition to its work. A block has at most the larger of two sizes:
@@ -45,12 +45,8 @@ NO_ROWS = np.empty((0, 0))
 class DaskRows(Rows):
     """A Dask array of float64 or float32, in blocks along its long axis.
 
-    Parameters
-    ----------
-    Y : dask.array.Array of shape (., .)
-        Of known shape. float32 stays; all other numbers become float64.
-    memory_limit : int, optional
-        Bytes that may be gathered in memory where no other way exists.
+    float32 stays; all other numbers become float64. `memory_limit` is the number of
+    bytes that may be gathered in memory where no other way exists.
     """
 
     def __init__(self, Y: Any, *, memory_limit: int | None = None) -> None:
@@ -195,23 +191,14 @@ class DaskRows(Rows):
             np.sum(parts.histogram, axis=0),
         )
 
-    def regress(
-        self,
-        indices: Array,
-        columns: Array,
-        basis: Array,
-        scale: Array,
-        unit: float,
-        noise: float = 0.0,
-    ) -> RowFits:
-        """Regress some rows robustly on a basis; see `Rows.regress`."""
+    def regress(self, indices: Array, space: RowSpace) -> RowFits:
+        """Regress some rows (of increasing indices) robustly on a row space."""
         all_rows = len(indices) == self.m
         local: list[Any] = [None] * len(self._bounds)
         if not all_rows:
             local = self._split_by_block(indices)
         needed = [k for k, rows in enumerate(local) if rows is None or len(rows)]
-        common = (columns, basis, scale, unit, noise)
-        parts = self._run_tasks("regress", lambda block: local[block], common, needed)
+        parts = self._run_tasks("regress", lambda block: local[block], space, needed)
         C, residual, clean, observed = map(np.concatenate, zip(*parts, strict=True))
         counts = (count.astype(np.int64) for count in (clean, observed))
         return RowFits(C, residual.astype(np.float64), *counts)

@@ -6,7 +6,7 @@ m×n matrices enter only through `passes`.
 import numpy as np
 from scipy import linalg
 
-from discrepant.core.linalg import Array, sym
+from discrepant.core.linalg import Array, svd, sym
 from discrepant.robust_pca.rows import passes
 from discrepant.robust_pca.rows.rows import Rows
 
@@ -58,7 +58,7 @@ def svd_of_product(A: Array, B: Array) -> tuple[Array, Array, Array]:
     """Return U, V and s of A Bᵀ."""
     QA, RA = linalg.qr(A, mode="economic")
     QB, RB = linalg.qr(B, mode="economic")
-    U, s, Vt = linalg.svd(RA @ RB.T)
+    U, s, Vt = svd(RA @ RB.T)
     return QA @ U, QB @ Vt.T, s
 
 
@@ -67,11 +67,8 @@ def factor_distance(one: tuple[Array, Array], two: tuple[Array, Array]) -> float
     (U, C), (U2, C2) = two, one
     K = U2.T @ U
     E = U - U2 @ K  # orthogonal to U₂
-    return float(
-        np.hypot(
-            np.sqrt(np.sum((E.T @ E) * (C.T @ C)).clip(0)), np.linalg.norm(C @ K.T - C2)
-        )
-    )
+    outside = np.sqrt(np.sum((E.T @ E) * (C.T @ C)).clip(0))
+    return float(np.hypot(outside, np.linalg.norm(C @ K.T - C2)))
 
 
 def spectral_bound(

@@ -27,7 +27,7 @@ import numpy as np
 from scipy import linalg
 
 from discrepant.core.errors import InputError
-from discrepant.core.progress import Report
+from discrepant.core.linalg import Array
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.validation import check_square
@@ -76,7 +76,6 @@ def integrate(
     polish_attempts: int = 2,
     rng: np.random.Generator | None = None,
     warm: ExactResult | None = None,
-    report: Report = lambda fraction, note: True,
     log: Recorder | None = None,
 ) -> ExactResult:
     """Split the data of a problem into a low-rank and a sparse part.
@@ -89,22 +88,18 @@ def integrate(
         Stop when ``‖Y − X − S‖ ≤ tol·‖Y‖`` and the dual residual ``μ‖ΔX‖ ≤
         30·tol·‖M‖``; at least 20 times the rounding error of the data's type.
     max_iter : int
-        Largest number of passes over the data, all phases together.
+        Largest number of passes over the data, unless there is a `log`.
     polish : bool
         Refine to rounding error if the solution is exact.
-    exact_only : bool
-        Give up if no exact solution appears soon, instead of solving the convex
-        program.
-    polish_attempts : int
-        With `exact_only`: number of polishing attempts.
+    exact_only, polish_attempts : bool and int
+        Give up after so many attempts to polish, or if no exact solution appears soon,
+        instead of solving the convex program.
     rng : numpy.random.Generator, optional
         Draws the random columns that search for new directions.
     warm : ExactResult, optional
         Start from the low-rank part, the dual and the step size of this result.
-    report : callable, optional
-        Called as ``report(fraction, note)`` after each pass; False stops.
     log : Recorder, optional
-        Records the passes; by default a new one.
+        Records the passes, and may stop the solve.
     """
     rows = program.rows
     check_square(rows.shape, program.psd)
@@ -114,7 +109,7 @@ def integrate(
         )
     tol = max(tol, 20 * float(np.finfo(rows.dtype).eps))
     rng = np.random.default_rng() if rng is None else rng
-    log = Recorder(report, tol, max_iter) if log is None else log
+    log = Recorder(lambda fraction, note: True, tol, max_iter) if log is None else log
     attempts = polish_attempts if exact_only else np.inf
     with rows:
         while True:
@@ -229,15 +224,7 @@ class _Integration:
     def try_polish(self, r: int, residual: float) -> bool:
         """Polish at rank r; accept the result if it is exact and nearly optimal."""
         stepper = self.stepper
-        polished = polish(
-            stepper.program,
-            stepper.U[:, :r],
-            stepper.C[:, :r],
-            n_corrupt=stepper.n_corrupt,
-            norm_Y=stepper.norm_Y,
-            residual=residual,
-            log=self.log,
-        )
+        polished = self.polish_from(stepper.U[:, :r], stepper.C[:, :r], residual)
         if polished.typical_row_error and not self.log.ended:
             polished = self.refit_all_rows(polished)
         if polished.noise:
@@ -267,13 +254,19 @@ class _Integration:
             program, basis, np.ones(rows.n), corrupt_fraction, stepper.rng
         )
         size = np.sqrt(program.scale.observed) / stepper.norm_Y
+        residual = REFIT_RESIDUAL * polished.typical_row_error * size
+        return self.polish_from(fits.coordinates, basis, residual)
+
+    def polish_from(self, A: Array, B: Array, residual: float) -> PolishResult:
+        """Polish A Bᵀ, given its residual relative to ‖Y‖."""
+        stepper = self.stepper
         return polish(
-            program,
-            fits.coordinates,
-            basis,
+            stepper.program,
+            A,
+            B,
             n_corrupt=stepper.n_corrupt,
             norm_Y=stepper.norm_Y,
-            residual=REFIT_RESIDUAL * polished.typical_row_error * size,
+            residual=residual,
             log=self.log,
         )
 

@@ -70,20 +70,9 @@ def polish(
     and columns that converge late.
 
     The step is the gradient in the metric of the factors, with heavy-ball momentum β
-    set by the contraction so far.
-
-    Parameters
-    ----------
-    program : ConvexProblem
-        The data, their unit, and whether A and B are kept equal (`psd`).
-    A, B : ndarray of shape (m, r) and (n, r)
-        Initial factors.
-    n_corrupt : int
-        Number of entries classified as corrupt so far.
-    norm_Y, residual : float
-        ‖Y‖, and the residual so far relative to it.
-    log : Recorder
-        Records the passes.
+    set by the contraction so far. With X ⪰ 0 the factors A and B stay equal.
+    `n_corrupt` is the number of entries classified as corrupt so far, and `residual` is
+    relative to ‖Y‖ = `norm_Y`.
     """
     rows, unit, observed = program.rows, program.unit, program.scale.observed
     eps = float(np.finfo(rows.dtype).eps)

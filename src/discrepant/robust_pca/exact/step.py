@@ -58,16 +58,9 @@ class State:
 
 
 class Stepper:
-    """Augmented-Lagrangian steps with step size μ.
+    """Augmented-Lagrangian steps with step size μ, in the unit of the problem.
 
-    Parameters
-    ----------
-    program : ConvexProblem
-        The problem; all values here are in its unit.
-    rng : numpy.random.Generator
-        Draws the random columns that search for new directions.
-    T : ndarray
-        Working array, laid out as the data; its initial content is ignored.
+    T is a working array, laid out as the data; its initial content is ignored.
     """
 
     def __init__(

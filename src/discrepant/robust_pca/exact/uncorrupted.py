@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg
 
-from discrepant.core.linalg import Array, sym
+from discrepant.core.linalg import Array, svd, sym
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.exact.polish import clean_fit
@@ -113,7 +113,7 @@ def _factors(program: ConvexProblem, rank: int) -> tuple[Array, Array, Array] | 
     P = passes.multiply_data(rows, unit=program.unit, right=columns).right
     Q = linalg.qr(P, mode="economic")[0]
     B = passes.multiply_data(rows, unit=program.unit, left=Q).left
-    V, s, Ht = linalg.svd(B, full_matrices=False)
+    V, s, Ht = svd(B)
     if _rank(s, eps) != rank:
         return None
     U, V, s = Q @ Ht[:rank].T, V[:, :rank], s[:rank]

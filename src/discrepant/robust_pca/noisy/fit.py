@@ -16,6 +16,7 @@ are tested for noise of different size; if it differs, each gets its own σ and 
 passes continue. Rows and columns that lag behind the fit are refitted (`lines`).
 """
 
+from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -37,7 +38,6 @@ from discrepant.robust_pca.noisy.mixture import (
     fit_mixture,
 )
 from discrepant.robust_pca.noisy.model import Model, NoisyStart, column_norms
-from discrepant.robust_pca.noisy.momentum import Momentum, Pass
 from discrepant.robust_pca.noisy.spectrum_edge import noise_edge, participation_ratio
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.result import Step
@@ -69,27 +69,65 @@ MIN_AGREEMENT = 0.8
 CLOSE_CLIPPED = 0.5
 # Move of L, relative to its statistical error, at which the posterior phase ends.
 CLOSE_WEIGHTED = 0.1
+# Ratio of successive moves above which momentum pays for its product.
+SLOW = 0.6
 
 HUBER = np.minimum(1.0, CLIP / np.maximum(BIN_CENTRES, 1e-9))
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Statistics of one pass."""
+
+    histogram: Array
+    column_histograms: Array  # coarse, one row per column of the caller
+    outlier_counts: tuple[Array, Array]  # by row and by column
+    edge: float
+    tau: float  # new σ over the σ that was used
+    mixture: Mixture | None
+    move: float  # ‖ΔL‖ over the statistical error of L
+    same_rank: bool
+    saturated: bool  # whether every column of V was above the edge
+
+
+class Momentum:
+    """Momentum β and the remaining distance, from the moves so far."""
+
+    def __init__(self) -> None:
+        self.beta = 0.0  # momentum
+        self.last_move = self.remaining = np.inf  # last move and remaining distance
+
+    def reset(self) -> None:
+        """Forget the moves so far."""
+        self.beta, self.last_move = 0.0, np.inf
+
+    def update(self, step: Pass) -> None:
+        """Estimate the remaining distance and β from the last two moves.
+
+        Moves are comparable only while rank and noise are stable. β follows from the
+        root t of the plain iteration, as for heavy-ball momentum.
+        """
+        move, stable = step.move, step.same_rank and 0.9 < step.tau < 1.1
+        comparable = stable and 0 < self.last_move < np.inf
+        rate = min(move / self.last_move, 0.97) if comparable else 0.5
+        self.remaining = move * max(rate / (1 - rate), 1.0)
+        b = self.beta
+        root = rate**2 / ((1 + b) * rate - b) if (1 + b) * rate > b else 0.97
+        root = min(max(root, 0.0), 0.9)
+        if not stable or (b and move > 1.02 * self.last_move):
+            self.beta = 0.0
+        elif self.last_move < np.inf and rate > SLOW:
+            q = sqrt(1 - root)
+            self.beta = max(b, (1 - q) / (1 + q))
+        self.last_move = move if stable else np.inf
 
 
 class NoisyFit:
     """One fit, in the unit of the problem and the orientation of the rows.
 
-    Parameters
-    ----------
-    program : ConvexProblem
-        The data.
-    sigma : ndarray or None
-        The noise of each of the caller's columns, if it is given.
-    by_column : bool or None
-        Whether each column has its own noise; None tests it.
-    rng : numpy.random.Generator
-        Draws the columns that search for new directions.
-    log : Recorder
-        Records the passes.
-    start : Start, optional
-        Final state of a fit of part of the data, or of similar data.
+    `sigma` is the noise of each of the caller's columns if it is given, and `by_column`
+    whether each has its own; None tests it. `start` is the final state of a fit of part
+    of the data, or of similar data.
     """
 
     def __init__(
@@ -109,11 +147,8 @@ class NoisyFit:
         self.mixture: Mixture | None = None
         # whether each column has its own σ by now
         self.noise_per_column = self.noise_is_given or self.model.columns_have_units
-        self.still_moving, self.column_noise_tested, self.components_tested = (
-            True,
-            False,
-            False,
-        )
+        self.still_moving = True
+        self.column_noise_tested = self.components_tested = False
         self.momentum = Momentum()
         self.quiet_passes = self.settled_passes = self.passes_in_phase = 0
         self.start = start
@@ -125,9 +160,7 @@ class NoisyFit:
         self.mixture, self.table = start.mixture, to_table(start.mixture.weight)
         self.omega = float(np.clip(1 / self.model.usable_fraction, 1.0, MAX_OMEGA))
         self.phase, self.passes_in_phase = "weighed", 2
-        self.column_noise_tested = self.components_tested = (
-            True  # both were tested there
-        )
+        self.column_noise_tested = self.components_tested = True  # tested there
         self.resize_search_basis(False)
 
     def run(self, until_vanishing: bool = False) -> tuple[Pass, bool]:
@@ -152,11 +185,8 @@ class NoisyFit:
 
     def noise_vanishes(self, current: Pass) -> bool:
         """Whether the noise keeps falling, so that there may be none."""
-        return (
-            self.noise_may_vanish(current)
-            and current.tau < 0.75
-            and self.model.rank > 0
-        )
+        falling = current.tau < 0.75 and self.model.rank > 0
+        return falling and self.noise_may_vanish(current)
 
     def noise_may_vanish(self, current: Pass) -> bool:
         """Whether the noise is so small that there may be none at all."""
@@ -190,8 +220,8 @@ class NoisyFit:
         model.last = before
         U, V, s = svd_from_products(step.right, step.left)
         r = model.rank
-        freedom = m * n / max((m - r) * (n - r), 1)
-        edge = self.omega * sqrt(freedom) * noise_edge(*step.squares)
+        inflation = sqrt(m * n / max((m - r) * (n - r), 1))  # of the residuals
+        edge = self.omega * inflation * noise_edge(*step.squares)
         above = s > edge
         saturated = bool(above.all()) and len(s) < n
         above &= ~self.localised_components(U, V, s, edge)
@@ -199,10 +229,8 @@ class NoisyFit:
         tau, mixture = self.scale(step.histogram)
         change = factor_distance(before, (model.U, model.C))
         # Statistical error of L.
-        error = (
-            sqrt(max(model.rank, 1) * (m + n - model.rank) / model.usable_fraction)
-            * tau
-        )
+        freedom = max(model.rank, 1) * (m + n - model.rank)
+        error = sqrt(freedom / model.usable_fraction) * tau
         model.change = change / tau
         move = change / error
         self.record(step.squares[column_axis], move, mixture)
@@ -251,13 +279,9 @@ class NoisyFit:
         residual = float(np.sqrt(np.sum(squares * self.model.sigma**2)))
         relative = residual / float(np.hypot(residual, self.model.size) or 1.0)
         support = 0.0 if mixture is None else 1 - mixture.clean
-        fraction = 0.5 * (self.phase == "weighed") + 0.4 * min(
-            1.0, 0.1 / max(move, 1e-9)
-        )
-        rank = self.model.rank
-        self.log.note(
-            Step(self.phase, relative, np.nan, rank, np.nan, support), fraction
-        )
+        fraction = 0.5 * (self.phase == "weighed") + 0.4 * min(1, 0.1 / max(move, 1e-9))
+        step = Step(self.phase, relative, np.nan, self.model.rank, np.nan, support)
+        self.log.note(step, fraction)
 
     def degrees(self) -> tuple[float, ...]:
         """Return the ν to try: all at first, then the neighbours of the last one.
@@ -265,17 +289,12 @@ class NoisyFit:
         If L takes many degrees of freedom, heavy tails would make it interpolate.
         """
         model, r = self.model, self.model.rank
-        taken = (
-            r * (model.m + model.n - r) / max(model.clean_fraction * model.observed, 1)
-        )
-        candidates = (
-            DEGREES[:1] if taken > 0.2 else DEGREES[:4] if taken > 0.12 else DEGREES
-        )
-        if (
-            self.mixture is None
-            or self.passes_in_phase < 2
-            or self.mixture.nu not in candidates
-        ):
+        n_clean = max(model.clean_fraction * model.observed, 1)
+        taken = r * (model.m + model.n - r) / n_clean
+        limit = 1 if taken > 0.2 else 4 if taken > 0.12 else len(DEGREES)
+        candidates = DEGREES[:limit]
+        first = self.mixture is None or self.passes_in_phase < 2
+        if first or self.mixture is None or self.mixture.nu not in candidates:
             return candidates
         i = candidates.index(self.mixture.nu)
         return candidates[max(i - 1, 0) : i + 2]
@@ -284,13 +303,11 @@ class NoisyFit:
         """Move the schedule on by one pass; return whether the fit is finished."""
         self.momentum.update(current)
         weighed = self.phase == "weighed"
-        steady = (
-            current.same_rank and not current.saturated and 0.8 < current.tau < 1.25
-        )
+        steady = current.same_rank and not current.saturated
+        steady = steady and 0.8 < current.tau < 1.25
         close = CLOSE_WEIGHTED if weighed else CLOSE_CLIPPED
-        self.quiet_passes = (
-            self.quiet_passes + 1 if steady and current.move < close else 0
-        )
+        quiet = steady and current.move < close
+        self.quiet_passes = self.quiet_passes + 1 if quiet else 0
         settled = self.momentum.remaining < close or self.quiet_passes > 5
         self.settled_passes = self.settled_passes + 1 if steady and settled else 0
         self.passes_in_phase += 1
@@ -301,8 +318,7 @@ class NoisyFit:
         if not weighed:
             if self.settled_passes and self.passes_in_phase >= 4:
                 self.refit_lagging_lines(current)
-                self.phase, self.settled_passes, self.passes_in_phase = "weighed", 0, 0
-                self.momentum.reset()
+                self.restart("weighed")
             elif current.same_rank and current.tau > 0.5 and current.move < 1.5:
                 self.refit_lagging_lines(current)
         elif self.settled_passes >= 2 and self.passes_in_phase >= 4:
@@ -315,51 +331,43 @@ class NoisyFit:
             test_columns = done
         elif (
             not self.column_noise_tested
-            and current.move < 0.5
-            and self.passes_in_phase >= 2
             and steady
+            and (current.move < 0.5 and self.passes_in_phase >= 2)
         ):
             self.refit_lagging_lines(current)
             test_columns = self.column_noise_tested = True
-        if (
-            test_columns
-            and self.column_noise_may_differ()
-            and current.mixture is not None
-        ):
-            if np.ptp(column_scales(current.column_histograms, current.mixture)) > 0:
-                (
-                    self.noise_per_column,
-                    self.settled_passes,
-                    self.passes_in_phase,
-                    done,
-                ) = True, 0, 1, False
-                self.momentum.reset()
+        if test_columns and self.column_noise_differs(current):
+            self.noise_per_column, done = True, False
+            self.restart("weighed", passes=1)
         return done
+
+    def restart(self, phase: str, passes: int = 0) -> None:
+        """Begin a phase, or begin it anew as if after some passes."""
+        self.phase, self.settled_passes, self.passes_in_phase = phase, 0, passes
+        self.momentum.reset()
 
     def rounding(self, current: Pass) -> bool:
         """Whether only rounding errors are left."""
-        floor = (
-            50 * float(np.finfo(self.model.rows.dtype).eps) * self.model.typical_entry
-        )
-        return self.noise_level(current) < floor
+        eps = float(np.finfo(self.model.rows.dtype).eps)
+        return self.noise_level(current) < 50 * eps * self.model.typical_entry
 
     def noise_level(self, current: Pass) -> float:
         """Return the median noise of the columns, in the unit of the problem."""
         return current.tau * float(np.median(self.model.sigma))
 
-    def column_noise_may_differ(self) -> bool:
-        """Whether to test the columns for noise of different size."""
-        if self.noise_per_column or self.by_column is False:
+    def column_noise_differs(self, current: Pass) -> bool:
+        """Test whether columns have noise of different size, if that is not known."""
+        if self.noise_per_column or self.by_column is False or current.mixture is None:
             return False
-        return bool(self.by_column) or len(self.model.sigma) >= MIN_COLUMNS
+        if not self.by_column and len(self.model.sigma) < MIN_COLUMNS:
+            return False
+        scales = column_scales(current.column_histograms, current.mixture)
+        return float(np.ptp(scales)) > 0
 
     def reweigh(self, current: Pass) -> None:
         """Set weights, ω, σ and the search basis for the next pass."""
-        ratio, tau, values = (
-            np.full(len(self.model.sigma), current.tau),
-            current.tau,
-            HUBER,
-        )
+        tau, values = current.tau, HUBER
+        ratio = np.full(len(self.model.sigma), tau)
         if self.phase == "weighed":
             mixture = current.mixture
             if mixture is None:
@@ -372,11 +380,8 @@ class NoisyFit:
             self.mixture, self.model.clean_fraction = mixture, max(mixture.clean, 0.3)
             values, tau = mixture.weight, mixture.tau
             ratio[:] = tau
-            if (
-                self.noise_per_column
-                and current.mixture is not None
-                and not self.noise_is_given
-            ):
+            own_noise = self.noise_per_column and not self.noise_is_given
+            if own_noise and current.mixture is not None:
                 ratio = column_scales(current.column_histograms, mixture)
         self.table = to_table(values)
         # The mean of ψ' over all entries, zero for missing ones, is the curvature of
@@ -445,20 +450,14 @@ class NoisyFit:
             return False
         if not local.any():
             model.U, model.C = U[:, ~weak], model.C[:, ~weak]
-            self.settled_passes = self.passes_in_phase = 0
-            self.momentum.reset()
+            self.restart(self.phase)
             return bool(weak.any())
         model.U, model.C = U[:, ~local], model.C[:, ~local]
-        self.momentum.reset()
         for axis, X in enumerate((U, W)):
             concentrated = (X[:, local] ** 2).max(axis=1) * len(X) > 20
             which = np.flatnonzero(concentrated)
             if model.rank and 0 < len(which) <= 50:
                 model.refit_lines(which, axis, current.edge, current.tau)
-        self.phase, self.settled_passes, self.passes_in_phase, self.still_moving = (
-            "clipped",
-            0,
-            0,
-            True,
-        )
+        self.restart("clipped")
+        self.still_moving = True
         return True

@@ -1,7 +1,8 @@
-"""Refit single rows and columns ("lines") that lag behind the low-rank fit.
+"""Robust regression of single rows and columns ("lines") on a known space.
 
-Redescending weights never recover such a line, and Huber weights are slow. A line with
-too many outliers is therefore regressed on the factor of the other axis.
+Redescending weights never recover a line that lags behind the low-rank fit, and Huber
+weights are slow. A line with too many outliers is therefore regressed on the factor of
+the other axis. New rows are regressed on the components of a fit.
 """
 
 from dataclasses import dataclass, field
@@ -9,14 +10,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.noisy.histogram import MAD
+from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, MAD
 
-LAGGING_FRACTION = (
-    0.2  # fraction of outliers, beyond the common one, at which a line lags
-)
+# Fraction of outliers, beyond the common one, at which a line lags.
+LAGGING_FRACTION = 0.2
 MAX_REFITS = 2  # failed refits after which a line is left as it is
 WIDE_PASSES = 12  # passes for which the scale of a line may stay enlarged
 BISQUARE = 4.7  # cutoff of Tukey's weights: 95% efficiency for normal noise
+BLOCK_ENTRIES = 1 << 20  # entries of new rows that are regressed at a time
+# Reweightings of new rows: coordinates are then stable to a thousandth of their error.
+ITERATIONS = 6
 
 
 def regress_lines(
@@ -46,9 +49,7 @@ def regress_lines(
         target = y
         e = np.abs(y - c @ X.T)
         scale = _median(e, observed) / MAD * freedom
-        with np.errstate(
-            over="ignore"
-        ):  # z is infinite if all other entries fit exactly
+        with np.errstate(over="ignore"):  # infinite if all other entries fit exactly
             z = e / np.clip(scale, tiny, np.inf)
             if i < first:
                 w = 1 / np.clip(z, 0.1, np.inf)
@@ -56,6 +57,49 @@ def regress_lines(
                 w = np.clip(1 - (z / BISQUARE) ** 2, 0.0, np.inf) ** 2
         w = np.where(observed, w, 0.0)
     return c, np.where(number > 2 * r, scale, np.inf)[:, 0]
+
+
+def noisy_coordinates(
+    rows: Array, components: Array, sigma: Array, weight: Array
+) -> Array:
+    """Return the coordinates (b, r) of new rows (b, n) with noise σ; NaN is missing.
+
+    For components V (r×n) they minimise ``Σ w(zⱼ)·(yⱼ − (cV)ⱼ)²/σⱼ²``, where w is the
+    fitted probability of being clean, by bin; `regress_lines` is the start. The result
+    of a row does not depend on the other rows.
+    """
+    (number, n), r = rows.shape, len(components)
+    X = np.ascontiguousarray((components / sigma).T, np.float64)  # (n, r)
+    length, noise = np.linalg.norm(X, axis=0), sigma.astype(np.float64)
+    coordinates = np.zeros((number, r))
+    height = max(1, BLOCK_ENTRIES // max(n, r * r))
+    for start in range(0, number if r else 0, height):
+        part = slice(start, start + height)
+        block = rows[part].astype(np.float64) / noise
+        c = regress_lines(block, X)[0] / length
+        coordinates[part] = _reweighted(block, X, c, weight.astype(np.float64))
+    return coordinates
+
+
+def _reweighted(Y: Array, X: Array, c: Array, weight: Array) -> Array:
+    """Refine coordinates by iteratively reweighted least squares."""
+    n, r = X.shape
+    observed = np.isfinite(Y)
+    y = np.where(observed, Y, 0.0)
+    pairs = np.reshape(X[:, :, None] * X[:, None, :], (n, -1))
+    size = max(1e-10, 10 * float(np.finfo(Y.dtype).eps)) / r * float(np.sum(X * X))
+    tiny = size * np.eye(r)
+    for _ in range(ITERATIONS):
+        z = np.abs(y - c @ X.T)
+        w = np.where(observed, np.interp(z, BIN_CENTRES, weight), 0.0)
+        G = np.reshape(w @ pairs, (-1, r, r)) + tiny
+        c = np.linalg.solve(G, ((w * y) @ X)[:, :, None])[:, :, 0]
+    # With at most r entries, take the least-squares solution of minimum norm.
+    for i in np.flatnonzero(np.count_nonzero(observed, axis=1) <= r):
+        c[i] = (
+            y[i : i + 1] @ np.linalg.pinv(np.where(observed[i, :, None], X, 0.0)).T
+        )[0]
+    return c
 
 
 def median_scale(lines: Array) -> Array:

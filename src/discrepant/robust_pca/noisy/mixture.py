@@ -48,7 +48,11 @@ class Mixture:
     @property
     def weight(self) -> Array:
         """Regression weight by bin of z/τ: P(clean) times the weight of Student's t."""
-        corrupt = np.interp(BIN_CENTRES * self.tau, BIN_CENTRES, self.corrupt)
+        return self.weight_at(self.tau)
+
+    def weight_at(self, ratio: float) -> Array:
+        """Return the same by bin of z/ratio."""
+        corrupt = np.interp(BIN_CENTRES * ratio, BIN_CENTRES, self.corrupt)
         heavy = 1.0 if self.nu == NORMAL else (self.nu + 1) / (self.nu + BIN_CENTRES**2)
         return np.asarray((1 - corrupt) * heavy)
 

@@ -44,19 +44,7 @@ class NoisyStart:
 
 
 class Model:
-    """L = U Cᵀ and the noise σ of each of the caller's columns.
-
-    Parameters
-    ----------
-    program : ConvexProblem
-        The data.
-    sigma : ndarray or None
-        The noise of each of the caller's columns, if it is given.
-    rng : numpy.random.Generator
-        Draws the columns that search for new directions.
-    start : Start, optional
-        Starting point.
-    """
+    """L = U Cᵀ and the noise σ of each of the caller's columns, which may be given."""
 
     def __init__(
         self,
@@ -80,10 +68,8 @@ class Model:
         columns = rng.standard_normal((self.n, min(16, self.n)))
         self.V = linalg.qr(columns, mode="economic")[0]
         if start is not None:
-            self.sigma, self.columns_have_units = (
-                start.sigma,
-                bool(np.ptp(start.sigma) > 0),
-            )
+            self.sigma = start.sigma
+            self.columns_have_units = bool(np.ptp(start.sigma) > 0)
             self.U, self.C = self.last = orthogonal_factors(start.U, start.C)
             self.clean_fraction = max(start.mixture.clean, 0.3)
             freedom = self.rank * (self.m + self.n - self.rank)
@@ -135,11 +121,8 @@ class Model:
         """
         sizes = self.column_sizes
         self.columns_have_units = bool(sizes.max() > UNIT_RATIO * sizes.min())
-        return (
-            sizes
-            if self.columns_have_units
-            else np.full(len(sizes), self.typical_entry)
-        )
+        uniform = np.full(len(sizes), self.typical_entry)
+        return sizes if self.columns_have_units else uniform
 
     @cached_property
     def column_sizes(self) -> Array:

@@ -14,8 +14,8 @@ from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
-from discrepant.robust_pca.noisy.coordinates import noisy_coordinates
 from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, to_table
+from discrepant.robust_pca.noisy.lines import noisy_coordinates
 from discrepant.robust_pca.noisy.mixture import Mixture
 from discrepant.robust_pca.noisy.row_model import MAX_SQUARE, RowModel
 from discrepant.robust_pca.result import LowRankResult, locked_cached_property
@@ -58,11 +58,12 @@ class NoisyResult(LowRankResult):
         """P(corrupt) of each entry; zero where it is missing."""
         rows, cells = self.program.rows, self.cells
         if self.row_model is not None:
-            return self._by_block(
-                lambda block: np.nan_to_num(
-                    calibrated_probability(self._log_odds[block])
-                )
-            )
+
+            def scored(block: slice) -> Array:
+                probability = calibrated_probability(self._log_odds[block])
+                return np.asarray(np.nan_to_num(probability))
+
+            return self._by_block(scored)
         with rows:
             probability = passes.corrupt_probability(
                 rows,
@@ -99,13 +100,10 @@ class NoisyResult(LowRankResult):
         rows, model = self.program.rows, self.row_model
         with rows:
             if model is not None:
-                blocks = (
-                    np.arange(start, min(start + SCORED_ROWS, rows.m))
-                    for start in range(0, rows.m, SCORED_ROWS)
-                )
-                return np.concatenate(
-                    [model.row_score(rows.take(block, 0)) for block in blocks]
-                )
+                starts = range(SCORED_ROWS, rows.m, SCORED_ROWS)
+                blocks = np.split(np.arange(rows.m), starts)
+                scores = [model.row_score(rows.take(block, 0)) for block in blocks]
+                return np.concatenate(scores)
             z = BIN_CENTRES / self.mixture.tau
             square = passes.corrupt_probability(
                 rows,

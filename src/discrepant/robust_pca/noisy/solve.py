@@ -11,7 +11,7 @@ from discrepant.robust_pca.doubts import Doubt
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
-from discrepant.robust_pca.noisy.fit import NoisyFit
+from discrepant.robust_pca.noisy.fit import NoisyFit, Pass
 from discrepant.robust_pca.noisy.histogram import to_table
 from discrepant.robust_pca.noisy.mixture import (
     column_scales,
@@ -19,7 +19,6 @@ from discrepant.robust_pca.noisy.mixture import (
     fit_mixture,
 )
 from discrepant.robust_pca.noisy.model import NoisyStart
-from discrepant.robust_pca.noisy.momentum import Pass
 from discrepant.robust_pca.noisy.result import CellPosterior, NoisyResult
 from discrepant.robust_pca.noisy.row_model import (
     MAX_TRAINING_ROWS,
@@ -47,23 +46,11 @@ def fit_noisy(
 ) -> NoisyResult | ExactResult:
     """Split the data of a problem into a low-rank part, errors and noise.
 
-    If the noise vanishes as the fit improves, the exact decomposition is returned.
-
-    Parameters
-    ----------
-    program : ConvexProblem
-        The data, and λ for the certificate. With `psd` the low-rank part is symmetric
-        and positive semidefinite.
-    sigma : ndarray of shape (n_columns,), optional
-        The noise of each column, if it is known.
-    by_column : bool, optional
-        Whether each column has noise of its own size; tested by default.
-    fdr : float
-        False discovery rate of the flags.
-    rng, log
-        As for `integrate`.
-    first : ExactResult, optional
-        A failed attempt at an exact decomposition; its dual serves the certificate.
+    If the noise vanishes as the fit improves, the exact decomposition is returned. With
+    `psd` the low-rank part is symmetric and positive semidefinite. `sigma` is the noise
+    of each column, if it is given; `by_column` says whether each has noise of its own
+    size, which is tested by default. `first` is a failed attempt at an exact
+    decomposition; its dual serves the certificate.
     """
     with program.rows:
         fit = NoisyFit(program, sigma, by_column, rng, log)

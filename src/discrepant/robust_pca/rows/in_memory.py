@@ -4,7 +4,6 @@
 to it. Tiles along the long axis stay in cache between BLAS, the kernel and BLAS again.
 """
 
-import mmap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -20,7 +19,7 @@ from discrepant.core.robust_statistics import row_scales
 from discrepant.core.threads import ONE_BLAS_THREAD, split_evenly
 from discrepant.core.validation import check_mapped, count_threads
 from discrepant.robust_pca.rows import kernels, regression_kernel, robust_kernels
-from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows
+from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows, RowSpace
 
 # Size of a tile, in bytes: small enough to stay in cache between BLAS, kernel and BLAS
 # again, and large enough for BLAS to run at full speed (`benchmarks/matrix.py`: a
@@ -29,12 +28,6 @@ TILE_BYTES = 1 << 20
 # Entries per thread below which another thread costs more than it gains: about 30 µs of
 # work, the time to hand work to a thread.
 ENTRIES_PER_THREAD = 1 << 15
-# Bytes read from a memory map before their pages are released. Small against any
-# memory limit, large against the cost of a system call.
-RELEASE_BYTES = 1 << 22
-# Rows read from a memory map before pages are released where the rows are scattered:
-# the system reads whole pages around each.
-RELEASE_ROWS = 8
 
 
 class ArrayRows(Rows):
@@ -43,19 +36,10 @@ class ArrayRows(Rows):
     A context manager, for one thread at a time: inside it, there is one worker thread
     per core and BLAS is held at one thread, so that the two do not compete.
 
-    Parameters
-    ----------
-    Y : array of shape (., .)
-        In memory or memory-mapped; may be read-only. It is copied only if it is
-        contiguous in neither order or of another type.
-    n_jobs : int, optional
-        Number of threads; by default one per core that this process may use. Negative
-        numbers count from there: −1 is all of them, −2 all but one.
-    memory_limit : int, optional
-        Bytes that an array of `empty_like_data` may take in memory; a larger one lies
-        in a temporary file. Pages of a larger memory map are released once read.
-    long_axis : int, optional
-        The axis that is called rows; by default the longer one.
+    The array is copied only if it is contiguous in neither order or of another type. An
+    array of `empty_like_data` lies in a temporary file if it exceeds `memory_limit`
+    bytes. `long_axis` is the axis that is called rows, by default the longer one;
+    `n_jobs` is the number of threads in joblib's convention, by default one per core.
     """
 
     not_pickled = ("_workers",)
@@ -88,7 +72,6 @@ class ArrayRows(Rows):
         self.transposed = self.long_axis_is_second is along_rows
         self.m, self.n = Z.shape[::-1] if self.long_axis_is_second else Z.shape
         self._memory_limit, self.n_jobs = memory_limit, n_jobs
-        self._pages = MappedPages(Z, self.long_axis_is_second, memory_limit)
         jobs = min(count_threads(n_jobs), max(Z.size // ENTRIES_PER_THREAD, 1))
         self._thread_ranges = split_evenly(self.m, jobs)
         fitting = max(TILE_BYTES // max(self.n * Z.itemsize, 1), 16)
@@ -142,9 +125,7 @@ class ArrayRows(Rows):
 
     def sample(self) -> Array:
         """Return evenly spaced rows and columns (`even_sample` of the shape)."""
-        rows, columns = even_sample(self._Z.shape)
-        indices = np.arange(len(self._Z))[rows]
-        return self.to_caller_layout(self._pages.take(self._Z, indices, 0)[:, columns])
+        return self.to_caller_layout(self._Z[even_sample(self._Z.shape)])
 
     def entries(self, i: Array, j: Array) -> Array:
         """Return the entries at the caller's indices, one for each pair (i, j)."""
@@ -153,12 +134,12 @@ class ArrayRows(Rows):
     def take(self, indices: Array, axis: int) -> Array:
         """Return some rows (axis 0) or columns (axis 1) as float64, one per line."""
         first_axis = axis == (1 if self.long_axis_is_second else 0)
-        lines = self._pages.take(self._Z, indices, 0 if first_axis else 1)
+        lines = np.take(self._Z, indices, 0 if first_axis else 1)
         return np.asarray(lines if first_axis else lines.T, np.float64)
 
     def scales(self, axis: int, entries: int = 256) -> Array:
         """Return `row_scales` of the caller's rows (axis 0) or columns (axis 1)."""
-        return self._pages.scales(self._Z, axis ^ self._Z_is_transposed, entries)
+        return row_scales(self.data.T if axis else self.data, entries)
 
     # -- passes --------------------------------------------------------------------
 
@@ -205,17 +186,16 @@ class ArrayRows(Rows):
             by_column = np.zeros((n_column_sums, self.n), self.dtype)
             histogram = np.zeros(pass_.bins, np.int64)
             for tile in self._tiles(bounds, pass_.low_rank):
-                sums: tuple[Any, ...] = ()
+                by_line: tuple[Any, ...] = ()
                 if with_sums:
                     values = self._as_factor(row_values[:, tile.rows])
                     tile_by_row = np.zeros((n_row_sums, values.shape[1]), self.dtype)
-                    first, second = (values, tile_by_row), (column_values, by_column)
+                    lines, sums = (values, column_values), (tile_by_row, by_column)
                     if self.long_axis_is_second:
-                        first, second = second, first
-                    sums = first[0], second[0], table, first[1], second[1], histogram
-                returned = run_kernel(
-                    self._Z, *pass_.arrays, *tile.corner, tile.values, *sums, *constants
-                )
+                        lines, sums = lines[::-1], sums[::-1]
+                    by_line = lines, table, sums, histogram
+                arguments = *tile.corner, tile.values, *by_line, *constants
+                returned = run_kernel(self._Z, *pass_.arrays, *arguments)
                 tile_sums.append(returned or ())
                 if with_sums:
                     by_row[:, tile.rows] = tile_by_row
@@ -234,37 +214,26 @@ class ArrayRows(Rows):
             histogram,
         )
 
-    def regress(
-        self,
-        indices: Array,
-        columns: Array,
-        basis: Array,
-        scale: Array,
-        unit: float,
-        noise: float = 0.0,
-    ) -> RowFits:
-        """Regress some rows robustly on a basis; see `Rows.regress`."""
-        X = np.ascontiguousarray(basis.T, np.float64)
-        scale = np.ascontiguousarray(scale, np.float64)
+    def regress(self, indices: Array, space: RowSpace) -> RowFits:
+        """Regress some rows (of increasing indices) robustly on a row space."""
+        X = np.ascontiguousarray(space.basis.T, np.float64)
+        scale = np.ascontiguousarray(space.scale, np.float64)
         k = len(indices)
         fits = RowFits(np.empty((k, len(X))), np.empty(k), *np.empty((2, k), np.int64))
-        step = self._pages.rows_per_release
 
         def run_range(bounds: tuple[int, int]) -> None:
-            for start in range(*bounds, step):
-                part = slice(start, min(start + step, bounds[1]))
-                regression_kernel.fit_rows(
-                    self._Z,
-                    self.long_axis_is_second,
-                    indices[part],
-                    columns,
-                    X,
-                    scale,
-                    noise,
-                    self.dtype.type(unit),
-                    *(array[part] for array in fits),
-                )
-                self._pages.release(indices[start], indices[part.stop - 1] + 1)
+            part = slice(*bounds)
+            regression_kernel.fit_rows(
+                self._Z,
+                self.long_axis_is_second,
+                indices[part],
+                space.columns,
+                X,
+                scale,
+                space.noise,
+                self.dtype.type(space.unit),
+                tuple(array[part] for array in fits),
+            )
 
         self._run_in_threads(run_range, split_evenly(k, len(self._thread_ranges)))
         return fits
@@ -288,10 +257,7 @@ class ArrayRows(Rows):
         U, C = (None, None) if low_rank is None else map(self._as_factor, low_rank)
         buffer = np.empty(self._tile_rows * self.n, self.dtype)
         second = self.long_axis_is_second
-        released = bounds[0]  # pages of earlier rows are released
         for start in range(*bounds, self._tile_rows):
-            if start > bounds[0]:  # the file of a map may be cut while it is read
-                check_mapped(self._Z)
             rows = slice(start, min(start + self._tile_rows, bounds[1]))
             height = rows.stop - rows.start
             shape = (self.n, height) if second else (height, self.n)
@@ -300,10 +266,6 @@ class ArrayRows(Rows):
                 np.dot(*((C, U[rows].T) if second else (U[rows], C.T)), out=values)
             corner = (0, start) if second else (start, 0)
             yield Tile(rows, corner, values, values.T if second else values)
-            read = rows.stop - released
-            if read >= self._pages.rows_per_release or rows.stop == bounds[1]:
-                self._pages.release(released, rows.stop)
-                released = rows.stop
 
     def _as_factor(self, factor: Array) -> Array:
         return np.ascontiguousarray(factor, self.dtype)
@@ -321,19 +283,9 @@ class Tile(NamedTuple):
 class TileProducts:
     """Products of tiles with narrow factors, for one worker thread.
 
-    Parameters
-    ----------
-    right : ndarray of shape (n, k)
-        Multiplies every tile from the right.
-    right_product : ndarray of shape (m, k)
-        Where tile · right is written.
-    left : ndarray of shape (m, l)
-        Multiplies every transposed tile; may be `right_product`.
-
-    Attributes
-    ----------
-    left_product : ndarray of shape (n, l)
-        Σ tileᵀ · left over the tiles so far, in float64.
+    Each tile times `right` (n, k) is written to `right_product` (m, k). `left_product`
+    (n, l) is Σ tileᵀ · `left` over the tiles so far, in float64; `left` (m, l) may be
+    `right_product`.
     """
 
     def __init__(self, right: Array, right_product: Array, left: Array) -> None:
@@ -349,91 +301,3 @@ class TileProducts:
         if self.left_product.size:
             np.dot(tile.by_rows.T, self.left[tile.rows], out=self._tile_product)
             self.left_product += self._tile_product
-
-
-class MappedPages:
-    """The pages of a memory map under an array, released once they have been read.
-
-    Pages of a map count as memory of the process until the system reclaims them. They
-    are released at once if the map exceeds the user's memory limit; if not, or if the
-    array is in memory, releasing does nothing.
-
-    Parameters
-    ----------
-    Z : ndarray
-        C-contiguous; may be a view of a memory map.
-    long_axis_is_second : bool
-        Whether the array is read along its second axis.
-    limit : int or None
-        Bytes of it that may be in memory; None is no limit.
-    """
-
-    def __init__(self, Z: Array, long_axis_is_second: bool, limit: int | None) -> None:
-        over = limit is not None and Z.nbytes > limit
-        self.map = (
-            _memory_map_of(Z) if over and hasattr(mmap, "MADV_DONTNEED") else None
-        )
-        self.start, self.stop = 0, Z.nbytes  # byte offsets of Z in the map
-        self.row_bytes = 0 if long_axis_is_second else Z.strides[0]
-        rows = Z.shape[1 if long_axis_is_second else 0]
-        self.rows_per_release = max(rows, 1)
-        if self.map is not None:
-            base = np.frombuffer(self.map, np.uint8)
-            self.start = Z.ctypes.data - base.ctypes.data
-            self.stop += self.start
-            self.rows_per_release = max(RELEASE_BYTES * rows // Z.nbytes, 1)
-
-    def release(self, first: int, last: int) -> None:
-        """Release the pages of the rows from first to before last."""
-        if self.map is None:
-            return
-        start = self.start + first * self.row_bytes
-        start -= start % mmap.PAGESIZE
-        stop = self.start + last * self.row_bytes if self.row_bytes else self.stop
-        self.map.madvise(mmap.MADV_DONTNEED, start, stop - start)
-
-    def release_all(self) -> None:
-        """Release all pages that have been read."""
-        if self.map is not None:
-            start = self.start - self.start % mmap.PAGESIZE
-            self.map.madvise(mmap.MADV_DONTNEED, start, self.stop - start)
-
-    def take(self, Z: Array, indices: Array, axis: int) -> Array:
-        """Return `np.take` of the array, releasing pages on the way."""
-        if self.map is None:
-            return np.take(Z, indices, axis)
-        shape = [*Z.shape]
-        shape[axis] = len(indices)
-        taken = np.empty(shape, Z.dtype)
-        step = RELEASE_ROWS if axis == 0 else max(RELEASE_BYTES // Z.strides[0], 1)
-        for start in range(0, shape[0], step):
-            part = slice(start, start + step)
-            taken[part] = Z[indices[part]] if axis == 0 else Z[part][:, indices]
-            self.release_all()
-        return taken
-
-    def scales(self, Z: Array, axis: int, entries: int) -> Array:
-        """Return `row_scales` along an axis of the array, releasing pages."""
-        count, length = Z.shape[axis], Z.shape[1 - axis]
-        if self.map is None or count > length:
-            Y, scales = Z.T if axis else Z, []
-            for start in range(0, count, min(self.rows_per_release, max(count, 1))):
-                part = slice(start, start + self.rows_per_release)
-                scales.append(row_scales(Y[part], entries))
-                self.release_all()
-            return np.concatenate([np.zeros(0), *scales])
-        indices = np.arange(0, length, max(length // entries, 1))
-        sample = self.take(Z, indices, 1 - axis)
-        return row_scales(sample.T if axis else sample, entries)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "map": None}
-
-
-def _memory_map_of(Z: Array) -> mmap.mmap | None:
-    """Return the memory map that an array is a view of."""
-    owner: Any = Z
-    while owner is not None and not isinstance(owner, mmap.mmap):
-        is_view = isinstance(owner, memoryview)
-        owner = owner.obj if is_view else getattr(owner, "base", None)
-    return owner

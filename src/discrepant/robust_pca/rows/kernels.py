@@ -1,21 +1,21 @@
-"""Compiled inner loops of the implicit integrator.
+"""Kernels, the element-wise half of a pass; those of every step are compiled.
 
 Importing this module is slow, since it loads the compiler: ``import discrepant`` does
 not import it.
 
-The kernels are the element-wise half of a pass, fused so that each entry is read and
-written once. `in_memory` runs them over *tiles* that stay in cache: BLAS computes
-L = U Cᵀ in the tile, a kernel replaces it in place by what the pass multiplies (T, or
-the clean residual), and BLAS multiplies the tile by narrow factors. Z, the data, is
-always C-contiguous, and (row, column) is the corner of the tile in it. Every kernel
-releases the GIL, so that one thread per core can run its own tiles. `passes` says what
-each kernel computes.
+`in_memory` runs kernels over *tiles* that stay in cache: BLAS computes L = U Cᵀ in the
+tile, a kernel replaces it in place by what the pass multiplies (T, or the clean
+residual), and BLAS multiplies the tile by narrow factors. Z, the data, is always
+C-contiguous, and (row, column) is the corner of the tile in it. Kernels release the
+GIL, so that one thread per core can run its own tiles. See `passes` for what they do.
 
 Missing entries are NaN in Z. The bound on the dual is zero there instead of λ; S then
 takes the residual, and M = 0. Nothing else depends on them.
 """
 
-# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
+# mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
+
+import numpy as np
 
 from discrepant.core.jit import njit
 
@@ -50,10 +50,7 @@ def scan(Z, row, column, tile, zero):
 
 @kernel
 def data(Z, row, column, tile, unit):
-    """Copy the data, times the unit, into the tile; missing entries become zero.
-
-    Returns ‖Z‖² over the observed entries.
-    """
+    """Copy the data, times the unit, into the tile, zero where missing; return ‖Z‖²."""
     square = 0.0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -81,11 +78,7 @@ def step(
     bound,
     noise_shrinkage,
 ):
-    """Replace L in the tile by T ← L + clip(w·(Z − L + D), λ/μ); see `passes`.
-
-    The scalars have the type of the data. Returns ‖Z − L − S − N‖² with the noise
-    N = M/κ, ⟨T − L, Z⟩ = ⟨M, Z⟩/μ, and the number of entries where S ≠ 0.
-    """
+    """Replace L in the tile by T ← L + clip(w·(Z − L + D), λ/μ); return its sums."""
     residual, alignment, n_corrupt = 0.0, 0.0, 0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -117,10 +110,7 @@ def step(
 
 @kernel
 def clean_residual(Z, row, column, tile, unit, zeta):
-    """Replace L in the tile by R = Z − L where |Z − L| ≤ ζ, and 0 elsewhere.
-
-    Returns ‖R‖², the number of entries within ζ, and Σ|Z − L| over the others.
-    """
+    """Replace L in the tile by R = Z − L where |Z − L| ≤ ζ, else 0; return its sums."""
     residual, n_clean, outlier_l1 = 0.0, 0, 0.0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
@@ -143,127 +133,8 @@ def clean_residual(Z, row, column, tile, unit, zeta):
 
 
 @kernel
-def read(Z, T, row, column, tile):
-    """Copy an array laid out as the data into the tile."""
-    height, width = tile.shape
-    for i in range(height):
-        t = T[row + i, column : column + width]
-        for j in range(width):
-            tile[i, j] = t[j]
-
-
-@kernel
-def dual_of_step(Z, M, T, row, column, tile, mu, lam):
-    """Write the dual M = μ(T − L) of the last step, clipped to ±λ; L is in the tile."""
-    height, width = tile.shape
-    zero = lam * 0
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        m = M[row + i, column : column + width]
-        t = T[row + i, column : column + width]
-        L = tile[i]
-        for j in range(width):
-            limit = lam if z[j] == z[j] else zero
-            m[j] = min(max(mu * (t[j] - L[j]), -limit), limit)
-
-
-@kernel
-def start_from_dual(Z, T, M, row, column, tile, mu):
-    """Write T = L + M/μ, where a warm start begins; L is in the tile."""
-    height, width = tile.shape
-    for i in range(height):
-        t = T[row + i, column : column + width]
-        m = M[row + i, column : column + width]
-        L = tile[i]
-        for j in range(width):
-            t[j] = L[j] + m[j] / mu
-
-
-@kernel
-def pin_dual_to_support(Z, M, row, column, tile, unit, lam, inner, zeta):
-    """Set M = λ sign(S) where |S| = |Z − L| > ζ; elsewhere clip M to `inner` < λ.
-
-    The support of S is from then on where |M| = λ. L in the tile is replaced by M.
-    """
-    height, width = tile.shape
-    zero, one = unit * 0, unit / unit
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        m = M[row + i, column : column + width]
-        L = tile[i]
-        for j in range(width):
-            observed = z[j] == z[j]
-            e = clipped(z[j], unit, one) - L[j] if observed else zero
-            limit = inner if observed else zero
-            free = min(max(m[j], -limit), limit)
-            m[j] = (lam if e > zero else -lam) if abs(e) > zeta else free
-            L[j] = m[j]
-
-
-@kernel
-def project_dual(Z, M, row, column, tile, lam, inner):
-    """Set M ← clip(M − N) off the pinned support; N in the tile is replaced by M."""
-    height, width = tile.shape
-    zero = lam * 0
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        m = M[row + i, column : column + width]
-        N = tile[i]
-        for j in range(width):
-            limit = inner if z[j] == z[j] else zero
-            free = min(max(m[j] - N[j], -limit), limit)
-            m[j] = m[j] if abs(m[j]) >= lam else free
-            N[j] = m[j]
-
-
-@kernel
-def certificate_sums(Z, M, row, column, tile, unit, lam, knee):
-    """Return the sums of a certificate; L is in the tile.
-
-    With e = Z − L where observed these are Σ|e|, ⟨M, Z⟩, ⟨M, e⟩, the penalty Σρ(e), and
-    ‖M‖². ρ is Huber's: λ|e| beyond the knee λ/κ, up to a constant, and quadratic
-    within; the knee is zero if κ = ∞.
-    """
-    absolute, product, aligned, penalty, square = 0.0, 0.0, 0.0, 0.0, 0.0
-    height, width = tile.shape
-    zero, one = unit * 0, unit / unit
-    half = knee / 2
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        m = M[row + i, column : column + width]
-        L = tile[i]
-        for j in range(width):
-            observed = z[j] == z[j]
-            y = clipped(z[j], unit, one) if observed else zero
-            e = y - L[j] if observed else zero
-            size = abs(e)
-            absolute += size
-            product += float(m[j]) * y
-            aligned += float(m[j]) * e
-            square += float(m[j]) * m[j]
-            if size > knee:
-                penalty += lam * (size - half)
-            elif size > zero:  # so the knee is not zero
-                penalty += lam * size * size / (2 * knee)
-    return absolute, product, aligned, penalty, square
-
-
-@kernel
-def low_rank_part(Z, X, row, column, tile, unit):
-    """Write X = L in data units; L is in the tile."""
-    height, width = tile.shape
-    for i in range(height):
-        x = X[row + i, column : column + width]
-        for j in range(width):
-            x[j] = tile[i, j] / unit
-
-
-@kernel
 def sparse_part(Z, S, M, row, column, tile, unit, dual_cutoff, zeta):
-    """Write S = Z − L where |Z − L| > ζ and |M| ≥ `dual_cutoff`, else 0.
-
-    L is in the tile. An entry beyond ±1 always counts, in full.
-    """
+    """Write S = Z − L where |Z − L| > ζ and |M| ≥ `dual_cutoff`, else 0."""
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
     for i in range(height):
@@ -278,46 +149,86 @@ def sparse_part(Z, S, M, row, column, tile, unit, dual_cutoff, zeta):
             s[j] = z[j] - L[j] / unit if inside else zero
 
 
-@kernel
+# The passes below are made once or a few times in a fit, and need not be compiled.
+
+
+def under(tile, row, column, *arrays):
+    """Return the parts of arrays, laid out as the data, that a tile covers."""
+    height, width = tile.shape
+    return [X[row : row + height, column : column + width] for X in arrays]
+
+
+def clipped_data(z, unit):
+    """Return entries times the unit, clipped to ±1; NaN stays NaN."""
+    with np.errstate(over="ignore"):
+        return np.clip(z * unit, -1, 1)
+
+
+def read(Z, T, row, column, tile):
+    """Copy an array laid out as the data into the tile."""
+    (tile[:],) = under(tile, row, column, T)
+
+
+def start_from_dual(Z, T, M, row, column, tile, mu):
+    """Write T = L + M/μ, where a warm start begins; L is in the tile."""
+    t, m = under(tile, row, column, T, M)
+    t[:] = tile + m / mu
+
+
+def dual_of_step(Z, M, T, row, column, tile, mu, lam):
+    """Write the dual M = μ(T − L) of the last step, clipped to ±λ; L is in the tile."""
+    z, m, t = under(tile, row, column, Z, M, T)
+    m[:] = np.where(np.isnan(z), 0, np.clip(mu * (t - tile), -lam, lam))
+
+
+def pin_dual_to_support(Z, M, row, column, tile, unit, lam, inner, zeta):
+    """Set M = λ sign(Z − L) where |Z − L| > ζ, else clip it; the tile becomes M."""
+    z, m = under(tile, row, column, Z, M)
+    e = clipped_data(z, unit) - tile
+    free = np.where(np.isnan(z), 0, np.clip(m, -inner, inner))
+    m[:] = tile[:] = np.where(np.abs(e) > zeta, np.where(e > 0, lam, -lam), free)
+
+
+def project_dual(Z, M, row, column, tile, lam, inner):
+    """Set M ← clip(M − N) off the pinned support; N in the tile is replaced by M."""
+    z, m = under(tile, row, column, Z, M)
+    free = np.where(np.isnan(z), 0, np.clip(m - tile, -inner, inner))
+    m[:] = tile[:] = np.where(np.abs(m) >= lam, m, free)
+
+
+def certificate_sums(Z, M, row, column, tile, unit, lam, knee):
+    """Return the sums of a certificate with Huber's penalty; L is in the tile."""
+    z, m = (x.astype(np.float64) for x in under(tile, row, column, Z, M))
+    y = np.nan_to_num(clipped_data(z, unit))
+    e = np.where(np.isnan(z), 0, y - tile)
+    size = np.abs(e)
+    penalty = np.where(size > knee, size - knee / 2, size**2 / (2 * knee or 1))
+    products = np.vdot(m, y), np.vdot(m, e), lam * penalty.sum(), np.vdot(m, m)
+    return size.sum(), *products
+
+
 def find_wrongly_clipped(Z, row, column, tile, unit, corrupt_fraction):
-    """Find entries that were clipped to ±1 although they are not corrupt.
-
-    Of these S = Z − L takes less than a fraction, so that their size matters; L is in
-    the tile. Returns the largest of them, their number, and that of all clipped ones.
-    """
-    largest, n_wrong, n_clipped = 0.0, 0, 0
-    height, width = tile.shape
-    one = unit / unit
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        L = tile[i]
-        for j in range(width):
-            y = z[j] * unit
-            if abs(y) > one:
-                n_clipped += 1
-                if one - (L[j] if y > 0 else -L[j]) < corrupt_fraction:
-                    largest = max(largest, float(abs(z[j])))
-                    n_wrong += 1
-    return largest, n_wrong, n_clipped
+    """Find entries clipped to ±1 of which S = Z − L takes less than a fraction."""
+    (z,) = under(tile, row, column, Z)
+    with np.errstate(over="ignore"):
+        is_clipped = np.abs(z * unit) > 1
+    wrong = is_clipped & (1 - np.where(z > 0, tile, -tile) < corrupt_fraction)
+    largest = np.max(np.abs(z), where=wrong, initial=0)
+    return float(largest), wrong.sum(), is_clipped.sum()
 
 
-@kernel
-def residual_part(Z, R, S, row, column, tile, unit):
+def low_rank_part(Z, X, row, column, tile):
+    """Write X = L in data units; L is in the tile."""
+    under(tile, row, column, X)[0][:] = tile
+
+
+def residual_part(Z, R, S, row, column, tile):
     """Write R = Z − L − S in data units, NaN where Z is missing; L is in the tile."""
-    height, width = tile.shape
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        for j in range(width):
-            R[row + i, column + j] = z[j] - tile[i, j] / unit - S[row + i, column + j]
+    z, r, s = under(tile, row, column, Z, R, S)
+    r[:] = z - tile - s
 
 
-@kernel
-def flagged_part(Z, S, flagged, row, column, tile, unit):
+def flagged_part(Z, S, flagged, row, column, tile):
     """Write S = Z − L in data units where flagged, else 0; L is in the tile."""
-    height, width = tile.shape
-    zero = unit * 0
-    for i in range(height):
-        z = Z[row + i, column : column + width]
-        for j in range(width):
-            inside = flagged[row + i, column + j]
-            S[row + i, column + j] = z[j] - tile[i, j] / unit if inside else zero
+    z, s, inside = under(tile, row, column, Z, S, flagged)
+    s[:] = np.where(inside, z - tile, 0)

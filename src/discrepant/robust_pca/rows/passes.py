@@ -253,7 +253,7 @@ def certificate_sums(
 def low_rank_part(rows: Rows, factors: Factors) -> Array:
     """Return X = U Cᵀ."""
     X = rows.empty_like_data()
-    rows.run("low_rank_part", (1.0,), arrays=(X,), low_rank=factors)
+    rows.run("low_rank_part", arrays=(X,), low_rank=factors)
     return X
 
 
@@ -280,14 +280,14 @@ def sparse_part(
 def residual_part(rows: Rows, S: Array, factors: Factors) -> Array:
     """Return R = Y − X − S with X = U Cᵀ; NaN where Y is missing."""
     R = rows.empty_like_data()
-    rows.run("residual_part", (1.0,), arrays=(R, S), low_rank=factors)
+    rows.run("residual_part", arrays=(R, S), low_rank=factors)
     return R
 
 
 def flagged_part(rows: Rows, flagged: Array, factors: Factors) -> Array:
     """Return S = Y − X where an entry is flagged, and zero elsewhere."""
     S = rows.empty_like_data()
-    rows.run("flagged_part", (1.0,), arrays=(S, flagged), low_rank=factors)
+    rows.run("flagged_part", arrays=(S, flagged), low_rank=factors)
     return S
 
 
@@ -302,9 +302,7 @@ class RobustStep(NamedTuple):
     squares: tuple[Array, Array]  # Σ(w·e)² of each row and of each column
     n_outliers: tuple[Array, Array]  # entries with z > 3, of each row and column
     histogram: Array  # (BINS,) of z, over every stride-th row
-    line_histograms: (
-        Array  # (BINS_PER_LINE, lines): one of each line of `histogram_axis`
-    )
+    line_histograms: Array  # (BINS_PER_LINE, lines along `histogram_axis`)
 
 
 def robust_step(
@@ -321,19 +319,12 @@ def robust_step(
 ) -> RobustStep:
     """Make one robust step: residuals e, their sizes z in units of the noise, weights.
 
-    Parameters
-    ----------
-    omega : float
-        Factor of the step, over-relaxation.
-    stride : int
-        Every stride-th row enters the histograms.
-    line_values : (ndarray of shape (3, m), ndarray of shape (3, n))
-        For each row and column: factor that brings the data to units of the noise;
-        1/√(1 − h) with the leverage h; and the ratio by which z is divided.
-    weights : ndarray of shape (BINS + 1,)
-        w(z) at the edges of the bins.
-    histogram_axis : 0, 1 or None
-        Whether each row (0), each column (1) or no line gets a histogram of its own.
+    `line_values` (3, m) and (3, n) are, for each row and column: the factor that brings
+    the data to units of the noise; 1/√(1 − h) with the leverage h; and the ratio by
+    which z is divided. `weights` is w(z) at the BINS + 1 edges of the bins, and `omega`
+    the factor of the step. Every stride-th row enters the histograms. `histogram_axis`
+    says whether each row (0), each column (1) or no line (None) gets a histogram of its
+    own.
     """
     n_bins = BINS_PER_LINE if histogram_axis is not None else 0
     strides = (1.0, float(stride)) if rows.long_axis_is_second else (float(stride), 1.0)
@@ -363,9 +354,7 @@ class LeaveOneOut(NamedTuple):
     """Histograms of the residuals that entries have if left out of the fit."""
 
     histogram: Array  # (BINS,)
-    line_histograms: (
-        Array  # (BINS_PER_LINE, lines): one of each line of `histogram_axis`
-    )
+    line_histograms: Array  # (BINS_PER_LINE, lines along `histogram_axis`)
 
 
 def leave_one_out(

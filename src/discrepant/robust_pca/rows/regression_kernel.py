@@ -100,11 +100,12 @@ def solve_in_place(G, g):
 
 
 @kernel
-def fit_row(y, is_observed, number, X, columns, gram, inverse, noise, c, e, G, g):
+def fit_row(y, is_observed, number, space, noise, c, work):
     """Fit one row; return the scale of its residual and the number of clean entries.
 
     The number is zero if the fit failed. A noise of zero means unknown.
     """
+    (X, columns, gram, inverse), (e, G, g) = space, work
     r, q = X.shape
     top = 0.0
     for j in range(q):
@@ -181,26 +182,14 @@ def fit_row(y, is_observed, number, X, columns, gram, inverse, noise, c, e, G, g
 
 
 @kernel
-def fit_rows(
-    Z,
-    long_axis_is_second,
-    indices,
-    at,
-    X,
-    scale,
-    noise,
-    unit,
-    C,
-    sizes,
-    clean,
-    observed,
-):
+def fit_rows(Z, long_axis_is_second, indices, at, X, scale, noise, unit, fits):
     """Fit rows, given by their indices, by their entries at some columns.
 
     `scale` (q,) multiplies the entries in addition to `unit`, as it did X, and `noise`
-    is their noise after that, or zero. Writes, for each row, its coordinates C, the
-    scale of its residual, and the numbers of clean and of observed entries.
+    is their noise after that, or zero. Writes to `fits`, for each row, its coordinates,
+    the scale of its residual, and the numbers of clean and of observed entries.
     """
+    C, sizes, clean, observed = fits
     r, q = X.shape
     columns = np.ascontiguousarray(X.T)
     gram = np.zeros((r, r))
@@ -210,9 +199,9 @@ def fit_rows(
             for j in range(q):
                 total += X[k, j] * X[a, j]
             gram[k, a] = total
-    inverse = np.linalg.inv(gram)
+    space = X, columns, gram, np.linalg.inv(gram)
     block, is_observed = np.empty((BLOCK_ROWS, q)), np.empty(q)
-    e, G, g = np.empty(q), np.empty((r, r)), np.empty(r)
+    work = np.empty(q), np.empty((r, r)), np.empty(r)
     one = unit / unit
     for start in range(0, len(indices), BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, len(indices))
@@ -238,16 +227,5 @@ def fit_rows(
             sizes[i], clean[i] = 0.0, 0
             if number > r:
                 sizes[i], clean[i] = fit_row(
-                    y,
-                    is_observed,
-                    number,
-                    X,
-                    columns,
-                    gram,
-                    inverse,
-                    noise,
-                    C[i],
-                    e,
-                    G,
-                    g,
+                    y, is_observed, number, space, noise, C[i], work
                 )

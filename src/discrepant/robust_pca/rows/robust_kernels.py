@@ -1,17 +1,19 @@
 """Compiled inner loops of the fit with noise, Y = L + S + N.
 
-All numbers are in units of the noise. `first` and `second` hold, for each line along
-the two axes of Z, factors of its cells: [0] the inverse of the noise, [1] 1/√(1 − h)
-with the leverage h, and [2] how far off L may still be, which z is divided by. The size
-z of a residual is looked up in tables of 256 bins of z/(8 + z): 1/32 wide near zero,
-and the last one reaches to infinity. `passes` says what each kernel computes.
+All numbers are in units of the noise. `lines` holds two arrays with factors of the
+cells of each line along the first and the second axis of Z: [0] the inverse of the
+noise, [1] 1/√(1 − h) with the leverage h, and [2] how far off L may still be, which z
+is divided by. `sums` are the sums for each line, again one array for each axis.
+
+The size z of a residual is looked up in tables of 256 bins of z/(8 + z): 1/32 wide near
+zero, and the last one reaches to infinity. `passes` says what each kernel computes.
 """
 
-# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
+# mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
 
 import numpy as np
 
-from discrepant.robust_pca.rows.kernels import clipped, kernel
+from discrepant.robust_pca.rows.kernels import clipped, kernel, under
 
 # Bins of z/(Z_AT_HALF + z), from z = 0 to infinity.
 BINS = 256
@@ -33,11 +35,9 @@ def robust_step(
     row,
     column,
     tile,
-    first,
-    second,
+    lines,
     weight,
-    by_first,
-    by_second,
+    sums,
     histogram,
     unit,
     omega,
@@ -51,6 +51,7 @@ def robust_step(
     counts z of every stride-th line in the histogram; from [2] on, z of each line along
     `histogram_axis` (0, 1, or −1 for none) in wider bins.
     """
+    (first, second), (by_first, by_second) = lines, sums
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
     reach, fine, limit = zero + Z_AT_HALF, zero + BINS, zero + OUTLIER_Z
@@ -99,24 +100,14 @@ def robust_step(
 
 @kernel
 def leave_one_out(
-    Z,
-    row,
-    column,
-    tile,
-    first,
-    second,
-    weight,
-    by_first,
-    by_second,
-    histogram,
-    unit,
-    histogram_axis,
+    Z, row, column, tile, lines, weight, sums, histogram, unit, histogram_axis
 ):
     """Compute z of each cell as if it had been left out of the fit; L is in the tile.
 
     With leverage h and weight w the residual left out is e·(1 − h + h w)/(1 − h), of
     variance σ²/(1 − h). Counts z in the histograms, and leaves z/(8 + z) in the tile.
     """
+    (first, second), (by_first, by_second) = lines, sums
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
     reach, fine, top = zero + Z_AT_HALF, zero + BINS, zero + (BINS - 0.5)
@@ -146,37 +137,14 @@ def leave_one_out(
 
 @kernel
 def corrupt_probability(
-    Z,
-    out,
-    row,
-    column,
-    tile,
-    first,
-    second,
-    tables,
-    by_first,
-    by_second,
-    histogram,
-    unit,
+    Z, out, row, column, tile, lines, tables, sums, histogram, unit
 ):
     """Write the probability that each cell is corrupt; zero where Z is missing.
 
     The tables are the weights and the probabilities, one after the other.
     """
-    leave_one_out(
-        Z,
-        row,
-        column,
-        tile,
-        first,
-        second,
-        tables[: BINS + 1],
-        by_first,
-        by_second,
-        histogram,
-        unit,
-        -unit / unit,  # −1 in the type of the unit: no histogram of lines
-    )
+    weight, no_axis = tables[: BINS + 1], -unit / unit  # −1 in the type of the unit
+    leave_one_out(Z, row, column, tile, lines, weight, sums, histogram, unit, no_axis)
     corrupt = tables[BINS + 1 :]
     height, width = tile.shape
     top = unit * 0 + (BINS - 0.5)
@@ -192,39 +160,11 @@ def corrupt_probability(
 
 
 @kernel
-def count_observed(
-    Z, row, column, tile, first, second, table, by_first, by_second, histogram, unit
-):
-    """Count the observed cells of each line of both axes."""
-    height, width = tile.shape
-    for i in range(height):
-        for j in range(width):
-            if Z[row + i, column + j] == Z[row + i, column + j]:
-                by_first[0, i] += 1
-                by_second[0, j] += 1
-
-
-@kernel
-def count_clean(
-    Z,
-    row,
-    column,
-    tile,
-    first,
-    second,
-    table,
-    by_first,
-    by_second,
-    histogram,
-    unit,
-    zeta,
-):
-    """Count, for each line, the cells with |Z − L| ≤ ζ and the observed ones.
-
-    Also sums (Z − L)² over the former and Z² over the latter. L is in the tile.
-    """
+def count_clean(Z, row, column, tile, lines, table, sums, histogram, unit, zeta):
+    """Count clean and observed cells of each line; sum their (Z − L)² and Z²."""
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
+    by_first, by_second = sums
     clean, observed = by_second[0], by_second[1]
     squares, sizes = by_second[2], by_second[3]
     for i in range(height):
@@ -249,3 +189,10 @@ def count_clean(
         by_first[1, i] += b
         by_first[2, i] += c
         by_first[3, i] += d
+
+
+def count_observed(Z, row, column, tile, lines, table, sums, histogram, unit):
+    """Count the observed cells of each line of both axes."""
+    (z,) = under(tile, row, column, Z)
+    for axis, by_line in enumerate(sums):
+        by_line[0] += np.count_nonzero(~np.isnan(z), axis=1 - axis)

@@ -27,8 +27,8 @@ class Pass:
     Without `n_sums` the kernel is a function of `kernels`, called for every tile as
     ``kernel(Z, *arrays, row, column, tile, *scalars)``. With it the kernel is one of
     `robust_kernels`, which reads and sums numbers for each row and each column:
-    ``kernel(Z, *arrays, row, column, tile, first, second, table, by_first, by_second,
-    histogram, *scalars)``, where first and second are the two axes of Z.
+    ``kernel(Z, *arrays, row, column, tile, lines, table, sums, histogram, *scalars)``,
+    where lines and sums are pairs, for the two axes of Z.
     """
 
     kernel: str
@@ -53,6 +53,16 @@ class PassResult(NamedTuple):
     by_row: Array  # (., m): numbers summed for each row
     by_column: Array  # (., n): numbers summed for each column
     histogram: Array  # (bins,)
+
+
+class RowSpace(NamedTuple):
+    """What rows are regressed on, and how their data are scaled."""
+
+    columns: Array  # (q,), those whose entries are used
+    basis: Array  # (q, r), of the row space at these columns
+    scale: Array  # (q,), multiplies the data there, after unit and clipping
+    unit: float  # multiplies all data, which are then clipped to ±1
+    noise: float = 0.0  # of the data after scaling; zero if unknown
 
 
 class RowFits(NamedTuple):
@@ -186,29 +196,5 @@ class Rows(ABC):
         """Run a kernel over all tiles and multiply each tile by narrow factors."""
 
     @abstractmethod
-    def regress(
-        self,
-        indices: Array,
-        columns: Array,
-        basis: Array,
-        scale: Array,
-        unit: float,
-        noise: float = 0.0,
-    ) -> RowFits:
-        """Regress some rows robustly on a basis of the row space (`regression_kernel`).
-
-        Parameters
-        ----------
-        indices : ndarray of int
-            The rows, in increasing order.
-        columns : ndarray of int, shape (q,)
-            The columns whose entries are used.
-        basis : ndarray of shape (q, r)
-            Basis of the row space at these columns.
-        scale : ndarray of shape (q,)
-            Factor of the data at these columns, beside their unit.
-        unit : float
-            Factor of all data; entries beyond ±1 in this unit are clipped.
-        noise : float
-            Standard deviation of the noise after scaling; zero if unknown.
-        """
+    def regress(self, indices: Array, space: RowSpace) -> RowFits:
+        """Regress some rows (of increasing indices) robustly on a row space."""

@@ -27,6 +27,11 @@ class SortedEntries:
     bounds: Array  # first line of each task, and the end of the last
 
     @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """What the compiled loops read."""
+        return self.pointer, self.cross_index, self.position
+
+    @property
     def lines(self) -> int:
         """Number of lines."""
         return len(self.pointer) - 1
@@ -38,15 +43,7 @@ class SortedEntries:
 
 
 class StoredEntries:
-    """The observed entries of a sparse matrix; all others are missing.
-
-    Parameters
-    ----------
-    table : scipy.sparse matrix or array
-        Its stored entries are observed, except those stored as NaN.
-    n_jobs : int, optional
-        Number of threads; by default one per core.
-    """
+    """The observed entries of a sparse matrix; all others, and NaN, are missing."""
 
     def __init__(self, table: Any, n_jobs: int | None = None) -> None:
         self.shape: tuple[int, int] = table.shape
@@ -83,7 +80,7 @@ class StoredEntries:
     ) -> None:
         """Run a compiled loop over all rows or all columns, in threads."""
         tasks = list(zip(entries.bounds[:-1], entries.bounds[1:], strict=True))
-        common = (entries.pointer, entries.cross_index, entries.position, *arguments)
+        common = (entries.arrays, *arguments)
         if self.n_threads == 1 or len(tasks) == 1:
             for bounds in tasks:
                 kernel(*common, *bounds)

@@ -12,7 +12,7 @@ import numpy as np
 from discrepant.core.linalg import Array, svd
 from discrepant.core.recorder import Recorder
 from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, MAD, quantile, to_table
-from discrepant.robust_pca.noisy.mixture import NORMAL, Mixture, fit_mixture
+from discrepant.robust_pca.noisy.mixture import Mixture, fit_mixture
 from discrepant.robust_pca.result import Step
 from discrepant.robust_pca.rows.robust_kernels import BINS
 from discrepant.robust_pca.sparse_entries import kernels
@@ -54,19 +54,7 @@ HUBER_WEIGHTS = to_table(np.minimum(1, HUBER_Z / BIN_CENTRES))
 
 
 class EntriesFit:
-    """A low-rank matrix U Vᵀ fitted to stored entries, and the noise σ.
-
-    Parameters
-    ----------
-    entries : StoredEntries
-        The data.
-    sigma : float or None
-        Standard deviation of the noise; None to estimate it.
-    rng : Generator
-        Draws the start of power iterations and random signs.
-    recorder : Recorder
-        Records every round.
-    """
+    """A low-rank matrix U Vᵀ fitted to stored entries, and their noise σ."""
 
     def __init__(
         self,
@@ -186,7 +174,7 @@ class EntriesFit:
             kernels.weights,
             self.residual,
             1 / self.sigma,
-            *self.line_scale,
+            self.line_scale,
             self.weight_table,
             self.weights,
         )
@@ -195,7 +183,7 @@ class EntriesFit:
         """Transform the factors: columns of V of length √n, those of U orthogonal."""
         Q, R = np.linalg.qr(self.V)
         A = self.U @ R.T
-        rotation = np.linalg.svd(A.T @ A)[0]
+        rotation = svd(A.T @ A)[0]
         length = np.sqrt(len(self.V))
         self.U, self.V = A @ rotation / length, Q @ rotation * length
 
@@ -251,11 +239,7 @@ class EntriesFit:
         ratio = 1.0 if self.noise_is_given else max(tau / np.sqrt(unused), 0.05)
         self.sigma *= ratio
         if not huber:
-            corrupt = np.interp(BIN_CENTRES * ratio, BIN_CENTRES, mixture.corrupt)
-            student = (mixture.nu + 1) / (mixture.nu + BIN_CENTRES**2)
-            self.weight_table = to_table(
-                (1 - corrupt) * (1.0 if mixture.nu == NORMAL else student)
-            )
+            self.weight_table = to_table(mixture.weight_at(ratio))
 
     def _fit_mixture(self) -> Mixture:
         counts = self._histogram(self.line_scale)
@@ -266,16 +250,9 @@ class EntriesFit:
         counts = np.zeros(BINS, np.int64)
         rows = self.entries.rows
         # In one thread: threads would increment the same counts.
+        bounds = 0, rows.lines
         kernels.histogram(
-            rows.pointer,
-            rows.cross_index,
-            rows.position,
-            self.residual,
-            1 / self.sigma,
-            *line_scale,
-            counts,
-            0,
-            rows.lines,
+            rows.arrays, self.residual, 1 / self.sigma, line_scale, counts, *bounds
         )
         return counts
 

@@ -1,10 +1,10 @@
 """Compiled loops over stored entries; importing this module loads the compiler.
 
 Entries are sorted by row or by column, as in compressed sparse matrices; a line is a
-row in the first case and a column in the second. The entries of line i are those from
-``pointer[i]`` to ``pointer[i + 1]``; ``cross_index`` is the index of each along the
-other axis, and ``position`` where its value is stored. A loop runs over the lines from
-``start`` to ``end``, so that several threads can divide them.
+row in the first case and a column in the second. ``entries`` are three arrays: those
+of line i go from ``pointer[i]`` to ``pointer[i + 1]``; ``cross_index`` is the index of
+each along the other axis, and ``position`` where its value is stored. A loop runs over
+the lines from ``start`` to ``end``, so that several threads can divide them.
 """
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
@@ -16,8 +16,9 @@ from discrepant.robust_pca.rows.robust_kernels import BINS, Z_AT_HALF
 
 
 @njit(cache=True, nogil=True)
-def residuals(pointer, cross_index, position, y, U, V, e, start, end):
+def residuals(entries, y, U, V, e, start, end):
     """Write the residual e = y − u·v of each entry."""
+    pointer, cross_index, position = entries
     rank = U.shape[1]
     for i in range(start, end):
         for k in range(pointer[i], pointer[i + 1]):
@@ -28,8 +29,9 @@ def residuals(pointer, cross_index, position, y, U, V, e, start, end):
 
 
 @njit(cache=True, nogil=True)
-def multiply(pointer, cross_index, position, x, V, out, start, end):
+def multiply(entries, x, V, out, start, end):
     """Write out = X V, where X is x at the entries and zero elsewhere."""
+    pointer, cross_index, position = entries
     for i in range(start, end):
         out[i] = 0
         for k in range(pointer[i], pointer[i + 1]):
@@ -38,8 +40,9 @@ def multiply(pointer, cross_index, position, x, V, out, start, end):
 
 
 @njit(cache=True, nogil=True)
-def medians(pointer, cross_index, position, e, out, start, end):
+def medians(entries, e, out, start, end):
     """Write the median of |e| of each line; zero for a line without entries."""
+    pointer, _, position = entries
     for i in range(start, end):
         size = np.empty(pointer[i + 1] - pointer[i])
         for k in range(len(size)):
@@ -48,51 +51,24 @@ def medians(pointer, cross_index, position, e, out, start, end):
 
 
 @njit(cache=True, nogil=True)
-def histogram(
-    pointer,
-    cross_index,
-    position,
-    e,
-    inverse_sigma,
-    line_scale,
-    cross_scale,
-    out,
-    start,
-    end,
-):
+def histogram(entries, e, inverse_sigma, scales, out, start, end):
     """Count z = |e|/σ in bins, with σ times the larger scale of row and column."""
+    pointer, cross_index, position = entries
     for i in range(start, end):
         for k in range(pointer[i], pointer[i + 1]):
-            z = (
-                abs(e[position[k]])
-                * inverse_sigma
-                / max(line_scale[i], cross_scale[cross_index[k]])
-            )
+            scale = max(scales[0][i], scales[1][cross_index[k]])
+            z = abs(e[position[k]]) * inverse_sigma / scale
             out[min(int(z / (Z_AT_HALF + z) * BINS), BINS - 1)] += 1
 
 
 @njit(cache=True, nogil=True)
-def weights(
-    pointer,
-    cross_index,
-    position,
-    e,
-    inverse_sigma,
-    line_scale,
-    cross_scale,
-    table,
-    w,
-    start,
-    end,
-):
+def weights(entries, e, inverse_sigma, scales, table, w, start, end):
     """Write the weight of each entry: its z interpolated in a table at bin edges."""
+    pointer, cross_index, position = entries
     for i in range(start, end):
         for k in range(pointer[i], pointer[i + 1]):
-            z = (
-                abs(e[position[k]])
-                * inverse_sigma
-                / max(line_scale[i], cross_scale[cross_index[k]])
-            )
+            scale = max(scales[0][i], scales[1][cross_index[k]])
+            z = abs(e[position[k]]) * inverse_sigma / scale
             u = z / (Z_AT_HALF + z) * BINS
             b = min(int(u), BINS - 1)
             part = u - b
@@ -100,10 +76,9 @@ def weights(
 
 
 @njit(cache=True, nogil=True)
-def least_squares(
-    pointer, cross_index, position, y, w, V, ridge, line_scale, U, start, end
-):
+def least_squares(entries, y, w, V, ridge, line_scale, U, start, end):
     """Write the weighted ridge regression of each line on V; ridge·line_scale²."""
+    pointer, cross_index, position = entries
     rank = V.shape[1]
     A, b = np.empty((rank, rank)), np.empty(rank)
     for i in range(start, end):
@@ -117,8 +92,9 @@ def least_squares(
 
 
 @njit(cache=True, nogil=True)
-def leverages(pointer, cross_index, position, w, V, ridge, line_scale, out, start, end):
+def leverages(entries, w, V, ridge, line_scale, out, start, end):
     """Add the leverage of each entry in the regression of its line on V."""
+    pointer, cross_index, position = entries
     rank = V.shape[1]
     A, b = np.empty((rank, rank)), np.empty(rank)
     for i in range(start, end):
@@ -140,13 +116,12 @@ def leverages(pointer, cross_index, position, w, V, ridge, line_scale, out, star
 
 
 @njit(cache=True, nogil=True)
-def robust_regressions(
-    pointer, cross_index, position, y, V, ridge, scale, rounds, U, start, end
-):
+def robust_regressions(entries, y, V, ridge, scale, rounds, U, start, end):
     """Write a robust regression of each line on V: least absolute deviations.
 
     It is computed by iteratively reweighted least squares from zero coordinates.
     """
+    pointer, cross_index, position = entries
     rank = V.shape[1]
     A, b = np.empty((rank, rank)), np.empty(rank)
     for i in range(start, end):

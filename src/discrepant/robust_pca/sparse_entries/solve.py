@@ -1,18 +1,18 @@
 """Decompose a sparse matrix of which only the stored entries are observed."""
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
+from discrepant.core.validation import check_number
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.noisy.histogram import EDGES, to_table
 from discrepant.robust_pca.noisy.mixture import fdr_threshold, fit_mixture
+from discrepant.robust_pca.settings import SolverSettings
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 from discrepant.robust_pca.sparse_entries.fit import EntriesFit
@@ -25,34 +25,22 @@ MAX_LEVERAGE = 0.8
 
 
 def solve_stored(
-    table: Any,
-    *,
-    noise: Any = "auto",
-    fdr: float = 0.01,
-    tol: float = 1e-7,
-    max_iter: int = 500,
-    random_state: Any = None,
-    n_jobs: int | None = None,
-    report: Report = lambda share, note: True,
+    table: Any, settings: SolverSettings, n_jobs: int | None, report: Report
 ) -> SparseEntriesResult:
     """Decompose a sparse matrix into a low-rank part, sparse corruption and noise.
 
-    Parameters
-    ----------
-    table : scipy.sparse matrix or array
-        Entries that are not stored, or stored as NaN, are missing.
-    noise, fdr, tol, max_iter, random_state, n_jobs
-        As for `discrepant.RobustPCA`.
-    report : callable
-        Called with progress; the fit ends early if it returns False.
+    Entries that are not stored, or stored as NaN, are missing.
     """
-    sigma = _parse_noise(noise)
+    noise, sigma = settings.noise, None
+    if not isinstance(noise, str) or noise != "auto":
+        requirement = '"auto" or one positive number with missing="unstored"'
+        sigma = check_number("noise", noise, requirement, lambda sigma: sigma > 0)
     entries = StoredEntries(table, n_jobs)
-    recorder = Recorder(report, tol, max_iter)
-    rng = np.random.default_rng(random_state)
+    recorder = Recorder(report, settings.tol, settings.max_iter)
+    rng = np.random.default_rng(settings.random_state)
     fit = EntriesFit(entries, sigma, rng, recorder)
     finished = fit.run()
-    probability, threshold = _leave_one_out_posterior(fit, fdr)
+    probability, threshold = _leave_one_out_posterior(fit, settings.fdr)
     U, V, s = fit.U, fit.V, np.zeros(0)
     if fit.rank:
         U, V, s = svd_of_product(fit.U, fit.V)
@@ -76,22 +64,6 @@ def solve_stored(
         stored=StoredData(entries, type(table)),
         corrupt_probability=probability,
         flag_threshold=threshold,
-    )
-
-
-def _parse_noise(noise: Any) -> float | None:
-    """Return the standard deviation of the noise; None if it is to be estimated."""
-    if isinstance(noise, str) and noise == "auto":
-        return None
-    if (
-        isinstance(noise, Real)
-        and not isinstance(noise, bool)
-        and 0 < float(noise) < np.inf
-    ):
-        return float(noise)
-    raise InputError(
-        'With missing="unstored", noise must be "auto" or one positive number, got '
-        f"{noise!r}."
     )
 
 
