@@ -5,7 +5,12 @@ from typing import Annotated
 
 import typer
 
-from discrepant.cli.messages import on_terminal, print_result, print_warning
+from discrepant.cli.messages import (
+    on_terminal,
+    parameters_as_options,
+    print_result,
+    print_warning,
+)
 from discrepant.cli.options import (
     Decimal,
     Fdr,
@@ -19,6 +24,7 @@ from discrepant.cli.options import (
 
 
 def clean(
+    context: typer.Context,
     file: Annotated[
         Path,
         typer.Argument(help="A table: .csv, .tsv, .xlsx, .parquet, .npy or .npz."),
@@ -89,5 +95,5 @@ def clean(
             progress=progress,
         )
     for caveat in report.caveats:
-        print_warning(caveat)
+        print_warning(parameters_as_options(caveat, context.find_root().command))
     print_result(report)

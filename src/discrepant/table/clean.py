@@ -93,7 +93,7 @@ def clean(
         rows (`docs/scaling.md`).
     fdr : float
         False discovery rate: the fraction of the flags that may be false, by the
-        model. Real rows deviate from any model: at 0.01, some 5 flags in 100 fell on
+        model. Real rows deviate from any model: at 0.01, some 6 flags in 100 fell on
         uncorrupted cells (``python benchmarks/tables.py``); ``probability`` is
         corrected for this.
     fill : bool

@@ -336,8 +336,8 @@ def _with_stuck_values(
         stuck = sample[:, j] == value
         predicted = cells.values[:, k] - scores.residual[:, k]
         kept = ~(stuck | scores.excluded[:, k] | cells.missing[:, k])
-        explained = np.corrcoef(predicted[kept], cells.values[kept, k])[0, 1] ** 2
-        if not explained > MIN_EXPLAINED:
+        explained = _squared_correlation(predicted[kept], cells.values[kept, k])
+        if explained < MIN_EXPLAINED:
             continue
         spread, centre = robust_scale(predicted), np.median(predicted)
         if robust_scale(predicted[stuck]) < MIN_STUCK_SPREAD * spread:
@@ -354,6 +354,13 @@ def _with_stuck_values(
         sample[stuck, j] = np.nan
         cells.missing[stuck, k], cells.values[stuck, k] = True, 0.0
     return replace(table, codes=tuple(codes))
+
+
+def _squared_correlation(x: Array, y: Array) -> float:
+    """Return the squared correlation of two arrays; 0 where one does not vary."""
+    if len(x) < MIN_ROWS or not (np.ptp(x) and np.ptp(y)):
+        return 0.0
+    return float(np.corrcoef(x, y)[0, 1] ** 2)
 
 
 def _reselect_transforms(

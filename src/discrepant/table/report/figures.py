@@ -30,9 +30,9 @@ def cell_map(result: Any) -> "Figure":
     """Draw a map of the rows and columns of a result table with its flagged cells.
 
     Cells are red where they are too high and blue where too low, darker where it is
-    more probable; missing cells are grey; an arrow marks rows that are wrong as a
-    whole. In long tables each line stands for several rows: it is darker where more of
-    its cells are flagged, and a single one is visible.
+    more probable; missing cells of checked columns are grey; an arrow marks rows that
+    are wrong as a whole. In long tables each line stands for several rows: it is darker
+    where more of its cells are flagged, and a single one is visible.
     """
     view = View(result)
     grid = view.cell_grid()
@@ -78,7 +78,7 @@ def cell_map(result: Any) -> "Figure":
         spine.set_visible(False)
     flagged = int(view.mask.sum())
     ax.set_title(f"{flagged:,} of {view.mask.size:,} cells flagged")
-    _legend(figure, bool(len(grid.bad_lines)), grid.rows_per_line > 1)
+    _legend(figure, grid, all(view.checked))
     return figure
 
 
@@ -153,9 +153,7 @@ def before_after(
         calendar: Any = dates
         locator = calendar.AutoDateLocator()
         ax.xaxis.set_major_locator(locator)
-        ax.xaxis.set_major_formatter(
-            calendar.ConciseDateFormatter(locator, show_offset=False)
-        )
+        ax.xaxis.set_major_formatter(calendar.ConciseDateFormatter(locator))
     ax.legend(ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
     return figure
 
@@ -168,14 +166,14 @@ def _colours(grid: CellGrid, checked: list[bool]) -> Array:
         np.array(checked)[:, None], to_rgb(CHECKED), to_rgb(UNCHECKED)
     )
     colours = np.broadcast_to(background, (*grid.strength.shape, 3))
-    fraction = grid.missing[..., None]
+    fraction = (grid.missing * checked)[..., None]
     colours = (1 - fraction) * colours + fraction * np.array(to_rgb(MISSING))
     hue = blended(grid.sign, to_rgb(LOW), to_rgb(HIGH))
     strength = grid.strength[..., None]
     return np.asarray((1 - strength) * colours + strength * hue)
 
 
-def _legend(figure: "Figure", bad_rows: bool, binned: bool) -> None:
+def _legend(figure: "Figure", grid: CellGrid, all_checked: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -185,10 +183,18 @@ def _legend(figure: "Figure", bad_rows: bool, binned: bool) -> None:
         Patch(color=MISSING, label="missing"),
         Patch(color=CHECKED, label="not flagged"),
     ]
-    if bad_rows:
+    if not all_checked:
+        handles.append(Patch(facecolor=UNCHECKED, edgecolor=MISSING, label="unchecked"))
+    if len(grid.bad_lines):
         marker: Any = {"marker": "<", "linestyle": "", "color": COLOURS[2]}
         handles.append(Line2D([], [], label="row wrong as a whole", **marker))
-    note = "darker: a larger fraction" if binned else "darker: more probable"
+    binned = grid.rows_per_line > 1
+    note = "darker: more of its cells" if binned else "darker: more probable"
     figure.legend(
-        handles=handles, title=note, loc="outside lower center", ncols=3, fontsize=8
+        handles=handles,
+        title=f"Colour of a line ({note})" if binned else f"Colour of a cell ({note})",
+        title_fontsize=8,
+        loc="outside lower center",
+        ncols=3,
+        fontsize=8,
     )

@@ -164,7 +164,7 @@ def _column_figure(view: View, place: int) -> tuple[str, str, str]:
     caption = f"{int(view.mask[:, place].sum()):,} flagged"
     if shown < len(view.frame):
         caption += f"; {shown} rows around the worst cell"
-    image = embedded(
-        before_after(view.result, place=place), f"Before and after: {name}"
-    )
+    figure = before_after(view.result, place=place)
+    figure.axes[0].set_title("")  # the page has a heading
+    image = embedded(figure, f"Before and after: {name}")
     return name, image, f"{caption}."
