@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from discrepant import RobustPCA
+from discrepant import InputError, RobustPCA, recover
 from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.doubts import Doubt
@@ -90,6 +90,11 @@ class TestExactSearch:
         with pytest.warns(UserWarning):
             fast = RobustPCA(effort="fast", random_state=0).fit(Y)
         assert fast.status_.doubts
+        with pytest.warns(UserWarning):
+            same = recover(Y, effort="fast", random_state=0)
+        np.testing.assert_array_equal(same.low_rank, fast.low_rank_)
+        with pytest.raises(InputError, match="effort"):
+            recover(Y, effort="quick")
 
     def test_stopping_ends_the_search(self):
         Y = corrupted_matrix((50, 50), 10, 0.35, random_state=17).observed

@@ -43,6 +43,7 @@ from discrepant.paper.stopping import DEFAULT_STOP, Rule
 from discrepant.robust_pca.settings import (
     DEFAULT_PASSES,
     DEFAULT_TOL,
+    EFFORTS,
     SOLVERS,
     SolverSettings,
 )
@@ -66,6 +67,7 @@ IMPLICIT_ONLY = {
     "tol": None,
     "max_iter": None,
     "start": None,
+    "effort": "best",
 }
 
 # Warnings, or their sentences, with their categories.
@@ -86,6 +88,7 @@ def recover(
     tol: float | None = None,
     max_iter: int | None = None,
     start: Any = None,
+    effort: str = "best",
     check: bool = True,
     step: float | str = "auto",
     init_scale: float = 1e-4,
@@ -143,6 +146,9 @@ def recover(
     start : result or ndarray, optional
         Where to start: the result of an earlier call or, where X is measured by an
         operator, a matrix.
+    effort : {"best", "fast"}
+        Of a real matrix: "best" searches for an exact decomposition by empirical Bayes
+        if nothing cheaper gives a clear result; "fast" leaves this out.
     check : bool
         Whether to test, by one application each, that `adjoint` is the adjoint of
         `forward`.
@@ -193,6 +199,7 @@ def recover(
     for name, flag in (("psd", psd), ("symmetric", symmetric), ("check", check)):
         check_flag(name, flag)
     check_seed(random_state)
+    check_choice("effort", effort, EFFORTS)
     descent = DescentSettings(alpha, step, init_scale, width, psd, stop, callback)
     if solver == "descent":
         refuse_unused(given, IMPLICIT_ONLY, 'belongs to solver="implicit"')
@@ -222,10 +229,12 @@ def recover(
                 fdr=fdr,
                 tol=DEFAULT_TOL if tol is None else tol,
                 max_iter=max_iter or DEFAULT_PASSES,
+                effort=effort,
                 random_state=random_state,
             )
             result, messages = _recover_matrix(data, A, matrix_settings, start, report)
         else:
+            refuse_unused(given, {"effort": "best"}, "is only for a real matrix")
             kind: Symmetry = "psd" if psd else "symmetric" if symmetric else "general"
             if not isinstance(noise, str) or noise != "auto":
                 requirement = '"auto" or a number of zero or more'

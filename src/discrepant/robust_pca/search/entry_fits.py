@@ -65,6 +65,9 @@ MAX_HIDDEN_COMPONENT = 0.25
 MIN_CLEAN_IN_NOISE = 0.95
 # Ratio of the noise of columns (90% to 10% quantile) above which it is not uniform.
 UNEVEN_NOISE = 4.0
+# Fraction of clean entries below which corruption of many entries may pass for noise
+# that differs between columns.
+MIN_CLEAN_IF_UNEVEN = 0.75
 # Noise of a column, in that of the median column, below which it has vanished.
 VANISHED_NOISE = 1e-3
 # Difference of two description lengths, in nats per entry, below which two fits are
@@ -255,7 +258,8 @@ class EntryFits:
         if noisy.noise.min() < VANISHED_NOISE * usual:
             return False
         if high > UNEVEN_NOISE * low:
-            return self._length(noisy) < self._length_of_zero()
+            mostly_clean = noisy.mixture.clean > MIN_CLEAN_IF_UNEVEN
+            return mostly_clean and self._length(noisy) < self._length_of_zero()
         if self.pursuit_with_noise is None:
             return max(self.A.shape) > MAX_PURSUIT_SIDE
         e = self.residual(noisy)
