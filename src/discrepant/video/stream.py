@@ -205,8 +205,8 @@ class Stream:
     def notes(self) -> list[str]:
         """Remarks on the result."""
         moved = self._camera_motion.note()
-        # A camera that moves explains why nothing is still.
-        optional = [moved, self._scene_note(), None if moved else self._noise_note()]
+        # A camera that moves explains new scenes, and why nothing is still.
+        optional = [moved] if moved else [self._scene_note(), self._noise_note()]
         notes = [note for note in optional if note is not None]
         return [*self._source.notes, *self._notes, *notes]
 

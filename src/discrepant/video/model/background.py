@@ -23,6 +23,7 @@ from discrepant.video.model.illumination import (
 from discrepant.video.model.registration import align_frames
 from discrepant.video.model.row_bands import Band, RowBands
 from discrepant.video.model.settings import (
+    COVERED_FRAMES,
     DARK,
     FIT_SAMPLES,
     ILLUMINATION_MODES,
@@ -232,7 +233,15 @@ class Background:
         if free <= 0 or len(recent) < START_FRAMES:
             return
         fits = [self.fit_frame(frame) for frame, _ in recent]
-        eigenvalues, vectors = pattern_spectrum([fit.residuals for fit in fits])
+        residuals = [fit.residuals for fit in fits]
+        # What is covered without a break is an object that stays, not a pattern.
+        masks = [mask for _, mask in recent[-COVERED_FRAMES:] if mask is not None]
+        if masks:
+            covered = np.logical_and.reduce(masks).ravel()[self.pixels]
+            channels = self.state.image.shape[-1]
+            for residual in residuals:
+                residual[np.repeat(covered, channels)] = np.inf
+        eigenvalues, vectors = pattern_spectrum(residuals)
         count = int(np.sum(eigenvalues[:free] > PATTERN_EIGENVALUE))
         if not count:
             return
@@ -284,11 +293,13 @@ def pattern_spectrum(residuals: list[Array]) -> tuple[Array, Array]:
     """Return eigenvalues and eigenvectors of the Gram matrix of frames' residuals.
 
     Eigenvalues are in units of the edge of what noise alone would give, largest first.
+    Residuals of objects, or infinite, do not count.
     """
     Z = np.stack(residuals)
-    Z = np.where(np.abs(Z) < 6, np.clip(Z, -3, 3), 0.0)
+    visible = np.abs(Z) < 6
+    Z = np.where(visible, np.clip(Z, -3, 3), 0.0)
     frames, count = Z.shape
-    sigma = max(np.median(np.abs(Z)) * 1.4826, 0.05)
+    sigma = max(np.median(np.abs(Z[visible] if visible.any() else Z)) * 1.4826, 0.05)
     edge = (sigma * (np.sqrt(count) + np.sqrt(frames))) ** 2
     values, vectors = np.linalg.eigh(Z @ Z.T)
     return values[::-1] / edge, vectors[:, ::-1]

@@ -211,8 +211,8 @@ def clean_components(mask, min_area, max_hole, runs):
 def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, out):
     """Fill how many votes for a new background value each component has per frame.
 
-    A ghost, the place that an object left, has up to `most`, an object `least`, and a
-    component that may be either has 1. Returns the number of runs of the mask.
+    A ghost, the place that an object left, has up to `most`, and anything else `least`.
+    Returns the number of runs of the mask.
 
     Along the outline of a component, its inside is compared with its surroundings: of
     an object the prediction fits these better, of a ghost the frame does. `vote` is
@@ -234,20 +234,18 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
     for i in range(count):
         for_object, for_ghost = sums[parent[i]][:2]
         excess = max(for_ghost - GHOST_RATIO * for_object, 0.0)
-        speed = max(min(np.exp(vote * excess), most), least)
-        if for_object > GHOST_RATIO * for_ghost:
-            speed = least
+        speed = max(min(least * np.exp(vote * excess), most), least)
         out[rows[i], starts[i] : ends[i]] = speed
     return count
 
 
 @njit(**EXACT)
-def hold(arrays, age, runs, count, lifetime):
+def hold(arrays, age, runs, count, lifetime, object_speed):
     """Fill where the background is not learned: under components, and beside objects.
 
     Learning beside an object that stays would take in its soft border, then the pixels
-    next to that, and so on. Moving background is younger than `lifetime`, or has no
-    outline of an object; beside it, learning goes on.
+    next to that, and so on. Beside components younger than `lifetime`, which may be
+    moving background, and beside ghosts, learning goes on.
     """
     held = arrays.held
     height, width = held.shape
@@ -255,7 +253,8 @@ def hold(arrays, age, runs, count, lifetime):
     for i in range(count):
         y, start, end = runs.rows[i], runs.starts[i], runs.ends[i]
         held[y, start:end] = True
-        if age[y, start] > lifetime and arrays.absorption_speed[y, start] < ONE:
+        speed = arrays.absorption_speed[y, start]
+        if age[y, start] > lifetime and speed <= object_speed:
             left, right = max(0, start - 1), min(width, end + 1)
             held[max(0, y - 1) : min(height, y + 2), left:right] = True
 

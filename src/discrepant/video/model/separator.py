@@ -102,7 +102,7 @@ class Separator:
         # Votes per frame of an object, so that it is absorbed after `learning_time`.
         settings = self.background.settings
         frames = float(settings.replace_after * settings.max_age)
-        self._object_speed = frames / max(learning_time, 1.0)
+        self._object_speed = np.float32(frames / max(learning_time, 1.0))
         self._recent: deque[tuple[Array, Array]] = deque(maxlen=PATTERN_WINDOW)
         self._count = 0
         self._previous_scene: Background | None = None
@@ -236,8 +236,10 @@ class Separator:
             arrays.component_mask, self._runs, self._run_count, self._old_runs,
             self._old_run_count, self._feedback, settings,
         )  # fmt: skip
-        age, lifetime = self._feedback.age, settings.lifetime
-        kernels.hold(arrays, age, self._runs, self._run_count, lifetime)
+        kernels.hold(
+            arrays, self._feedback.age, self._runs, self._run_count, settings.lifetime,
+            self._object_speed,
+        )  # fmt: skip
 
     def _update_background(self, frame: Array, fit: FrameFit) -> None:
         """Update image, patterns and noise; search for patterns now and then."""
@@ -246,7 +248,7 @@ class Separator:
         self._bands.each(
             lambda band: background.update(frame, predicted, arrays, fit, gains, band)
         )
-        self._recent.append((frame, arrays.component_mask.copy()))
+        self._recent.append((frame, arrays.held.copy()))
         if (self._count + 1) % PATTERN_WINDOW == 0:
             background.drop_weak_patterns()
             background.find_patterns(list(self._recent))

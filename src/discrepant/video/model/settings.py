@@ -26,18 +26,21 @@ DARK = 8  # grey levels below which a ratio of intensities is mostly noise
 # Patterns of change: flicker, a lamp, waves.
 PATTERN_WINDOW = 32  # frames in which a pattern is searched
 MAX_PATTERNS = 3  # patterns at a time
+COVERED_FRAMES = 8  # frames at the window's end in which an object covers a pixel
 PATTERN_EIGENVALUE = 10.0  # least eigenvalue, in units of the edge of the noise's
 
 # Absorption of objects that stay.
+DEFAULT_LEARNING_TIME = 60.0  # seconds until an object that stays becomes background
 OUTLINE_VOTE = 0.2  # log-odds that a component is a ghost, per vote along its outline
-MAX_GHOST_SPEED = 30.0  # largest factor by which a ghost is absorbed sooner
+MAX_GHOST_SPEED = 30.0  # votes per frame for the new value of a ghost, at most
+
+# Components and the final mask.
+MIN_COMPONENT = 12  # pixels: a smaller component is noise, and the background learns it
+MIN_AREA_FRACTION = 5e-4  # of the frame: smaller components are not in the final mask
+MAX_HOLE, MAX_HOLE_FRACTION = 60, 4e-4  # pixels, and of the frame: holes to fill
 MEDIAN_RADIUS = 0.1  # of the final median, in square roots of a component's pixels
 DETAIL_SIDE = 100  # pixels of the frame's side per pixel of its finest detail
 MAX_DETAIL = 6  # pixels of the finest detail at most
-MIN_COMPONENT = 12  # pixels: a smaller component is noise, and the background learns it
-MAX_HOLE, MAX_HOLE_FRACTION = 60, 4e-4  # pixels, and of the frame: holes to fill
-MIN_AREA_FRACTION = 5e-4  # of the frame: smaller components are not in the final mask
-DEFAULT_LEARNING_TIME = 60.0  # seconds until an object that stays becomes background
 MAX_BORDER_DEPTH = 3  # pixels of a soft border at most
 BORDER_CONTRAST = 0.4  # contrast of a border pixel, relative to the object beside it
 
