@@ -5,7 +5,10 @@ support of S, |M| ≤ λ off it, and P_T M = U Vᵀ with the rest of its spectru
 
 *General.* The signs alone form a random matrix, A*(±λ). Its norm has to stay near a
 constant, or corruption passes for signal. For A = identity this gives the well-known
-α = √max(m, n). Written as α = ½‖A*(±1)‖₂, it applies to every operator.
+α = √max(m, n). Written as α = ½‖A*(±1)‖₂, it applies to every operator. For long
+matrices ½(√m + √n) would recover more of those with scattered errors. But it is below
+√m, and a column that is wrong as a whole would then cost less as a component (√m times
+its size) than as errors (m/α times its size).
 
 *Positive semidefinite, corruption not symmetric.* Only the largest eigenvalue of the
 symmetric part of M is bounded, and (i, j) and (j, i) are two observations of one entry

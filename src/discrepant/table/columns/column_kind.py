@@ -34,8 +34,8 @@ MIN_IDENTIFIER_ROWS = 20
 # measurement in R's example tables has so many, unrounded.
 CODE_DIGITS = 10
 # Distinct values, cells for each of them, and mean distance between them, in units of
-# their last digit, from which whole numbers look like codes. Of 26,000 columns of R's
-# example tables, 27 do: half of them codes, the others facts about groups.
+# their last digit, from which whole numbers look like codes: measurements repeat less
+# often, or lie closer together.
 MIN_CODES, MIN_CODE_REPEATS, MIN_CODE_DISTANCE = 10, 3, 20
 # Fraction of them that must have the same number of digits: a postcode may have lost a
 # leading zero.

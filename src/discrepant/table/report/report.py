@@ -165,6 +165,6 @@ def _column_figure(view: View, place: int) -> tuple[str, str, str]:
     if shown < len(view.frame):
         caption += f"; {shown} rows around the worst cell"
     figure = before_after(view.result, place=place)
-    figure.axes[0].set_title("")  # the page has a heading
+    figure.axes[0].set_title("", loc="left")  # the page has a heading
     image = embedded(figure, f"Before and after: {name}")
     return name, image, f"{caption}."
