@@ -311,19 +311,29 @@ def update_feedback(mask, runs, count, old_runs, old_count, state, settings):
 
 
 @njit(**EXACT)
-def smooth_mask(mask, runs, count, per_side, max_radius, min_area, buffers, out):
+def smooth_mask(
+    mask, covered, runs, count, per_side, max_radius, min_area, min_thickness,
+    buffers, out,
+):  # fmt: skip
     """Fill a mask whose components are smoothed by a median that follows their size.
 
     The median's radius is `per_side` times the square root of the component's area, so
     that small objects keep their shape; windows are cut at the border of the frame.
-    Components below `min_area` pixels are removed.
+    Components are those of `covered`. They are removed if they have fewer pixels than
+    `min_area`, or if 2·area/border is below `min_thickness`.
     """
     height, width = mask.shape
     starts, ends, rows, parent, sums = runs
     radii, integral = buffers
-    sums[:count, 0] = 0
+    sums[:count, :2] = 0
     for i in range(count):
+        y = rows[i]
         sums[parent[i], 0] += ends[i] - starts[i]
+        border = 2
+        for x in range(starts[i], ends[i]):
+            border += y > 0 and not covered[y - 1, x]
+            border += y < height - 1 and not covered[y + 1, x]
+        sums[parent[i], 1] += border
     radii[:] = 0
     for y in range(height):
         total = 0
@@ -332,8 +342,8 @@ def smooth_mask(mask, runs, count, per_side, max_radius, min_area, buffers, out)
             integral[y + 1, x + 1] = integral[y, x + 1] + total
             out[y, x] = mask[y, x]
     for i in range(count):
-        area = sums[parent[i], 0]
-        if area < min_area:
+        area, border = sums[parent[i], :2]
+        if area < min_area or 2 * area < min_thickness * border:
             out[rows[i], starts[i] : ends[i]] = False
             continue
         radius = min(int(per_side * math.sqrt(area)), max_radius)

@@ -36,6 +36,7 @@ from discrepant.video.model.settings import (
     MEDIAN_RADIUS,
     MIN_AREA_FRACTION,
     MIN_COMPONENT,
+    MIN_THICKNESS,
     OUTLINE_VOTE,
     PATTERN_WINDOW,
     FeedbackSettings,
@@ -262,8 +263,9 @@ class Separator:
             arguments = frame, self.predicted, before, BORDER_CONTRAST, trimmed
             self._bands.each(lambda band: kernels.trim_borders(*arguments, *band))  # noqa: B023
         kernels.smooth_mask(
-            trimmed, self._runs, self._run_count, MEDIAN_RADIUS, self._detail,
-            MIN_AREA_FRACTION * trimmed.size, self._median_buffers, self._aligned_mask,
+            trimmed, self._arrays.component_mask, self._runs, self._run_count,
+            MEDIAN_RADIUS, self._detail, MIN_AREA_FRACTION * trimmed.size,
+            MIN_THICKNESS, self._median_buffers, self._aligned_mask,
         )  # fmt: skip
         self._runs, self._old_runs = self._old_runs, self._runs
         self._old_run_count = self._run_count

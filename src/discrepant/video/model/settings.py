@@ -37,6 +37,7 @@ MAX_GHOST_SPEED = 30.0  # votes per frame for the new value of a ghost, at most
 # Components and the final mask.
 MIN_COMPONENT = 12  # pixels: a smaller component is noise, and the background learns it
 MIN_AREA_FRACTION = 5e-4  # of the frame: smaller components are not in the final mask
+MIN_THICKNESS = 1.7  # pixels, 2·area/border: thinner components are trembling edges
 MAX_HOLE, MAX_HOLE_FRACTION = 60, 4e-4  # pixels, and of the frame: holes to fill
 MEDIAN_RADIUS = 0.1  # of the final median, in square roots of a component's pixels
 DETAIL_SIDE = 100  # pixels of the frame's side per pixel of its finest detail
