@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discrepant.core.jit import njit
-from discrepant.core.linalg import Array, sym
+from discrepant.core.linalg import Array, shrink_eigen, sym
 
 # Error variance of an entry that is not observed, in units of the data's variance.
 UNOBSERVED = 1e8
@@ -131,7 +131,7 @@ def anneal(
         X = np.mean([mean for mean, _, _ in estimates], axis=0)
         variance = np.mean([variance for _, variance, _ in estimates], axis=0)
         if own is not None:
-            X[:, own] = positive_part(sym(X[:, own]))
+            X[:, own] = shrink_eigen(X[:, own], 0.0)[0]
             variance[:, own] = sym(variance[:, own])
         for side, (_, _, within) in enumerate(estimates):
             M = X.T if side else X
@@ -142,12 +142,6 @@ def anneal(
             variances[t] = np.where(seen, update, UNOBSERVED)
         on_step(noise, X)
     return X, [np.where(clean, 0, g) for g in variances]
-
-
-def positive_part(X: Array) -> Array:
-    """Return the positive semidefinite matrix nearest to a symmetric one."""
-    values, vectors = np.linalg.eigh(X)
-    return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 
 
 def posterior(y: Array, noise: Array, prior: Array) -> tuple[Array, Array, Array]:
