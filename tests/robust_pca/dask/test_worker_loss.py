@@ -3,6 +3,7 @@
 import _thread
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ pytestmark = [
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
+# Workers are processes of their own and cannot import the tests.
+pytest.importorskip("cloudpickle").register_pickle_by_value(sys.modules[__name__])
 
 BLOCKS, HEIGHT, WIDTH, RANK = 12, 1000, 40, 2
 PAUSE = 0.15  # seconds that a block takes, so that there is time for a fault

@@ -20,23 +20,6 @@ from discrepant.robust_pca.rows.in_memory import ArrayRows
 UINT16_LIMIT = 1 << 16
 
 
-class BlockGraph:
-    """How to compute a block: its own part of a Dask graph.
-
-    The task that uses the block computes it, so that no block waits in memory or
-    crosses the network.
-    """
-
-    def __init__(self, graph: dict[Any, Any], key: Any) -> None:
-        self.graph, self.key = graph, key
-
-    def __call__(self) -> Any:
-        """Compute the block, in this thread."""
-        import dask
-
-        return dask.get(self.graph, self.key)
-
-
 class BlockPosition(NamedTuple):
     """Rows of a block along the long axis, and its expected shape and type."""
 
@@ -52,13 +35,11 @@ def load(block: Any, position: BlockPosition) -> Array:
     first, last = position.start, position.stop - 1
     name = f"{'columns' if position.transposed else 'rows'} {first} to {last}"
     try:
-        values = masked_to_nan(block() if isinstance(block, BlockGraph) else block)
-        Z = np.ascontiguousarray(np.asarray(values), position.dtype)
-    except Exception as error:  # the user's own code may raise anything
-        kind = type(error).__name__
-        text = error_text(error)
-        reason = text if text == kind else f"{kind}: {text}"
-        raise InputError(f"The block of {name} cannot be computed: {reason}.") from None
+        Z = np.ascontiguousarray(masked_to_nan(block), position.dtype)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"The block of {name} cannot be converted to numbers: {error_text(error)}."
+        ) from None
     declared = (position.stop - position.start, position.columns)
     if Z.shape != declared:
         raise InputError(

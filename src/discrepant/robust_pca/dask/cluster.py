@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,12 +42,18 @@ def compute_tasks(tasks: list[Any]) -> list[Any]:
         return _on_cluster(client, tasks)
     try:
         return list(dask.compute(*tasks))
+    except BrokenProcessPool:
+        raise ClusterError(f"A process of Dask was lost. {FIT_AGAIN}.") from None
     except (InputError, MemoryError):
         raise
-    except Exception as error:
-        if type(error).__name__ != "BrokenProcessPool":
-            raise
-        raise ClusterError(f"A process of Dask was lost. {FIT_AGAIN}.") from None
+    except Exception as error:  # the user's own code may raise anything
+        raise InputError(_describe_task_error(error)) from error
+
+
+def _describe_task_error(error: BaseException) -> str:
+    kind, text = type(error).__name__, error_text(error)
+    reason = text if text == kind else f"{kind}: {text}"
+    return f"A block of the data cannot be computed: {reason}."
 
 
 def client_of(collections: list[Any]) -> Any:
@@ -152,6 +159,10 @@ def _on_cluster(client: Any, tasks: list[Any]) -> list[Any]:
             futures = client.compute(tasks)
         try:
             _wait(client, futures)
+            for future in futures:
+                error = future.exception() if future.status == "error" else None
+                if isinstance(error, OSError):  # of the data, not of the cluster
+                    raise InputError(_describe_task_error(error)) from error
             return list(client.gather(futures))
         finally:
             _cancel(client, futures)
@@ -210,7 +221,7 @@ def _describe_cluster_errors(client: Any) -> Iterator[None]:
     lost = CancelledError, CommClosedError, OSError, FutureTimeoutError, TimeoutError
     try:
         yield
-    except (InputError, ClusterError, KeyboardInterrupt):
+    except (InputError, MemoryError):
         raise
     except KilledWorker as error:
         raise ClusterError(
@@ -224,3 +235,5 @@ def _describe_cluster_errors(client: Any) -> Iterator[None]:
             f"The cluster at {address} is lost ({error_text(error)[:120]}). "
             f"{FIT_AGAIN}."
         ) from None
+    except Exception as error:
+        raise InputError(_describe_task_error(error)) from error

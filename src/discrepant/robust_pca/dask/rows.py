@@ -16,7 +16,7 @@ import numpy as np
 from discrepant.core.arrays import even_sample
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.dask.blocks import BlockGraph, BlockPosition, run_on_block
+from discrepant.robust_pca.dask.blocks import BlockPosition, run_on_block
 from discrepant.robust_pca.dask.cluster import compute_tasks
 from discrepant.robust_pca.rows.in_memory import ArrayRows
 from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows, RowSpace
@@ -35,9 +35,6 @@ SPLIT_BYTES = 1 << 30
 GATHER_BYTES = 1 << 28
 # Number of whole rows that the preview reads, for the scales of the columns.
 PREVIEW_ROWS = 64
-# How often a node of the graph may be computed on average if every block computes what
-# it needs by itself; beyond that, Dask shares the nodes between blocks.
-MAX_REPEATS = 2.5
 # In place of the factors' rows, which are sent with their blocks.
 NO_ROWS = np.empty((0, 0))
 
@@ -249,11 +246,8 @@ def _row_blocks(
     """Return blocks of whole rows, and where each begins and ends."""
     heights = _block_heights(Z.chunks[0], Z.shape[1] * dtype.itemsize)
     ends = list(itertools.accumulate(heights))
-    chunks_are_split = not set(ends) <= set(itertools.accumulate(Z.chunks[0]))
-    parts = Z.rechunk({0: heights, 1: -1}).to_delayed(optimize_graph=True).ravel()
-    bounds = list(zip([0, *ends[:-1]], ends, strict=True))
-    graphs = None if chunks_are_split else _block_graphs(list(parts))
-    return list(parts) if graphs is None else graphs, bounds
+    blocks = Z.rechunk({0: heights, 1: -1}).to_delayed(optimize_graph=True).ravel()
+    return list(blocks), list(zip([0, *ends[:-1]], ends, strict=True))
 
 
 def _block_heights(chunks: tuple[int, ...], row_bytes: int) -> tuple[int, ...]:
@@ -273,27 +267,3 @@ def _block_heights(chunks: tuple[int, ...], row_bytes: int) -> tuple[int, ...]:
         (limit,) * (h // limit) + ((h % limit,) if h % limit else ()) for h in heights
     )
     return tuple(itertools.chain.from_iterable(pieces))
-
-
-def _block_graphs(parts: list[Any]) -> list[Any] | None:
-    """Return blocks that compute themselves; None where they have much in common.
-
-    Examples of the latter are arrays that a cluster holds already, and arrays from
-    which the mean of all entries was subtracted. Dask itself serves these better.
-    """
-    from dask.optimization import cull
-
-    graph = dict(parts[0].__dask_graph__())
-    max_nodes, nodes, block_graphs = MAX_REPEATS * len(graph), 0, []
-    for part in parts:
-        own, _ = cull(graph, [part.key])
-        nodes += len(own)
-        needed = {key for node in own.values() for key in _dependencies(node)}
-        if nodes > max_nodes or not needed <= set(own):
-            return None
-        block_graphs.append(BlockGraph(own, part.key))
-    return block_graphs
-
-
-def _dependencies(node: Any) -> Any:
-    return getattr(node, "dependencies", ())
