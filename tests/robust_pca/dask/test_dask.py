@@ -156,7 +156,7 @@ def words(block):
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        (lambda Y: Y.map_blocks(failing, dtype=float), "cannot be computed: OSError: the disk is gone"),
+        (lambda Y: Y.map_blocks(failing, dtype=float), "computed: OSError: .* gone"),
         (lambda Y: Y.map_blocks(words, dtype=object), "rows .* cannot be .*much"),
         (lambda Y: Y.map_blocks(lambda b: b[:5], dtype=float), "has the shape"),
         (lambda Y: Y.astype("U9"), "numbers are needed"),
