@@ -1,7 +1,7 @@
 """How much of the paper's Figure 2c is recovered, and how much is wrong in silence.
 
     python benchmarks/matrix_reach.py                      n = 50, 42 cells, the default
-    python benchmarks/matrix_reach.py --n 100              16 cells; also 200, 400
+    python benchmarks/matrix_reach.py --grid 100           also 200, 400, 1000, inside
     python benchmarks/matrix_reach.py --method noise0      the convex program only
     python benchmarks/matrix_reach.py --method all         every method in turn
     python benchmarks/matrix_reach.py --seed 5000          other problems
@@ -11,12 +11,14 @@ A cell is one problem of `corrupted_matrix`: a rank and a fraction of corrupted 
 It counts as recovered where the relative error of X is below 0.1, as in the paper (at
 n > 50 below 1e-6), and as wrong in silence where it is not and there was no warning. A
 proof is claimed where the fit is exact and has no doubts; a wrong one would be a bug.
+The grid "inside" has problems well within reach: other shapes, and missing entries.
 Alternating projections (`paper.baselines`) are given the rank and the fraction.
 """
 
 import argparse
 import time
 import warnings
+from itertools import product
 
 import numpy as np
 from record import recorded
@@ -25,12 +27,27 @@ from discrepant import RobustPCA
 from discrepant.paper.baselines import alternating_projections, convex
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
-# n → ranks, fractions of corrupted entries, and the error up to which X is recovered.
+
+def square(n, ranks, fractions):
+    """Return the cells of a grid of n×n matrices: shape, rank, fraction, missing."""
+    return [((n, n), r, p, 0.0) for r, p in product(ranks, fractions)]
+
+
+# Name of a grid → its cells; only square matrices can be positive semidefinite.
 GRIDS = {
-    50: ((1, 5, 10, 15, 20, 25), (0.05, 0.15, 0.25, 0.35, 0.45, 0.5, 0.55), 0.1),
-    100: ((5, 13, 22, 30), (0.1, 0.23, 0.37, 0.5), 1e-6),
-    200: ((20, 40), (0.2, 0.3, 0.4, 0.5), 1e-6),
-    400: ((5, 15, 25), (0.3, 0.5), 1e-6),
+    "50": square(50, (1, 5, 10, 15, 20, 25), (0.05, 0.15, 0.25, 0.35, 0.45, 0.5, 0.55)),
+    "100": square(100, (5, 13, 22, 30), (0.1, 0.23, 0.37, 0.5)),
+    "200": square(200, (20, 40), (0.2, 0.3, 0.4, 0.5)),
+    "400": square(400, (5, 15, 25), (0.3, 0.5)),
+    "1000": square(1000, (10, 30), (0.4, 0.5)),
+    "inside": [
+        *square(100, (5, 13), (0.2, 0.3)),
+        *square(200, (10, 20), (0.2, 0.4)),
+        *[((100, 400), r, p, 0.0) for r, p in product((5, 13), (0.2, 0.4))],
+        *[((400, 100), r, 0.3, 0.0) for r in (5, 13)],
+        *[((100, 100), r, p, 0.2) for r, p in product((3, 8), (0.2, 0.3))],
+        *[((200, 200), 10, p, 0.2) for p in (0.2, 0.4)],
+    ],
 }
 SETTINGS = {"default": {}, "fast": {"effort": "fast"}, "noise0": {"noise": 0}}
 METHODS = (*SETTINGS, "descent", "convex", "projections")
@@ -47,16 +64,15 @@ def solve(method, Y, psd, rank, fraction):
     if method == "descent":
         return RobustPCA("descent", psd=psd, random_state=0).fit(Y).low_rank_, False
     if method == "convex":
-        return convex(Y, alpha=float(np.sqrt(len(Y))), psd=psd).low_rank, False
+        return convex(Y, alpha=float(np.sqrt(max(Y.shape))), psd=psd).low_rank, False
     if method == "projections":
         recovery = alternating_projections(Y, rank=rank, fraction=fraction)
         return recovery.low_rank, False
     return robust_pca(Y, psd, **SETTINGS[method])
 
 
-def cell(method, n, psd, rank, fraction, seed):
+def measure(method, psd, problem, rank, fraction):
     """Solve one problem; return error, whether proven, warnings, and CPU seconds."""
-    problem = corrupted_matrix(n if psd else (n, n), rank, fraction, random_state=seed)
     began = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -69,24 +85,31 @@ def cell(method, n, psd, rank, fraction, seed):
     return error, proven, messages, time.process_time() - began
 
 
-def table(method, n, psd, seed, verbose):
-    """Print one line: what a method recovers of the grid of one size."""
-    ranks, fractions, limit = GRIDS[n]
+def table(method, grid, psd, seed, verbose):
+    """Print one line: what a method recovers of one grid."""
+    limit = 0.1 if grid == "50" else 1e-6
+    cells = [cell for cell in GRIDS[grid] if not psd or cell[0][0] == cell[0][1]]
     outcomes = []
-    cells = [(rank, fraction) for rank in ranks for fraction in fractions]
-    for k, (rank, fraction) in enumerate(cells):
-        error, proven, messages, seconds = cell(
-            method, n, psd, rank, fraction, seed + k
+    for k, (shape, rank, fraction, missing) in enumerate(cells):
+        problem = corrupted_matrix(
+            shape[0] if psd else shape,
+            rank,
+            fraction,
+            missing=missing,
+            random_state=seed + k,
         )
+        error, proven, messages, seconds = measure(method, psd, problem, rank, fraction)
         outcomes.append((error < limit, bool(messages), proven, seconds))
         if verbose:
+            m, n = shape
             sentence = messages[0] if messages else "-"
-            figures = f"{error:8.1e}  {seconds:6.2f} s"
-            print(f"  {rank:3} {fraction:.2f}  {figures}  {sentence}", flush=True)
+            of_cell = f"{m:5}×{n:<5} {rank:3} {fraction:.2f} {missing:.1f}"
+            figures = f"{error:8.1e}  {seconds:6.2f} s  {'proof' if proven else '-':5}"
+            print(f"{of_cell}  {figures}  {sentence}", flush=True)
     columns = zip(*outcomes, strict=True)
     recovered, warned, proven, seconds = (np.array(column) for column in columns)
     print(
-        f"n = {n}  {'psd' if psd else 'general':8} {method:10} "
+        f"{grid:6}  {'psd' if psd else 'general':8} {method:10} "
         f"recovered {recovered.mean():.2f} ({recovered.sum()} of {len(cells)}), "
         f"wrong in silence {np.sum(~recovered & ~warned)}, "
         f"with a warning though recovered {np.sum(recovered & warned)}, "
@@ -98,7 +121,7 @@ def table(method, n, psd, seed, verbose):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--n", type=int, default=50, choices=GRIDS)
+    parser.add_argument("--grid", default="50", choices=GRIDS)
     parser.add_argument("--method", default="default", choices=[*METHODS, "all"])
     parser.add_argument("--kind", choices=("general", "psd"), help="both by default")
     parser.add_argument("--seed", type=int, default=0, help="of the first cell")
@@ -109,7 +132,7 @@ def main():
         if asked.kind not in (None, "psd" if psd else "general"):
             continue
         for method in METHODS if asked.method == "all" else [asked.method]:
-            table(method, asked.n, psd, asked.seed, asked.verbose)
+            table(method, asked.grid, psd, asked.seed, asked.verbose)
 
 
 if __name__ == "__main__":

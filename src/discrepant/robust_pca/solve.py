@@ -315,7 +315,7 @@ def _separate(run: _Run, start: MatrixFit | None) -> MatrixFit:
         return exact
     if run.log.ended:
         return exact_attempt
-    noisy = _fit_noisy(run, exact_attempt)
+    noisy = _fit_noisy(run, exact_attempt, fits)
     if isinstance(noisy, ExactResult) or run.log.stopped:
         return noisy
     if exact is None and fits.confirms(noisy):
@@ -352,8 +352,11 @@ def _convex_optimum(run: _Run, start: ExactResult | None) -> ExactResult:
     return result
 
 
-def _fit_noisy(run: _Run, exact_attempt: ExactResult | None = None) -> MatrixFit:
+def _fit_noisy(
+    run: _Run, exact_attempt: ExactResult | None = None, fits: EntryFits | None = None
+) -> MatrixFit:
     """Fit low rank, corruption and noise; exact if the noise vanishes."""
+    prove = {} if fits is None else {"prove": fits.near}
     return fit_noisy(
         run.program,
         sigma=run.noise,
@@ -362,6 +365,7 @@ def _fit_noisy(run: _Run, exact_attempt: ExactResult | None = None) -> MatrixFit
         rng=run.rng,
         log=run.log,
         first=exact_attempt,
+        **prove,
     )
 
 

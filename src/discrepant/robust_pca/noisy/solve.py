@@ -1,5 +1,6 @@
 """Fit low rank + errors + noise: start, finish, posterior probabilities and flags."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -43,6 +44,7 @@ def fit_noisy(
     rng: np.random.Generator,
     log: Recorder,
     first: ExactResult | None = None,
+    prove: Callable[[Array, Array], ExactResult | None] = lambda U, C: None,
 ) -> NoisyResult | ExactResult:
     """Split the data of a problem into a low-rank part, errors and noise.
 
@@ -50,13 +52,14 @@ def fit_noisy(
     `psd` the low-rank part is symmetric and positive semidefinite. `sigma` is the noise
     of each column, if it is given; `by_column` says whether each has noise of its own
     size, which is tested by default. `first` is a failed attempt at an exact
-    decomposition; its dual serves the certificate.
+    decomposition; its dual serves the certificate. `prove` receives factors of a
+    low-rank part whose noise vanishes, and returns an exact fit near it, if proven.
     """
     with program.rows:
         fit = NoisyFit(program, sigma, by_column, rng, log)
         last, done = fit.run(until_vanishing=first is not None)
         if first is not None and fit.noise_vanishes(last):
-            exact = _finish_exactly(first, fit, last)
+            exact = _finish_exactly(first, fit, last) or prove(*fit.model.factors())
             if exact is not None:
                 return exact
             if not (done or log.ended):

@@ -151,6 +151,16 @@ class EntryFits:
         except np.linalg.LinAlgError:  # columns of very different units: no proposal
             return None
 
+    def near(self, U: Array, C: Array) -> ExactResult | None:
+        """Return an exact fit near U Cᵀ, a fit whose noise vanishes, if it is proven.
+
+        The factors are in the unit of the problem and the orientation of the rows.
+        """
+        X = (C @ U.T if self.transposed else U @ C.T) / self.size
+        start = FixedRankMatrix.of(X, self.kind, U.shape[1])
+        with self.A.threads():
+            return self._finish(self.search.descend_from(start), "a fit with noise")
+
     def by_empirical_bayes(self, noisy: NoisyResult) -> ExactResult | None:
         """Return the exact fit that empirical Bayes proposes, if it is proven.
 

@@ -255,6 +255,12 @@ class ExactSearch:
             return None
         return self._repair_lines(self._without_spurious_components(at))
 
+    def descend_from(self, start: FixedRankMatrix) -> FixedRankMatrix:
+        """Return an exact fit near a matrix that fits more than half of the entries."""
+        cutoff = 2 * _median_residual(self.whole, start)
+        weights = redescending(self.whole, start, cutoff)
+        return descend(self.whole, start, weights, steps=30)
+
     def proof(self, at: FixedRankMatrix, tables: Tables | None = None) -> Proof:
         """Count the entries that fit a matrix, of the whole or of a sample.
 
@@ -388,7 +394,8 @@ class ExactSearch:
         ]
         for rank in range(at.rank - 1, max(at.rank - MAX_DROPPED - 1, 0), -1):
             largest = at.select(np.argsort(-np.abs(at.d))[:rank])
-            yield descend(self.whole, largest, weights, steps=30)
+            needed = proof.surplus + ENTRIES_PER_FREEDOM * largest.degrees_of_freedom
+            yield descend(self.whole, largest, weights, 30, needed / 2)
 
 
 def _extend_coordinates(
@@ -423,7 +430,11 @@ def ranks_at_gaps(X: Array, tables: Tables, kind: Symmetry) -> list[int]:
 
 
 def descend(
-    tables: Tables, at: FixedRankMatrix, weights: list[Array], steps: int = 60
+    tables: Tables,
+    at: FixedRankMatrix,
+    weights: list[Array],
+    steps: int = 60,
+    needed: float = 0.0,
 ) -> FixedRankMatrix:
     """Return an exact fit near a matrix, by Gauss–Newton with redescending weights.
 
@@ -437,7 +448,11 @@ def descend(
         Weights of the first steps, for each table.
     steps : int
         Steps with redescending weights.
+    needed : float
+        Total weight below which the steps end: the fit would be of no use. It is at
+        least the number of degrees of freedom.
     """
+    needed = max(needed, at.degrees_of_freedom)
     try:
         for _ in range(3):
             at = _step(tables, at, weights)
@@ -445,7 +460,7 @@ def descend(
         for fraction in np.linspace(0, 1, steps):
             cutoff = first * (EXACT / first) ** fraction
             weights = redescending(tables, at, cutoff)
-            if fraction > 0.2 and not _more_than_interpolates(at, weights):
+            if fraction > 0.2 and _total_weight(at, weights) <= needed:
                 break
             new = _step(tables, at, weights)
             if not np.isfinite(new.d).all():
@@ -531,12 +546,12 @@ def sparse_directions(U: Array) -> Iterator[Array]:
             yield direction
 
 
-def _more_than_interpolates(at: FixedRankMatrix, weights: list[Array]) -> bool:
-    """Whether more entries have weight than X has degrees of freedom."""
+def _total_weight(at: FixedRankMatrix, weights: list[Array]) -> float:
+    """Return the weight of all entries; a pair of a symmetric X counts once."""
     fitted = np.maximum.reduce(weights)
     if at.kind == "psd":
         fitted = np.triu(np.maximum(fitted, fitted.T))
-    return bool(fitted.sum() > at.degrees_of_freedom)
+    return float(fitted.sum())
 
 
 def _median_residual(tables: Tables, at: FixedRankMatrix) -> float:
