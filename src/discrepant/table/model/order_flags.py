@@ -20,7 +20,7 @@ from discrepant.core.linalg import Array
 from discrepant.core.validation import count_threads
 from discrepant.table.columns.table_input import ParsedTable
 from discrepant.table.columns.transforms import ColumnTransform
-from discrepant.table.model.fit import MAX_EXCLUDED_FRACTION, TableModel
+from discrepant.table.model.fit import TableModel
 from discrepant.table.model.row_order import RowOrder, find_row_order
 from discrepant.table.model.score import FlagCandidates, rule_violations, score_listed
 
@@ -275,7 +275,8 @@ def _flag_column(
     spikes = np.flatnonzero(odds > -np.log(min(SPIKE_RATE * fdr, 0.5)))
     add(spikes, "spike", odds[spikes])
     odds = _stuck_log_odds(line)
-    odds[line == transform.point_mass] = -np.inf  # a state of its own: no rain
+    if order.is_inferred:  # the rows may be sorted by whether there is any rain
+        odds[line == transform.point_mass] = -np.inf
     stuck = np.flatnonzero(odds > -np.log(MAX_EXPECTED))
     add(stuck, "stuck", odds[stuck])
     at, size, expected = _find_steps(stabilise(kept))
@@ -421,8 +422,6 @@ def _stuck_log_odds(line: Array) -> Array:
                 expected = bins * _expected_runs(length[here])
                 log_odds[here] = -np.log(np.maximum(expected, 1e-20))
     log_odds[length < 3] = -np.inf
-    # More cells than the model excludes in a column are a second population.
-    log_odds[length > MAX_EXCLUDED_FRACTION * length[observed].sum()] = -np.inf
     candidates = np.flatnonzero(log_odds > -np.log(MAX_EXPECTED))
     if len(candidates):
         tolerance = 2 * _rounding_step(line)

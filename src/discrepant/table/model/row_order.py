@@ -34,8 +34,9 @@ GAP_CELLS = 49
 # order of a table that is sorted by one of its columns, neighbours are alike whatever
 # the time of the rows; only an order by dates is used then.
 MAX_UNSORTED = 0.1
-# Fraction of rows with the value before up to which a sorted column may be a clock.
-MAX_CLOCK_TIES = 0.05
+# Fraction of its values that repeat up to which a sorted column may grow with time, and
+# be stuck now and then.
+MAX_REPEATED = 0.05
 # Rows below which no order is tested.
 MIN_ROWS = 40
 # Rows per group that a column needs for its values to be separate series.
@@ -120,18 +121,15 @@ def find_row_order(
     for description, rows, line, is_dated in _candidates(parsed, tested, order):
         candidate = RowOrder(description, rows, line, {})
         lines = {k: candidate.lay(ranks[k]) for k in tested}
-        sortings = {} if is_dated else {k: _sorting(lines[k]) for k in tested}
-        if "key" in sortings.values():
+        if not is_dated and any(_is_sort_key(lines[k]) for k in tested):
             continue
         gains = []
         for k in tested:
-            if sortings.get(k) == "clock":
-                continue
             rho, z = autocorrelation(lines[k])
             gains.append(max(rho, 0.0))
             if rho > MIN_AUTOCORRELATION and z > MIN_Z:
                 candidate.spans[k] = SPANS[-1]
-        gain = float(np.sum(gains)) / len(tested)
+        gain = float(np.mean(gains))
         if best is None or gain > best_gain + MIN_GAIN:
             best, best_gain = candidate, gain
     if best is None or not best.spans:
@@ -145,16 +143,20 @@ def find_row_order(
     return best
 
 
-def _sorting(line: Array) -> str:
-    """Return "key" if the rows are sorted by a column, "clock" if it counts them.
+def _is_sort_key(line: Array) -> bool:
+    """Return whether the rows are sorted by a column of values that repeat.
 
-    Either only rises, or only falls; a key has values that repeat.
+    Such a column only rises, or only falls. A clock, or what grows with time, does so
+    too, without repeating its values.
     """
     steps = np.diff(line[np.isfinite(line)])
     rising = np.mean(steps[steps != 0] > 0) if steps.any() else 0.5
     if min(rising, 1 - rising) > MAX_UNSORTED:
-        return ""
-    return "key" if np.mean(steps == 0) > MAX_CLOCK_TIES else "clock"
+        return False
+    repeats = np.concatenate([[False], steps == 0])
+    runs = np.sum(~repeats)
+    repeated = np.sum(~repeats[:-1] & repeats[1:])
+    return bool(repeated > MAX_REPEATED * runs)
 
 
 def _ranks(values: Array) -> Array:
