@@ -132,11 +132,11 @@ def test_beyond_recovers_more():
         sizes=(50,), trials=(1,), ranks=(0.18, 0.26), fractions=(0.05, 0.15)
     )
     outcome = beyond.run(config, SERIAL)
-    auto, packages = (
+    default, packages = (
         beyond.success_rates(outcome.rows, method, 50, config).mean()
-        for method in ("auto", "packages")
+        for method in ("default", "packages")
     )
-    assert auto == 1 > packages
+    assert default == 1 > packages
     assert "| 50 |" in outcome.table
     beyond.plot(outcome)
 

@@ -1,9 +1,9 @@
-"""Beyond Figure 2c: X ⪰ 0 and α from the data recover twice as many problems.
+"""Beyond Figure 2c: `RobustPCA` recovers more than twice as many problems.
 
-The paper's problem, at three sizes with proportional ranks and fractions, is solved by
+The paper's problem, at two sizes with proportional ranks and fractions, is solved by
 the convex program of other packages (no X ⪰ 0, λ = 1/√n), by the convex program with
 X ⪰ 0 at the same λ, by the paper's descent (at the smallest size), and by
-``RobustPCA(psd=True, noise=0)``.
+``RobustPCA(psd=True)``, which estimates everything and searches beyond that program.
 """
 
 import warnings
@@ -27,7 +27,7 @@ TITLES = {
     "packages": "convex, λ = 1/√n",
     "convex-psd": "convex, X ⪰ 0, λ = 1/√n",
     "descent": "the paper's descent",
-    "auto": "RobustPCA(psd=True, noise=0)",
+    "default": "RobustPCA(psd=True)",
 }
 
 
@@ -35,8 +35,8 @@ TITLES = {
 class Config:
     """Sizes with their number of trials, and the grid in units of n and n²."""
 
-    sizes: tuple[int, ...] = (50, 100, 200)
-    trials: tuple[int, ...] = (10, 4, 2)
+    sizes: tuple[int, ...] = (50, 100)
+    trials: tuple[int, ...] = (4, 1)
     ranks: tuple[float, ...] = (0.02, 0.1, 0.18, 0.26, 0.34, 0.42, 0.5)
     fractions: tuple[float, ...] = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55)
     descent_up_to: int = 50
@@ -62,8 +62,8 @@ def solve(method: str, observed: Array, seed: list[int]) -> Array:
     """Return the low-rank part by one of the methods."""
     if method == "descent":
         return phase.solve("descent", observed, phase.Config(), seed)
-    if method == "auto":
-        model = RobustPCA(psd=True, noise=0, tol=1e-4, random_state=0, n_jobs=1)
+    if method == "default":
+        model = RobustPCA(psd=True, random_state=0, n_jobs=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of problems that cannot be recovered
             return np.asarray(model.fit(observed).low_rank_)
@@ -111,8 +111,8 @@ def run(config: Config, runner: Runner) -> Outcome:
         m: success_rates(rows, m, first, config).mean() for m in config.methods(first)
     }
     finding = (
-        f"At n = {first} the success area is {areas['auto']:.3f} with X ⪰ 0 and α from "
-        f"the data, against {areas['descent']:.3f} for the paper's descent and "
+        f"At n = {first} the success area is {areas['default']:.3f} with RobustPCA, "
+        f"against {areas['descent']:.3f} for the paper's descent and "
         f"{areas['packages']:.3f} for the convex program of other packages."
     )
     return Outcome(config, rows, finding, table="\n".join(lines))
