@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,6 +46,12 @@ class TestOutcome:
         with pytest.warns(UserWarning, match="stopped") as caught:
             pca.fit(noisy())
         assert not any("max_iter" in str(warning.message) for warning in caught)
+
+
+def test_the_documentation_lists_every_doubt():
+    page = Path(__file__).parents[2] / "docs" / "matrices.md"
+    text = page.read_text(encoding="utf-8")
+    assert [doubt.name for doubt in Doubt if f"`{doubt.name}`" not in text] == []
 
 
 def _entries(seen):
