@@ -13,7 +13,7 @@ import time
 import numpy as np
 from record import recorded
 
-from discrepant.experiments.fig2bc_phase_transition import Config, solve_grid_point
+from discrepant.experiments.fig2bc_success_area import Config, solve_grid_point
 from discrepant.experiments.runner import Runner
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
@@ -37,9 +37,11 @@ def main():
     parser.add_argument("--problems", type=int, default=16)
     count = parser.parse_args().problems
     config = Config()
+    (n,) = config.sizes
     rng = np.random.default_rng(0)
     tasks = [
         {
+            "n": n,
             "method": "descent",
             "rank": int(rng.choice(config.ranks)),
             "fraction": float(rng.choice(config.fractions)),
@@ -59,11 +61,11 @@ def main():
     for task in tasks:
         where = [0, task["rank"], round(1000 * task["fraction"]), task["trial"]]
         problem = corrupted_matrix(
-            config.n, task["rank"], task["fraction"], random_state=where
+            n, task["rank"], task["fraction"], random_state=where
         )
         X = plain(
             problem.observed,
-            alpha=np.sqrt(config.n),
+            alpha=np.sqrt(n),
             tau=config.step,
             steps=config.steps,
             seed=[*where, 1],
@@ -80,7 +82,7 @@ def main():
     disagreements = np.sum(
         (ours < config.success) != (np.array(errors) < config.success)
     )
-    print(f"{count} problems of {config.n}×{config.n}, {config.steps} steps each")
+    print(f"{count} problems of {n}×{n}, {config.steps} steps each")
     print(f"plain NumPy loop, one after the other  {one_by_one:7.1f} s")
     print(f"discrepant reproduce fig2c             {together:7.1f} s")
     print(f"ratio                                  {one_by_one / together:7.2f}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner, where
+from discrepant.experiments.runner import Outcome, Row, Runner, column, expand
 from discrepant.operators.linear_operator import Wrapped
 from discrepant.paper.descent import descend
 from discrepant.paper.stopping import Iteration, Residual, Steps
@@ -82,9 +82,9 @@ def fit(ratio: float, config: Config, seed: int) -> Row:
     )
     unweighted = weighted_minimum_norm(B, b, np.ones_like(d))
     return {
-        "steps": history["step"].tolist(),
-        "distances": history["distance"].tolist(),
-        "to_unweighted": relative_error(signal.x[:, 0], unweighted),
+        "step": history["step"].tolist(),
+        "distance_to_weighted": history["distance"].tolist(),
+        "end_distance_to_unweighted": relative_error(signal.x[:, 0], unweighted),
     }
 
 
@@ -92,18 +92,9 @@ def run(config: Config, runner: Runner) -> Outcome:
     """Run the descent for each ratio of the rates."""
     axes = {"ratio": config.ratios}
     fits = runner.grid(fit, axes, label="regression", config=config)
-    rows = [
-        {
-            "ratio": result["ratio"],
-            "step": step,
-            "distance_to_weighted": distance,
-            "end_distance_to_unweighted": result["to_unweighted"],
-        }
-        for result in fits
-        for step, distance in zip(result["steps"], result["distances"], strict=True)
-    ]
-    worst = max(result["distances"][-1] for result in fits)
-    farthest = max(result["to_unweighted"] for result in fits)
+    rows = expand(fits)
+    worst = max(result["distance_to_weighted"][-1] for result in fits)
+    farthest = max(result["end_distance_to_unweighted"] for result in fits)
     finding = (
         "Descent with one rate per coordinate ends in the weighted minimum-norm "
         f"solution (relative distance at most {worst:.0e}), up to {farthest:.2f} away "
@@ -118,9 +109,10 @@ def plot(outcome: Outcome) -> Figure:
     figure, ax = new_figure(size=(6.0, 3.8))
     config = outcome.config
     for ratio, colour in zip(config.ratios, COLOURS, strict=False):
-        points = where(outcome.rows, ratio=ratio)
-        steps = [p["step"] for p in points]
-        distances = [p["distance_to_weighted"] for p in points]
+        steps, distances = (
+            column(outcome.rows, key, ratio=ratio)
+            for key in ("step", "distance_to_weighted")
+        )
         label = f"rates differ by {ratio:g}"
         ax.semilogy(steps, distances, color=colour, label=label)
     ax.set(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner, where
+from discrepant.experiments.runner import Outcome, Row, Runner, column, expand
 from discrepant.paper.baselines import l1_factorisation
 from discrepant.paper.descent import ErrorToTruth
 from discrepant.paper.stopping import Steps
@@ -63,20 +63,16 @@ def curve(method: str, config: Config, seed: int) -> Row:
             half_life=config.half_life,
             **common,
         )
-    history = result.history
-    return {"steps": history["step"].tolist(), "errors": history["error"].tolist()}
+    return {key: result.history[key].tolist() for key in ("step", "error")}
 
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Run the three methods on one problem."""
     curves = runner.grid(curve, {"method": METHODS}, label="fig1a", config=config)
-    rows = [
-        {"method": result["method"], "step": step, "error": error}
-        for result in curves
-        for step, error in zip(result["steps"], result["errors"], strict=True)
-    ]
-    last = {c["method"]: c["errors"][-1] for c in curves}
-    best = {c["method"]: min(c["errors"]) for c in curves}
+    rows = expand(curves)
+    errors = {method: column(rows, "error", method=method) for method in METHODS}
+    last = {method: values[-1] for method, values in errors.items()}
+    best = {method: values.min() for method, values in errors.items()}
     finding = (
         f"With r′ = r the ℓ1 loss ends at error {last['l1-exact']:.1e}; with r′ = n it "
         f"passes {best['l1-over']:.3f} and ends at {last['l1-over']:.3f}; double "
@@ -91,8 +87,9 @@ def plot(outcome: Outcome) -> Figure:
     """Draw error against steps."""
     figure, ax = new_figure(size=(6.4, 4.0))
     for (method, label), colour in zip(METHODS.items(), COLOURS, strict=False):
-        points = where(outcome.rows, method=method)
-        steps, errors = zip(*((p["step"], p["error"]) for p in points), strict=True)
+        steps, errors = (
+            column(outcome.rows, key, method=method) for key in ("step", "error")
+        )
         ax.semilogy(steps, errors, color=colour, label=label)
     config = outcome.config
     ax.set(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner, where
+from discrepant.experiments.runner import Outcome, Row, Runner, column
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.sensing.recover import recover
@@ -55,7 +55,7 @@ def run(config: Config, runner: Runner) -> Outcome:
     alphas = [ratio * float(np.sqrt(config.n)) for ratio in config.ratios]
     axes = {"alpha": alphas, "trial": range(config.trials)}
     rows = runner.grid(trial, axes, label="fig2a", config=config)
-    mean = {alpha: float(np.mean(errors_at(rows, alpha))) for alpha in alphas}
+    mean = {alpha: float(column(rows, "error", alpha=alpha).mean()) for alpha in alphas}
     best = min(mean, key=lambda alpha: mean[alpha])
     at_root = mean[min(alphas, key=lambda alpha: abs(alpha - np.sqrt(config.n)))]
     finding = (
@@ -66,20 +66,15 @@ def run(config: Config, runner: Runner) -> Outcome:
     return Outcome(config, rows, finding)
 
 
-def errors_at(rows: list[Row], alpha: float) -> list[float]:
-    """Return the errors of all trials at one ratio."""
-    return [row["error"] for row in where(rows, alpha=alpha)]
-
-
 @styled
 def plot(outcome: Outcome) -> Figure:
     """Draw the mean error against α, with the range of the trials."""
     alphas = sorted({row["alpha"] for row in outcome.rows})
-    errors = [errors_at(outcome.rows, alpha) for alpha in alphas]
+    errors = np.array([column(outcome.rows, "error", alpha=alpha) for alpha in alphas])
     figure, ax = new_figure(size=(5.6, 3.8))
-    low, high = [min(e) for e in errors], [max(e) for e in errors]
+    low, high = errors.min(axis=1), errors.max(axis=1)
     ax.fill_between(alphas, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
-    ax.plot(alphas, [np.mean(e) for e in errors], "o-", color=COLOURS[0])
+    ax.plot(alphas, errors.mean(axis=1), "o-", color=COLOURS[0])
     root = np.sqrt(outcome.config.n)
     ax.axvline(root, color=COLOURS[1], linestyle="--", linewidth=1.2)
     ax.text(root * 1.04, max(high) * 0.95, "α = √n", color=COLOURS[1], va="top")

@@ -20,7 +20,14 @@ from discrepant.experiments.photographs import (
     encode_image,
     photograph,
 )
-from discrepant.experiments.runner import Outcome, Row, Runner
+from discrepant.experiments.runner import (
+    Outcome,
+    Row,
+    Runner,
+    column,
+    expand,
+    markdown_table,
+)
 from discrepant.image.arrays import MARGIN, psnr
 from discrepant.image.corruptions import salt_and_pepper
 
@@ -139,7 +146,6 @@ def descent(
     config: Config,
     seed: int,
     checkpoint_prefix: str | None = None,
-    show_progress: bool = False,
 ) -> Row:
     """Return the learning curve of one method on one image, and the restored image."""
     import torch
@@ -162,15 +168,12 @@ def descent(
             random_state=seed,
             checkpoint=checkpoint_prefix
             and f"{checkpoint_prefix}.{name}-{fraction:g}-{method}.checkpoint",
-            progress=show_progress,
         )
     finally:
         torch.set_num_threads(threads)
     chosen = result.image if method == "double" or result.best is None else result.best
     return {
-        "steps": result.history["step"].tolist(),
-        "psnr": result.history["psnr"].tolist(),
-        "loss": result.history["loss"].tolist(),
+        **{key: result.history[key].tolist() for key in ("step", "psnr", "loss")},
         "seconds": float(result.history["seconds"][-1]),
         "interior": psnr(result.image, truth, MARGIN),
         "image": encode_image(chosen),
@@ -183,64 +186,38 @@ def run(config: Config, runner: Runner) -> Outcome:
     # The figures use each other's runs: settings that select cases are not in the hash.
     settings = replace(config, figure="", fractions=(), max_images=0, crossed=False)
     journal = runner.journal("images", descent, settings)
-    single = runner.jobs == 1 or not config.together
     tasks: list[Row] = [
         {"name": name, "fraction": fraction, "method": method, "seed": runner.seed}
         for method in reversed(METHODS)  # the slowest first
         for name, fraction in cases
     ]
-    # Only one progress bar can be shown; where runs are long, that of the current run.
-    bar_per_run = single and runner.progress is True
-    mapper = replace(runner, progress=None if bar_per_run else runner.progress)
     prefix = None if journal is None else str(journal.with_suffix(""))
-    results = mapper.map(
+    results = runner.map(
         descent,
         tasks,
         label="images",
         config=settings,
-        jobs=1 if single else None,
-        shared={
-            "config": config,
-            "checkpoint_prefix": prefix,
-            "show_progress": bar_per_run,
-        },
+        jobs=None if config.together else 1,
+        shared={"config": config, "checkpoint_prefix": prefix},
         keep=True,
     )
-    rows = [
-        {
-            "image": result["name"],
-            "fraction": result["fraction"],
-            "method": result["method"],
-            "step": step,
-            "psnr": value,
-            "loss": loss,
-        }
-        for result in results
-        for step, value, loss in zip(
-            result["steps"], result["psnr"], result["loss"], strict=True
-        )
-    ]
+    keys = ("fraction", "method", "step", "psnr", "loss")
+    curves = [{"image": r["name"], **{key: r[key] for key in keys}} for r in results]
     scores = {(r["name"], r["fraction"], r["method"]): score(r) for r in results}
-    pictures = {(r["name"], r["fraction"], r["method"]): r["image"] for r in results}
     return Outcome(
         config,
-        rows,
+        expand(curves),
         finding(scores),
-        table=table(scores, cases, config, runner.seed),
-        extra={"scores": scores, "pictures": pictures, "seed": runner.seed},
+        table(scores, cases, config, runner.seed),
+        extra={"scores": scores, "seed": runner.seed},
     )
 
 
 def score(result: Row) -> Row:
-    """Return last and best PSNR of a run, its step and its time."""
-    values = np.array(result["psnr"])
-    return {
-        "last": float(values[-1]),
-        "best": float(values.max()),
-        "at": int(result["steps"][int(values.argmax())]),
-        "interior": result["interior"],
-        "seconds": result["seconds"],
-    }
+    """Return last and best PSNR of a run, that of the interior, and the image."""
+    values = result["psnr"]
+    kept = {key: result[key] for key in ("interior", "image")}
+    return {"last": values[-1], "best": max(values), **kept}
 
 
 def finding(scores: dict[tuple[str, float, str], Row]) -> str:
@@ -277,28 +254,25 @@ def table(
     """Return a Markdown table of the runs and of common filters, in dB."""
     from discrepant.image import adaptive_median, inpaint_extremes, median
 
-    lines = [
-        "| image | corrupted | observed | median, best window | adaptive median | "
-        "0 and 1 inpainted (known) | DIP, best | DIP-ℓ1, best | DIP-ℓ1, last | "
-        "ours, last | ours, interior |",
-        "| --- |" + " --- |" * 10,
-    ]
+    header = (
+        *("image", "corrupted", "observed", "median, best window", "adaptive median"),
+        *("0 and 1 inpainted (known)", "DIP, best", "DIP-ℓ1, best", "DIP-ℓ1, last"),
+        *("ours, last", "ours, interior"),
+    )
+    rows = []
     for name, fraction in cases:
         truth, observed = problem(name, fraction, config, seed)
-        numbers = [
+        of = {method: scores[name, fraction, method] for method in METHODS}
+        numbers = (
             psnr(observed, truth),
             max(psnr(median(observed, size), truth) for size in (3, 5, 7)),
             psnr(adaptive_median(observed), truth),
             psnr(inpaint_extremes(observed), truth),
-            scores[name, fraction, "dip"]["best"],
-            scores[name, fraction, "dip-l1"]["best"],
-            scores[name, fraction, "dip-l1"]["last"],
-            scores[name, fraction, "double"]["last"],
-            scores[name, fraction, "double"]["interior"],
-        ]
-        cells = " | ".join(f"{number:.2f}" for number in numbers)
-        lines.append(f"| {name} | {fraction:.0%} | {cells} |")
-    return "\n".join(lines)
+            *(of["dip"]["best"], of["dip-l1"]["best"], of["dip-l1"]["last"]),
+            *(of["double"]["last"], of["double"]["interior"]),
+        )
+        rows.append([name, f"{fraction:.0%}", *(f"{value:.2f}" for value in numbers)])
+    return markdown_table(header, rows)
 
 
 def plot(outcome: Outcome) -> Figure:
@@ -319,12 +293,10 @@ def curves(outcome: Outcome) -> Figure:
         ax.set_visible(False)
     for ax, (image, fraction) in zip(axes.flat, cases, strict=False):
         for (method, label), colour in zip(METHODS.items(), CURVE_COLOURS, strict=True):
-            points = [
-                (r["step"], r["psnr"])
-                for r in outcome.rows
-                if (r["image"], r["fraction"], r["method"]) == (image, fraction, method)
-            ]
-            steps, values = np.array(points).T
+            case = {"image": image, "fraction": fraction, "method": method}
+            steps, values = (
+                column(outcome.rows, key, **case) for key in ("step", "psnr")
+            )
             ax.plot(steps, values, color=colour, label=label, lw=1.5)
             if method != "double":
                 at = values.argmax()
@@ -362,7 +334,7 @@ def pictures(outcome: Outcome) -> Figure:
             note = f"best {scored['best']:.2f} dB, last {scored['last']:.2f}"
             if method == "double":
                 note = f"{scored['last']:.2f} dB at the end"
-            image = decode_image(extra["pictures"][name, fraction, method])
+            image = decode_image(scored["image"])
             panels.append((image, note))
         for ax, (image, note) in zip(row, panels, strict=True):
             if image.ndim == 3 and image.shape[2] != 3:

@@ -2,7 +2,7 @@
 
 Finished tasks are written to a journal in the output folder. After an interruption the
 same command resumes there. The name of the journal contains a hash of the settings and
-of the code that computes the results, and each line the hash of its task. Results of
+of the source code, and each line the hash of its task. Results of
 other settings, or of an earlier state of the code, are therefore never used.
 """
 
@@ -16,31 +16,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from joblib import Parallel, delayed
 
+from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, StoppedError, reporting
 
 Row = dict[str, Any]
 
 # The source folder of this package.
 PACKAGE = Path(__file__).parents[1]
-# Files and folders that display or write results and compute none: they are not part of
-# the hash of the code, so that a change of a figure needs no new run.
-DISPLAY_ONLY = (
-    "cli",
-    "server",
-    "core/output_files.py",
-    "core/plotting.py",
-    "core/progress.py",
-    "core/display.py",
-    "experiments/reproduce.py",
-    "image/restore_files.py",
-    "image/display.py",
-    "table/pca_file.py",
-    "table/clean_file.py",
-    "video/separate_file.py",
-    "video/figures.py",
-)
 
 
 @dataclass(frozen=True)
@@ -166,14 +151,31 @@ def where(rows: list[Row], **values: Any) -> list[Row]:
     return [row for row in rows if all(row[k] == v for k, v in values.items())]
 
 
+def column(rows: list[Row], key: str, **values: Any) -> Array:
+    """Return one column of the rows that have the given values."""
+    return np.array([row[key] for row in where(rows, **values)])
+
+
+def expand(results: list[Row]) -> list[Row]:
+    """Return a row for each entry of the lists in a result, beside its other values."""
+    rows = []
+    for result in results:
+        curves = {k: v for k, v in result.items() if isinstance(v, list)}
+        for point in zip(*curves.values(), strict=True):
+            rows.append({**result, **dict(zip(curves, point, strict=True))})
+    return rows
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
 @cache
 def source_hash(package: Path = PACKAGE) -> str:
-    """Return a hash of the files of the package that compute results."""
-    files = sorted(
-        path
-        for path in package.rglob("*.py")
-        if not path.relative_to(package).as_posix().startswith(DISPLAY_ONLY)
-    )
+    """Return a hash of the source files of the package."""
+    files = sorted(package.rglob("*.py"))
     lines = [f"{path.relative_to(package)} {_file_hash(path)}" for path in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 

@@ -16,7 +16,7 @@ import numpy as np
 from discrepant.core.linalg import Array, norm
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
 from discrepant.core.threads import blas_threads
-from discrepant.experiments.runner import Outcome, Row, Runner, where
+from discrepant.experiments.runner import Outcome, Row, Runner, column, markdown_table
 from discrepant.structures.blocks import (
     Columns,
     Entries,
@@ -178,15 +178,18 @@ def run(config: Config, runner: Runner) -> Outcome:
         "flow": FLOWS,
     }
     rows = runner.grid(endpoint, axes, label="structures", config=config)
-    table = [
-        f"| structures | flow | {' | '.join(f'γ = {g:.0e}' for g in config.starts)} |",
-        "| --- | --- |" + " --- |" * len(config.starts),
-    ]
-    for second in config.second:
-        for flow in FLOWS:
-            values = distances(rows, second, flow, config)
-            cells = " | ".join(f"{value:.3f}" for value in values)
-            table.append(f"| whole + {second} | {flow} | {cells} |")
+    table = markdown_table(
+        ["structures", "flow", *(f"γ = {gamma:.0e}" for gamma in config.starts)],
+        [
+            [
+                f"whole + {second}",
+                flow,
+                *(f"{value:.3f}" for value in distances(rows, second, flow, config)),
+            ]
+            for second in config.second
+            for flow in FLOWS
+        ],
+    )
     ends = {
         flow: [distances(rows, second, flow, config)[-1] for second in config.second]
         for flow in FLOWS
@@ -197,13 +200,15 @@ def run(config: Config, runner: Runner) -> Outcome:
         f"{len(config.second)} mixtures; the factor flow is up to "
         f"{max(ends['factor']):.2g} away."
     )
-    return Outcome(config, rows, finding, "\n".join(table))
+    return Outcome(config, rows, finding, table)
 
 
 def distances(rows: list[Row], second: str, flow: str, config: Config) -> list[float]:
     """Return the mean distance over the problems at each start γ."""
-    ends = [where(rows, second=second, flow=flow, gamma=g) for g in config.starts]
-    return [float(np.mean([row["distance"] for row in at])) for at in ends]
+    return [
+        float(column(rows, "distance", second=second, flow=flow, gamma=gamma).mean())
+        for gamma in config.starts
+    ]
 
 
 @styled

@@ -10,7 +10,14 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner, where
+from discrepant.experiments.runner import (
+    Outcome,
+    Row,
+    Runner,
+    column,
+    markdown_table,
+    where,
+)
 from discrepant.paper.baselines import alternating_projections, convex, l1_factorisation
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.estimator import RobustPCA
@@ -119,35 +126,34 @@ def run(config: Config, runner: Runner) -> Outcome:
     axes = {"n": config.sizes, "method": METHODS}
     rows = runner.grid(measure, axes, label="table1", config=config, jobs=1)
     largest = config.sizes[-1]
-    lines = [
-        "| method | required inputs | error | error with doubled inputs | "
-        f"seconds at n = {largest} | time grows as |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for name, method in METHODS.items():
-        at = {row["n"]: row for row in where(rows, method=name)}
-        if_doubled = (
-            f"{at[largest]['error_if_doubled']:.1e}" if method.needs_truth else "–"
-        )
-        lines.append(
-            f"| {method.title} | {', '.join(method.required_inputs) or 'none'} "
-            f"| {at[largest]['error']:.1e} | {if_doubled} "
-            f"| {at[largest]['seconds']:.2g} | n^{exponent(at):.1f} |"
-        )
+    header = "method|required inputs|error|error with doubled inputs".split("|")
+    table = markdown_table(
+        [*header, f"seconds at n = {largest}", "time grows as"],
+        [table_row(rows, name, largest) for name in METHODS],
+    )
     free = [m.title for m in METHODS.values() if not m.required_inputs]
     finding = (
         f"At n = {largest}, rank {config.rank_fraction:.0%} of n and "
         f"{config.fraction:.0%} corrupted, {len(free)} of {len(METHODS)} methods "
         f"require no such input: {', '.join(free)}."
     )
-    return Outcome(config, rows, finding, table="\n".join(lines))
+    return Outcome(config, rows, finding, table)
 
 
-def exponent(at: dict[int, Row]) -> float:
-    """Return the power of n with which time grows, over the larger half of sizes."""
-    sizes = sorted(at)[len(at) // 2 - 1 :]
-    seconds = [at[n]["seconds"] for n in sizes]
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+def table_row(rows: list[Row], name: str, largest: int) -> list[str]:
+    """Return the cells of one method."""
+    method, (last,) = METHODS[name], where(rows, method=name, n=largest)
+    sizes, seconds = (column(rows, key, method=name) for key in ("n", "seconds"))
+    upper = len(sizes) // 2 - 1  # time grows by a power of n over the larger sizes
+    exponent = np.polyfit(np.log(sizes[upper:]), np.log(seconds[upper:]), 1)[0]
+    return [
+        method.title,
+        ", ".join(method.required_inputs) or "none",
+        f"{last['error']:.1e}",
+        f"{last['error_if_doubled']:.1e}" if method.needs_truth else "–",
+        f"{last['seconds']:.2g}",
+        f"n^{exponent:.1f}",
+    ]
 
 
 @styled
@@ -155,10 +161,11 @@ def plot(outcome: Outcome) -> Figure:
     """Draw time and error against n."""
     figure, (left, right) = new_figure(2)
     for (name, method), colour in zip(METHODS.items(), COLOURS, strict=False):
-        at = where(outcome.rows, method=name)
-        sizes, seconds = [row["n"] for row in at], [row["seconds"] for row in at]
+        sizes, seconds, errors = (
+            column(outcome.rows, key, method=name) for key in ("n", "seconds", "error")
+        )
         left.loglog(sizes, seconds, "o-", color=colour, label=method.title)
-        right.loglog(sizes, [row["error"] for row in at], "o-", color=colour)
+        right.loglog(sizes, errors, "o-", color=colour)
     left.set(title="seconds", xlabel="n")
     right.set(title="relative error of X", xlabel="n")
     for ax in (left, right):

@@ -13,7 +13,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner, where
+from discrepant.experiments.runner import Outcome, Row, Runner, column
 from discrepant.operators.measurements import Diagonal
 from discrepant.paper.certificate import certify
 from discrepant.paper.descent import descend
@@ -129,8 +129,8 @@ def run(config: Config, runner: Runner) -> Outcome:
 
 def averages(rows: list[Row], gamma: float) -> dict[str, float]:
     """Return the means over the problems at one γ."""
-    at, keys = where(rows, gamma=gamma), ("distance", "gap", "overlap")
-    return {key: float(np.mean([row[key] for row in at])) for key in keys}
+    keys = ("distance", "gap", "overlap")
+    return {key: float(column(rows, key, gamma=gamma).mean()) for key in keys}
 
 
 @styled

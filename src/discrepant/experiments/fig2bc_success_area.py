@@ -1,0 +1,190 @@
+"""Figures 2b and 2c, and beyond: success of recovery by rank and fraction corrupted.
+
+Figure 2b solves the paper's problem by the convex program, at λ = 1/√n, without and
+with X ⪰ 0; Figure 2c by the paper's descent. "beyond-fig2c" compares these on a coarser
+grid, at two sizes, with ``RobustPCA(psd=True)``, which estimates everything and
+searches beyond the convex program.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discrepant.core.linalg import Array
+from discrepant.core.plotting import Figure, new_figure, styled
+from discrepant.experiments.runner import Outcome, Row, Runner, column, markdown_table
+from discrepant.paper.stopping import Steps
+from discrepant.paper.synthetic import corrupted_matrix, relative_error
+from discrepant.robust_pca.estimator import RobustPCA
+from discrepant.sensing.recover import recover
+
+TITLES = {
+    "convex": "convex program",
+    "convex-psd": "convex program with X ⪰ 0",
+    "descent": "discrepant learning rates",
+    "default": "RobustPCA(psd=True)",
+}
+# Methods that each figure compares.
+METHODS = {
+    "fig2b": ("convex", "convex-psd"),
+    "fig2c": ("descent",),
+    "beyond-fig2c": tuple(TITLES),
+}
+# Largest n at which the descent runs: it takes minutes at larger ones.
+DESCENT_UP_TO = 50
+
+
+@dataclass(frozen=True)
+class Config:
+    """The paper's grid: n = 50, ten trials each, success is an error below 0.1."""
+
+    figure: str = "fig2c"
+    sizes: tuple[int, ...] = (50,)  # n
+    trials: tuple[int, ...] = (10,)  # number of problems, for each size
+    ranks: tuple[int, ...] = tuple(range(1, 26, 2))  # at n = 50, else proportional to n
+    fractions: tuple[float, ...] = tuple(round(0.05 * k, 2) for k in range(1, 12))
+    steps: int = 20_000
+    step: float = 1e-4
+    success: float = 0.1
+
+    @classmethod
+    def quick(cls, **settings: Any) -> "Config":
+        """Return settings that take about a minute."""
+        few = {"ranks": (1, 9, 17, 25), "fractions": (0.05, 0.2, 0.35, 0.5)}
+        trials = (1,) * len(settings.get("sizes", cls.sizes))
+        return cls(**{**settings, **few, "trials": trials})
+
+    def methods(self, n: int) -> list[str]:
+        """Return the methods at one size."""
+        methods = METHODS[self.figure]
+        return [m for m in methods if m != "descent" or n <= DESCENT_UP_TO]
+
+
+def solve(method: str, observed: Array, config: Config, seed: list[int]) -> Array:
+    """Return the low-rank part by one of the methods."""
+    root = np.sqrt(len(observed))
+    if method == "default":
+        model = RobustPCA(psd=True, random_state=0, n_jobs=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of problems that cannot be recovered
+            return np.asarray(model.fit(observed).low_rank_)
+    if method != "descent":
+        return solve_convex(observed, root, method == "convex-psd")
+    # Single precision changes the error in its sixth digit and takes half the time;
+    # benchmarks/monte_carlo.py shows both.
+    return recover(
+        observed.astype(np.float32),
+        solver="descent",
+        alpha=root,
+        step=config.step,
+        psd=True,
+        stop=Steps(config.steps),
+        random_state=seed,
+    ).low_rank
+
+
+def solve_convex(observed: Array, alpha: float, psd: bool) -> Array:
+    """Return the optimum of the convex program.
+
+    The implicit integrator is about ten times faster than `baselines.convex`; a test
+    compares the two.
+    """
+    from discrepant.robust_pca.exact.integrator import integrate
+    from discrepant.robust_pca.problem import ConvexProblem
+
+    return integrate(
+        ConvexProblem.of(observed, alpha=alpha, psd=psd, n_jobs=1),
+        polish=False,
+        tol=1e-4,
+        max_iter=500,
+        rng=np.random.default_rng(0),
+    ).low_rank
+
+
+def solve_grid_point(
+    n: int,
+    method: str,
+    rank: int,
+    fraction: float,
+    trial: int,
+    config: Config,
+    seed: int,
+) -> Row:
+    """Return the error on one problem; all methods solve the same problems."""
+    rank = rank_at(rank, n)
+    problem_seed = [seed, rank, round(1000 * fraction), trial]
+    problem = corrupted_matrix(n, rank, fraction, random_state=problem_seed)
+    low_rank = solve(method, problem.observed, config, [*problem_seed, 1])
+    return {"error": relative_error(low_rank, problem.low_rank)}
+
+
+def rank_at(rank: int, n: int) -> int:
+    """Return the rank at size n that is as large, relative to n, as one at n = 50."""
+    return max(1, round(rank * n / 50))
+
+
+def run(config: Config, runner: Runner) -> Outcome:
+    """Solve all problems of the grid at every size."""
+    rows: list[Row] = []
+    for n, trials in zip(config.sizes, config.trials, strict=True):
+        axes = {
+            "n": (n,),
+            "method": config.methods(n),
+            "rank": config.ranks,
+            "fraction": config.fractions,
+            "trial": range(trials),
+        }
+        rows += runner.grid(solve_grid_point, axes, label=config.figure, config=config)
+    areas = {
+        (n, method): success_rates(rows, n, method, config).mean()
+        for n in config.sizes
+        for method in config.methods(n)
+    }
+    methods, first = METHODS[config.figure], config.sizes[0]
+    table = markdown_table(
+        ["n", *(TITLES[method] for method in methods)],
+        [
+            [n, *(f"{areas[n, m]:.3f}" if (n, m) in areas else "–" for m in methods)]
+            for n in config.sizes
+        ],
+    )
+    finding = (
+        f"Success area at n = {first} (fraction of problems recovered): "
+        + ", ".join(f"{TITLES[m]} {areas[first, m]:.3f}" for m in methods)
+        + "."
+    )
+    return Outcome(config, rows, finding, table)
+
+
+def success_rates(rows: list[Row], n: int, method: str, config: Config) -> Array:
+    """Return the success rates of a method at one size, as (ranks, fractions)."""
+    errors = column(rows, "error", n=n, method=method)
+    grid = errors.reshape(len(config.ranks), len(config.fractions), -1)
+    return np.asarray((grid < config.success).mean(axis=2))
+
+
+@styled
+def plot(outcome: Outcome) -> Figure:
+    """Draw success by rank and fraction, a row per n: white is one, black zero."""
+    config, methods = outcome.config, METHODS[outcome.config.figure]
+    size = (3.6 * len(methods) + 0.8, 3.4 * len(config.sizes))
+    figure, axes = new_figure(len(methods), len(config.sizes), squeeze=False, size=size)
+    percent = [f"{100 * p:.0f}" for p in config.fractions]
+    for row, n in zip(axes, config.sizes, strict=True):
+        for ax, method in zip(row, methods, strict=True):
+            if method not in config.methods(n):
+                ax.set_axis_off()
+                continue
+            rates = success_rates(outcome.rows, n, method, config)
+            image = ax.imshow(
+                rates, cmap="gray", vmin=0, vmax=1, origin="lower", aspect="auto"
+            )
+            ranks = [str(rank_at(rank, n)) for rank in config.ranks]
+            ax.set_xticks(range(len(percent))[::2], percent[::2])
+            ax.set_yticks(range(len(ranks))[::2], ranks[::2])
+            ax.set(xlabel="corrupted entries, %", ylabel="rank r")
+            ax.set_title(f"{TITLES[method]}\nn = {n}: area {rates.mean():.2f}")
+    figure.colorbar(image, ax=axes, label="success rate", shrink=0.85)
+    return figure
