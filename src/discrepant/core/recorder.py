@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,30 +21,19 @@ class Recorder:
     def __init__(self, report: Report, tol: float, max_iter: int) -> None:
         self.report, self.tol, self.max_iter = report, tol, max_iter
         self.steps: list[dict[str, Any]] = []
-        self.started, self.paused = time.perf_counter(), 0.0
+        self.started = time.perf_counter()
         self.stopped = False
 
-    def note(
-        self,
-        step: Any,
-        fraction: float | None = None,
-        callback: Callable[[int, float], Any] | None = None,
-    ) -> bool:
+    def note(self, step: Any, fraction: float | None = None) -> bool:
         """Record a step; return whether to continue.
 
-        A step is a named tuple of numbers, `residual` among them. The
-        fraction of the work that is done follows from the residual by default. A
-        callback gets the number of the step and the seconds since the start, which do
-        not count its own. A mapping that it returns is recorded too.
+        A step is a named tuple of numbers, `residual` among them. The fraction of the
+        work that is done follows from the residual by default.
         """
         number = len(self.steps) + 1
-        seconds = time.perf_counter() - self.started - self.paused
+        seconds = time.perf_counter() - self.started
         row = {"step": number, "residual": step.residual, "seconds": seconds}
         row |= step._asdict()
-        if callback is not None:
-            extra = callback(number, seconds)
-            row |= extra if isinstance(extra, Mapping) else {}
-            self.paused = time.perf_counter() - self.started - seconds
         self.steps.append(row)
         if fraction is None:
             tol = min(max(self.tol, 1e-300), 0.5)

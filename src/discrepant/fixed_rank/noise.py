@@ -66,6 +66,7 @@ class FitWithNoise:
     # Smallest component that the noise cannot hide, relative to the largest.
     detection_limit: float
     held_out_scale: float = np.inf  # scale of the residuals of held-out measurements
+    objection: str | None = None  # what speaks against the fit, as half a sentence
 
     @property
     def expected_held_out_scale(self) -> float:

@@ -152,17 +152,16 @@ def recover(
     check : bool
         Whether to test, by one application each, that `adjoint` is the adjoint of
         `forward`.
-    step, init_scale, width, stop
+    step, init_scale, width, stop, callback
         Only for the descent. The learning rate τ of U, or "auto", which first scales
         the data to unit size and clips their gross entries; the standard deviation of
-        the initial U, g and h; the number of columns of U; and the rules of
-        `discrepant.paper.stopping`, by default a residual of 1e-3 or 20,000 steps.
+        the initial U, g and h; the number of columns of U; the rules of
+        `discrepant.paper.stopping`, by default a residual of 1e-3 or 20,000 steps; and
+        a function that is called as ``callback(iteration, signal, corruption)`` at
+        intervals, where both parts have a method ``value()``. A mapping that it returns
+        is recorded in the history.
     random_state : int, Generator or None
         Seed of all random numbers.
-    callback : callable, optional
-        Called as ``callback(iteration, signal, corruption)`` at intervals; both parts
-        have a method ``value()``. A mapping that it returns is recorded in the history.
-        Not for a matrix with the implicit solver, which never forms them.
     progress : bool or callable, optional
         True shows a progress bar. A callable is called with ``(fraction, note)`` at
         intervals; if it returns False, the run ends with the best result so far.
@@ -206,7 +205,7 @@ def recover(
         return recover_by_descent(
             y, operator, descent, random_state=random_state, progress=progress
         )
-    descent_only = {**DESCENT_ONLY, "stop": DEFAULT_STOP}
+    descent_only = {**DESCENT_ONLY, "stop": DEFAULT_STOP, "callback": None}
     refuse_unused(given, descent_only, 'belongs to solver="descent"')
     check_fdr(fdr)
     if tol is not None:
@@ -221,7 +220,7 @@ def recover(
     with reporting(progress, "recover") as report:
         if is_matrix and not symmetric:
             why = "is not used where y is a real matrix"
-            refuse_unused(given, {"callback": None, "real": None}, why)
+            refuse_unused(given, {"real": None}, why)
             matrix_settings = SolverSettings(
                 alpha=alpha,
                 psd=psd,
@@ -247,7 +246,6 @@ def recover(
                 MAX_GAP if tol is None else tol,
                 max_iter or MAX_ROUNDS,
                 random_state,
-                callback,
             )
             result, messages = _recover_measured(
                 data, A, settings, real, check, start, report

@@ -8,7 +8,7 @@ to predict measurements that were held out.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -39,7 +39,6 @@ from discrepant.fixed_rank.tangent_space import (
     solve_normal_equations,
 )
 from discrepant.paper.alpha import alpha_from_operator
-from discrepant.paper.stopping import Iteration
 from discrepant.sensing.certificate import CertificateInputs
 from discrepant.sensing.primal_dual import (
     ConvexProgram,
@@ -74,10 +73,8 @@ MIN_MEASUREMENTS = 1.2
 MAX_HIDDEN = 0.25
 # The same from which on the fit has no component that exceeds noise.
 ALL_HIDDEN = 0.6
-# Residuals above this many median moduli count as corruption, not as misfit.
-GROSS = 5.0
-# Median modulus of normal numbers of standard deviation one.
-NORMAL_MEDIAN = 0.67449
+# Residuals above this many median moduli are left out of the recorded residual.
+GROSS_RESIDUAL = 7.4
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,6 @@ class SensingSettings:
     tol: float = 1e-6
     max_iter: int = 2000
     random_state: Any = None
-    callback: Any = None
 
     @property
     def alpha_is_given(self) -> bool:
@@ -114,32 +110,52 @@ def solve(
     run = SensingRun(A, settings, report)
     if not A.y.any():
         return _zero_result(run)
-    fit = run.pursuit(start) if start is not None else None
-    if fit is None or not fit.exact:
-        fit = run.pursuit(None)
-    if not fit.exact and not run.recorder.stopped:
-        fit = run.refit_flagged(fit)
-    if run.recorder.stopped:
-        return _noisy_result(run, run.fit_noise(fit)[0])
-    if fit.exact:
-        return _accepted_exact(run, fit) or _convex_optimum(run)
-    if run.sigma:
-        return _noisy_result(run, *run.fit_noise(fit))
-    if settings.estimates_noise and fit.scale <= SMALL_SCALE * fit.data_scale:
-        noisy, objections = run.fit_noise(fit)
-        if not objections:
-            return _noisy_result(run, noisy)
-    exact: Fit | None = run.pursuit(fit.at, EXTRA_COMPONENTS)
-    if exact is None or not exact.exact:
-        limit = PURSUIT_AFTER[-1] if settings.estimates_noise else math.inf
-        exact = run.convex(limit, try_pursuit=True)
-    if exact is not None:
-        result = _accepted_exact(run, exact)
-        if result is not None:
-            return result
-    if not settings.estimates_noise:
-        return _convex_optimum(run)
-    return _best_noisy_fit(run, fit)
+    objection = None
+    for fit in _fits(run, start):
+        if isinstance(fit, FitWithNoise):
+            objection = fit.objection
+            if objection is None or run.sigma or run.recorder.stopped:
+                return _noisy_result(run, fit)
+        elif fit.exact:
+            result = _exact_result(run, fit)
+            gap = result.certificate.gap if settings.alpha_is_given else 0.0
+            if gap <= CERTIFIED_GAP:
+                return result
+            break  # the user wants the optimum of another convex program
+    for _ in run.convex(math.inf):
+        pass
+    return _convex_result(run, objection)
+
+
+def _fits(
+    run: "SensingRun", start: FixedRankMatrix | None
+) -> Iterator[Fit | FitWithNoise]:
+    """Yield fits to choose from, cheapest first.
+
+    An exact one is an answer; one with noise if there may be noise and nothing speaks
+    against the fit. If there is none, the answer is the convex optimum.
+    """
+    if start is not None:
+        yield run.pursuit(start)
+    first = run.pursuit(None)
+    yield first
+    first = run.refit_flagged(first)
+    yield first
+    if run.sigma or run.recorder.stopped:
+        yield run.fit_noise(first)
+        return
+    may_be_noisy = run.settings.estimates_noise
+    if may_be_noisy and first.scale <= SMALL_SCALE * first.data_scale:
+        yield run.fit_noise(first)
+    yield run.pursuit(first.at, EXTRA_COMPONENTS)
+    for leading in run.convex(PURSUIT_AFTER[-1] if may_be_noisy else math.inf):
+        yield run.pursuit(leading)
+    if may_be_noisy:
+        noisy = run.fit_noise(first)
+        if (at := run.leading_components()) is not None:
+            other = run.fit_noise(run.refit_flagged(run.pursuit(at)))
+            noisy = min(noisy, other, key=lambda fit: fit.held_out_scale)
+        yield noisy
 
 
 class Round(NamedTuple):
@@ -151,42 +167,8 @@ class Round(NamedTuple):
     applications: int  # of the operator and its adjoint so far
 
 
-class CallbackValue:
-    """X or s at an iteration, with the method `value` that callbacks call."""
-
-    def __init__(self, value: Callable[[], Array]) -> None:
-        self.value = value
-
-
-class RoundLog:
-    """Passes rounds on to a recorder, and to the callback of the user if any."""
-
-    def __init__(self, recorder: Recorder, callback: Any, norm_y: float) -> None:
-        self.recorder, self.callback, self.norm_y = recorder, callback, norm_y or 1.0
-
-    def note(self, phase: str, at: FixedRankMatrix, e: Array, A: Measurements) -> bool:
-        """Record a round; return whether to continue."""
-        size = np.abs(e)
-        median = np.median(size)
-        small = size[size <= GROSS * median / NORMAL_MEDIAN]
-        residual = norm(small) / self.norm_y
-
-        def call(step: int, seconds: float) -> Any:
-            corruption = np.where(size > GROSS * median, e, 0)
-            return self.callback(
-                Iteration(step, residual, seconds),
-                CallbackValue(at.value),
-                CallbackValue(lambda: corruption.reshape(A.operator.data_shape)),
-            )
-
-        return self.recorder.note(
-            Round(phase, residual, at.rank, A.n_applications),
-            callback=None if self.callback is None else call,
-        )
-
-
 class SensingRun:
-    """One solve: settings, random numbers, history, and the phases of the strategy."""
+    """One solve: settings, random numbers, history, and the attempts of a strategy."""
 
     def __init__(
         self, A: Measurements, settings: SensingSettings, report: Report
@@ -194,7 +176,7 @@ class SensingRun:
         self.A, self.settings = A, settings
         self.rng = np.random.default_rng(settings.random_state)
         self.recorder = Recorder(report, settings.tol, settings.max_iter)
-        self.log = RoundLog(self.recorder, settings.callback, norm(A.y))
+        self.norm_y = norm(A.y) or 1.0
         self.alpha = self._alpha()
         self.lam = 1 / self.alpha
         self.program = ConvexProgram(A, settings.kind, self.lam, A.y)
@@ -218,40 +200,51 @@ class SensingRun:
         noise = self.settings.noise
         return None if isinstance(noise, str) else float(noise)
 
+    def note(self, phase: str, at: FixedRankMatrix, e: Array, A: Measurements) -> bool:
+        """Record a round; return whether to continue."""
+        size = np.abs(e)
+        small = size[size <= GROSS_RESIDUAL * np.median(size)]
+        residual = norm(small) / self.norm_y
+        return self.recorder.note(Round(phase, residual, at.rank, A.n_applications))
+
     def pursuit(self, at: FixedRankMatrix | None, extra_components: int = 0) -> Fit:
         """Run a pursuit from a matrix or from zero."""
         fit = initial_fit(self.A, at, self.settings.kind)
-        return pursue(self.A, fit, self.rng, self.log, self.sigma, extra_components)
+        return pursue(self.A, fit, self.rng, self, self.sigma, extra_components)
 
     def refit_flagged(self, fit: Fit) -> Fit:
         """Return a settled fit, refitted if X could explain some of its outliers."""
-        fdr = self.settings.fdr
-        return refit_outliers(self.A, fit, fdr, self.rng, self.log)
+        return refit_outliers(self.A, fit, self.settings.fdr, self.rng, self)
 
-    def convex(self, max_steps: float, try_pursuit: bool) -> Fit | None:
+    def convex(self, max_steps: float) -> Iterator[FixedRankMatrix]:
         """Make primal-dual steps of the convex program, up to a total number.
 
-        With `try_pursuit`, pursuits start from X on the way; an exact fit of one is
-        returned.
+        Yields the leading components of X on the way, for pursuits to start from.
         """
         if self._steps is None:
             self._steps = primal_dual_steps(self.program, self.rng)
         for state in self._steps:
             self.state, self._n_steps = state, self._n_steps + 1
-            may_continue = self.log.note("flow", state.at, state.e, self.A)
+            self.note("flow", state.at, state.e, self.A)
             if self._n_steps % GAP_INTERVAL == 0:
                 self.gap = self.gap_of(state)
-            converged = self.gap <= self.settings.tol
-            done = converged or not may_continue or self.recorder.ended
-            if try_pursuit and (self._n_steps in PURSUIT_AFTER or done):
-                leading = _leading_components(state.at)
-                if _is_low_rank(leading) and may_continue:
-                    fit = self.pursuit(leading)
-                    if fit.exact:
-                        return fit
+            done = self.gap <= self.settings.tol or self.recorder.ended
+            if self._n_steps in PURSUIT_AFTER or done:
+                leading = self.leading_components()
+                if leading is not None and not self.recorder.stopped:
+                    yield leading
             if done or self._n_steps >= max_steps:
                 break
-        return None
+
+    def leading_components(self) -> FixedRankMatrix | None:
+        """Return X before the largest gap of its singular values, if that is small."""
+        if self.state is None:
+            return None
+        at = self.state.at
+        order = np.argsort(-np.abs(at.d))
+        leading = at.select(order[: rank_at_gap(np.abs(at.d)[order])])
+        is_low_rank = 0 < leading.rank <= max(1, min(self.A.shape) // 2)
+        return leading if is_low_rank else None
 
     def gap_of(self, state: PrimalDualState) -> float:
         """Return the relative duality gap of a state."""
@@ -260,30 +253,29 @@ class SensingRun:
         dual = program.dual(program.feasible(state.nu))
         return (primal - dual) / (primal or 1.0)
 
-    def fit_noise(self, fit: Fit) -> tuple[FitWithNoise, list[str]]:
-        """Refit with noise; also return objections to the result, if any."""
+    def fit_noise(self, fit: Fit) -> FitWithNoise:
+        """Refit with noise; the result says what speaks against it, if anything."""
         A, fdr = self.A, self.settings.fdr
-        noisy = fit_with_noise(A, fit, self.sigma, fdr, self.rng, self.log)
+        noisy = fit_with_noise(A, fit, self.sigma, fdr, self.rng, self)
         freedom, n_clean = noisy.at.degrees_of_freedom, int(np.sum(~noisy.is_outlier))
+        objection = None
         if noisy.detection_limit > ALL_HIDDEN:
-            return noisy, [
-                "No component of X exceeds what noise of this size gives by chance"
-            ]
-        if n_clean * A.n_numbers / A.y.size < MIN_MEASUREMENTS * freedom:
-            return noisy, [
+            objection = "No component of X exceeds what noise of this size gives"
+        elif n_clean * A.n_numbers / A.y.size < MIN_MEASUREMENTS * freedom:
+            objection = (
                 f"The {n_clean} measurements that fit are too few to distinguish X of "
                 f"rank {noisy.at.rank}, which has {freedom} degrees of freedom, from "
                 "noise"
-            ]
-        noisy = replace(noisy, held_out_scale=held_out_scale(A, noisy, self.rng))
-        if noisy.is_outlier.mean() > 0.5:
-            return noisy, ["More than half of the measurements do not fit"]
-        unpredicted = (
-            noisy.held_out_scale > MAX_HELD_OUT_RATIO * noisy.expected_held_out_scale
-        )
-        if unpredicted or noisy.held_out_scale > MAX_HELD_OUT * fit.data_scale:
-            return noisy, ["X does not predict measurements that were held out"]
-        return noisy, []
+            )
+        else:
+            held_out = held_out_scale(A, noisy, self.rng)
+            noisy = replace(noisy, held_out_scale=held_out)
+            expected = MAX_HELD_OUT_RATIO * noisy.expected_held_out_scale
+            if noisy.is_outlier.mean() > 0.5:
+                objection = "More than half of the measurements do not fit"
+            elif held_out > min(expected, MAX_HELD_OUT * fit.data_scale):
+                objection = "X does not predict measurements that were held out"
+        return replace(noisy, objection=objection)
 
     def is_determined(self, at: FixedRankMatrix, clean: Array) -> bool:
         """Whether the clean measurements determine X among matrices of its rank.
@@ -301,38 +293,6 @@ class SensingRun:
         return False
 
 
-def _accepted_exact(run: SensingRun, fit: Fit) -> SensingResult | None:
-    """Return the result of an exact fit; None if another optimum is wanted.
-
-    If the user chose α, the fit has to be the optimum of that convex program.
-    """
-    result = _exact_result(run, fit)
-    if not run.settings.alpha_is_given or result.certificate.gap <= CERTIFIED_GAP:
-        return result
-    return None
-
-
-def _convex_optimum(run: SensingRun) -> SensingResult:
-    """Solve the convex program to its tolerance, and return the result."""
-    run.convex(math.inf, try_pursuit=False)
-    return _convex_result(run, [])
-
-
-def _best_noisy_fit(run: SensingRun, first: Fit) -> SensingResult:
-    """Return the fit with noise that predicts best, or else the convex optimum."""
-    fits = [first]
-    if run.state is not None:
-        leading = _leading_components(run.state.at)
-        if _is_low_rank(leading):
-            fits.append(run.refit_flagged(run.pursuit(leading)))
-    candidates = [run.fit_noise(fit) for fit in fits]
-    noisy, objections = min(candidates, key=lambda pair: pair[0].held_out_scale)
-    if not objections:
-        return _noisy_result(run, noisy)
-    run.convex(math.inf, try_pursuit=False)
-    return _convex_result(run, objections)
-
-
 def _exact_result(run: SensingRun, fit: Fit) -> SensingResult:
     """Return the result of an exact fit, with a warning if X is not determined."""
     A, rng, caveats = run.A, run.rng, []
@@ -341,7 +301,7 @@ def _exact_result(run: SensingRun, fit: Fit) -> SensingResult:
         A, fit.at, fit.e, ~fit.clean, rng
     ):
         cutoff = float(np.max(np.abs(fit.e)))
-        again = refit_with_shrinking_cutoff(A, fit, cutoff, rng, run.log)
+        again = refit_with_shrinking_cutoff(A, fit, cutoff, rng, run)
         better = again.exact and again.clean.sum() >= fit.clean.sum()
         fit = again if better else fit
         determined = run.is_determined(fit.at, fit.clean)
@@ -357,13 +317,11 @@ def _exact_result(run: SensingRun, fit: Fit) -> SensingResult:
     return _result(run, fit.at, inputs, sentence, True, caveats)
 
 
-def _noisy_result(
-    run: SensingRun, noisy: FitWithNoise, objections: list[str] | None = None
-) -> SensingResult:
-    """Return the result of a fit with noise, with its objections as warnings."""
-    caveats = [
-        f"{text}: the result need not be the truth." for text in objections or []
-    ]
+def _noisy_result(run: SensingRun, noisy: FitWithNoise) -> SensingResult:
+    """Return the result of a fit with noise, with its doubts as warnings."""
+    caveats = []
+    if noisy.objection:
+        caveats.append(f"{noisy.objection}: the result need not be the truth.")
     if not noisy.settled and not run.recorder.stopped:
         caveats.append(
             "The flags of the fit with noise did not settle; they are less reliable "
@@ -382,8 +340,8 @@ def _noisy_result(
     return _result(run, noisy.at, inputs, sentence, converged, caveats, noisy)
 
 
-def _convex_result(run: SensingRun, objections: list[str]) -> SensingResult:
-    """Return the optimum of the convex program, with objections as warnings."""
+def _convex_result(run: SensingRun, objection: str | None) -> SensingResult:
+    """Return the optimum of the convex program, which a fit with noise was not."""
     A, state = run.A, run.state
     assert state is not None
     is_outlier = np.abs(state.nu) >= run.lam * (1 - 1e-6)
@@ -397,9 +355,9 @@ def _convex_result(run: SensingRun, objections: list[str]) -> SensingResult:
             f"{freedom} degrees of freedom. The result has the least ‖X‖_* + λ‖s‖₁ of "
             "all that fit."
         )
-    elif objections:
+    elif objection:
         caveats.append(
-            f"{objections[0]}: the result is the optimum of the convex program, which "
+            f"{objection}: the result is the optimum of the convex program, which "
             "need not be the truth. More measurements, or fewer corrupted ones, are "
             "needed."
         )
@@ -418,7 +376,7 @@ def _zero_result(run: SensingRun) -> SensingResult:
     A = run.A
     at = FixedRankMatrix.zero(A.shape, run.settings.kind, A.dtype)
     inputs = CertificateInputs(A.y, np.zeros(A.y.shape, bool), run.lam)
-    run.log.note("pursuit", at, A.y, A)
+    run.note("pursuit", at, A.y, A)
     return _result(run, at, inputs, "all measurements are zero", True, [])
 
 
@@ -468,13 +426,3 @@ def _result(
 def _random_matrix(A: Measurements, rng: np.random.Generator) -> Array:
     X = rng.standard_normal(A.shape)
     return X if A.real else X + 1j * rng.standard_normal(A.shape)
-
-
-def _leading_components(at: FixedRankMatrix) -> FixedRankMatrix:
-    """Return the components before the largest gap of the singular values."""
-    order = np.argsort(-np.abs(at.d))
-    return at.select(order[: rank_at_gap(np.abs(at.d)[order])])
-
-
-def _is_low_rank(at: FixedRankMatrix) -> bool:
-    return 0 < at.rank <= max(1, min(len(at.U), len(at.V)) // 2)
