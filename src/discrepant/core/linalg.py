@@ -93,12 +93,11 @@ def rank_at_gap(sigma: Array) -> int:
 def spectral_norm(Z: Array, rng: np.random.Generator, steps: int = 30) -> float:
     """Estimate ‖Z‖₂ from below by power iteration, to within a few per cent."""
     v = rng.standard_normal((Z.shape[1], 1))
-    norm = 0.0
+    value = 0.0
     for _ in range(steps):
-        size = float(np.linalg.norm(v))
-        if size == 0:
-            return 0.0
-        w = Z @ (v / size)
-        norm = float(np.linalg.norm(w))
-        v = Z.T @ w
-    return norm
+        w = Z @ (v / norm(v))
+        value = norm(w)
+        if value == 0:
+            break
+        v = Z.T @ (w / value)
+    return value

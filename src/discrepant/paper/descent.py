@@ -138,8 +138,12 @@ def descend(
 
 
 def _norm(z: Any) -> float:
-    """Return the Euclidean norm of an array of any shape."""
-    return math.sqrt(float((z * z).sum()))
+    """Return the Euclidean norm of an array of any library, shape and scale."""
+    largest = float(abs(z).max())
+    if not 0 < largest < math.inf:
+        return largest
+    z = z / largest
+    return largest * math.sqrt(float((z * z).sum()))
 
 
 def _note(iteration: Iteration, extra: Mapping[str, float]) -> str:

@@ -1,7 +1,7 @@
-"""The paper's descent on a matrix: Gaussian start, automatic step, unit of the data.
+"""The paper's descent on a matrix: Gaussian start, automatic step, gross entries.
 
 `descend` gets the small Gaussian start and the step size from here. With the automatic
-step the data are first divided by their mean size, and gross entries are clipped, so
+step both are relative to the mean size of the data, and gross entries are clipped, so
 that the result depends on neither.
 
 Clipping leaves the optimum unchanged, since that depends on the sign of a gross error
@@ -36,7 +36,7 @@ from discrepant.operators.operator import Operator
 from discrepant.paper.alpha import auto_alpha
 from discrepant.paper.descent import Callback, DivergenceError, descend
 from discrepant.paper.recovery import Recovery
-from discrepant.paper.stopping import DEFAULT_STOP, Iteration, Rule, validate_rules
+from discrepant.paper.stopping import DEFAULT_STOP, Rule, validate_rules
 from discrepant.structures.factorisations import Factor, Hadamard, PSDFactor
 
 Signal = PSDFactor | Factor
@@ -104,13 +104,10 @@ def recover_by_descent(
     with reporting(progress, "descent") as report:
         while True:
             clipped = np.clip(y, -bound, bound)
-            unit = 1.0
-            if auto_step:
-                unit = float(np.mean(np.abs(clipped), dtype=np.float64))
             signal, corruption, status, history = _descend_from_random_start(
-                clipped / (unit or 1.0), operator, alpha, settings, rng, unit, report
+                clipped, operator, alpha, settings, rng, report
             )
-            s = corruption.value() * unit
+            s = corruption.value()
             wrongly_clipped = (np.abs(y) > bound) & (
                 s * np.sign(y) < MIN_CORRUPT_FRACTION * bound
             )
@@ -118,10 +115,9 @@ def recover_by_descent(
                 break
             bound = float(np.max(np.abs(y[wrongly_clipped])))
 
-    X = _rescale(signal, unit)
-    factors = (X.U,) if isinstance(X, PSDFactor) else (X.U, X.V)
+    factors = (signal.U,) if isinstance(signal, PSDFactor) else (signal.U, signal.V)
     return Recovery(
-        low_rank=X.value().astype(data.dtype),
+        low_rank=signal.value().astype(data.dtype),
         sparse=(s + (y - clipped)).astype(data.dtype),
         factors=tuple(F.astype(data.dtype) for F in factors),
         dual=corruption.dual(alpha),
@@ -141,19 +137,19 @@ def _descend_from_random_start(
     alpha: float,
     settings: DescentSettings,
     rng: np.random.Generator,
-    unit: float,
     progress: Progress,
 ) -> tuple[Signal, Hadamard, Status, History]:
     """Run the descent from a small Gaussian start, halving the step if it diverges."""
-    if isinstance(settings.step, str):
+    auto_step = isinstance(settings.step, str)
+    if auto_step:
         gain, tau = _gain_and_step(y, A, alpha, rng)
     else:
         gain, tau = 1.0, float(settings.step)
     seed = rng.integers(2**63)
     multiplications = y.size * (settings.width or min(A.signal_shape))
-    for _ in range(MAX_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS if auto_step else 1):
         start = np.random.default_rng(seed)
-        signal, corruption = _start(A, y.dtype, settings, gain, start)
+        signal, corruption = _start(y, A, settings, gain, start)
         try:
             with blas_threads(multiplications):
                 status, history = descend(
@@ -164,22 +160,18 @@ def _descend_from_random_start(
                     step=tau,
                     alpha=alpha,
                     stop=validate_rules(settings.stop),
-                    callback=_callback_in_data_units(settings.callback, unit),
+                    callback=settings.callback,
                     progress=progress,
                 )
             return signal, corruption, status, history
         except DivergenceError as error:
-            if not isinstance(settings.step, str):
-                safe = _gain_and_step(y, A, alpha, rng)[1]
-                raise InputError(
-                    f"The descent {error} with step={tau:g}; use step='auto', which "
-                    f"is {safe:.1g} here."
-                ) from None
+            message = f"The descent {error} with step={tau:g}"
             tau /= 2
-    raise InputError(
-        "The descent diverges at every step tried; check that the operator's "
-        "adjoint belongs to its forward map."
-    )
+    advice = "check that the operator's adjoint belongs to its forward map"
+    if not auto_step:
+        safe = _gain_and_step(y, A, alpha, rng)[1]
+        advice = f"use step='auto', which is {safe:.1g} here"
+    raise InputError(f"{message}; {advice}.")
 
 
 def _gain_and_step(
@@ -199,42 +191,26 @@ def _gain_and_step(
 
 
 def _start(
+    y: Array,
     A: Operator,
-    dtype: np.dtype[Any],
     settings: DescentSettings,
     gain: float,
     rng: np.random.Generator,
 ) -> tuple[Signal, Hadamard]:
-    """Return the small Gaussian start in the working precision."""
+    """Return the small Gaussian start in the working precision.
+
+    With the automatic step, `init_scale` is that of data of mean size one.
+    """
     scale, width = settings.init_scale, settings.width
+    if isinstance(settings.step, str):
+        scale *= math.sqrt(float(np.mean(np.abs(y), dtype=np.float64)) or 1.0)
     signal_scale = scale / math.sqrt(gain)
     signal: Signal
     if settings.psd:
         drawn = PSDFactor.gaussian(A.signal_shape[0], width, signal_scale, rng)
-        signal = PSDFactor(drawn.U.astype(dtype))
+        signal = PSDFactor(drawn.U.astype(y.dtype))
     else:
         pair = Factor.gaussian(A.signal_shape, width, signal_scale, rng)
-        signal = Factor(pair.U.astype(dtype), pair.V.astype(dtype))
-    g = (scale * rng.standard_normal(A.data_shape)).astype(dtype)
+        signal = Factor(pair.U.astype(y.dtype), pair.V.astype(y.dtype))
+    g = (scale * rng.standard_normal(A.data_shape)).astype(y.dtype)
     return signal, Hadamard(g, g.copy())
-
-
-def _rescale(signal: Signal, unit: float) -> Signal:
-    """Return the factors of ``unit·X``."""
-    root = math.sqrt(unit)
-    if isinstance(signal, PSDFactor):
-        return PSDFactor(signal.U * root)
-    return Factor(signal.U * root, signal.V * root)
-
-
-def _callback_in_data_units(callback: Callback | None, unit: float) -> Callback | None:
-    """Return a callback that gets signal and corruption in the unit of the data."""
-    if callback is None or unit == 1:
-        return callback
-    root = math.sqrt(unit)
-
-    def rescaled(iteration: Iteration, signal: Any, corruption: Any) -> Any:
-        scaled = Hadamard(corruption.g * root, corruption.h * root)
-        return callback(iteration, _rescale(signal, unit), scaled)
-
-    return rescaled

@@ -30,9 +30,7 @@ from discrepant.fixed_rank.noise import (
 from discrepant.fixed_rank.pursuit import (
     Fit,
     initial_fit,
-    outliers_explained_by_signal,
     pursue,
-    refit_with_shrinking_cutoff,
 )
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
@@ -53,18 +51,16 @@ SMALL_SCALE = 0.1
 # Components that are added without evidence before the convex program is tried.
 EXTRA_COMPONENTS = 2
 # Primal-dual steps after which a pursuit starts from the present X.
-PURSUIT_AFTER = (30, 80, 150)
+PURSUIT_AFTER = 150
 # Primal-dual steps between two computations of the gap.
 GAP_INTERVAL = 20
 # Relative gap up to which a fit counts as the optimum of the convex program.
 CERTIFIED_GAP = 1e-4
-# Steps and accuracy of conjugate gradients in the test whether X is determined. A few
-# steps suffice as a rule; if not, X may only be badly conditioned, and more are made.
-DETERMINED_CG = ((20, 3e-3), (150, 1e-6))
+# Steps and accuracy of conjugate gradients in the test whether X is determined: a few
+# steps suffice unless X is badly conditioned.
+DETERMINED_STEPS, DETERMINED_TOL = 150, 1e-6
 # Fraction of a random change of X that may not be recovered from its measurements.
 MAX_UNDETERMINED = 0.01
-# Scale of held-out measurements over its expected value, at most.
-MAX_HELD_OUT_RATIO = 1.6
 # Scale of held-out measurements over that of the data, at most.
 MAX_HELD_OUT = 0.8
 # Clean measurements for each degree of freedom of a fit with noise, at least.
@@ -148,7 +144,7 @@ def _fits(
     if may_be_noisy and first.scale <= SMALL_SCALE * first.data_scale:
         yield run.fit_noise(first)
     yield run.pursuit(first.at, EXTRA_COMPONENTS)
-    for leading in run.convex(PURSUIT_AFTER[-1] if may_be_noisy else math.inf):
+    for leading in run.convex(PURSUIT_AFTER if may_be_noisy else math.inf):
         yield run.pursuit(leading)
     if may_be_noisy:
         noisy = run.fit_noise(first)
@@ -229,7 +225,7 @@ class SensingRun:
             if self._n_steps % GAP_INTERVAL == 0:
                 self.gap = self.gap_of(state)
             done = self.gap <= self.settings.tol or self.recorder.ended
-            if self._n_steps in PURSUIT_AFTER or done:
+            if self._n_steps == PURSUIT_AFTER or done:
                 leading = self.leading_components()
                 if leading is not None and not self.recorder.stopped:
                     yield leading
@@ -258,22 +254,21 @@ class SensingRun:
         A, fdr = self.A, self.settings.fdr
         noisy = fit_with_noise(A, fit, self.sigma, fdr, self.rng, self)
         freedom, n_clean = noisy.at.degrees_of_freedom, int(np.sum(~noisy.is_outlier))
-        objection = None
+        few = n_clean * A.n_numbers / A.y.size < MIN_MEASUREMENTS * freedom
+        objection: str | None = None
         if noisy.detection_limit > ALL_HIDDEN:
             objection = "No component of X exceeds what noise of this size gives"
-        elif n_clean * A.n_numbers / A.y.size < MIN_MEASUREMENTS * freedom:
+        elif few:
             objection = (
                 f"The {n_clean} measurements that fit are too few to distinguish X of "
                 f"rank {noisy.at.rank}, which has {freedom} degrees of freedom, from "
                 "noise"
             )
         else:
-            held_out = held_out_scale(A, noisy, self.rng)
-            noisy = replace(noisy, held_out_scale=held_out)
-            expected = MAX_HELD_OUT_RATIO * noisy.expected_held_out_scale
+            noisy = replace(noisy, held_out_scale=held_out_scale(A, noisy, self.rng))
             if noisy.is_outlier.mean() > 0.5:
                 objection = "More than half of the measurements do not fit"
-            elif held_out > min(expected, MAX_HELD_OUT * fit.data_scale):
+            elif noisy.held_out_scale > MAX_HELD_OUT * fit.data_scale:
                 objection = "X does not predict measurements that were held out"
         return replace(noisy, objection=objection)
 
@@ -286,27 +281,16 @@ class SensingRun:
         A, weights = self.A, clean.astype(float)
         change = at.project(_random_matrix(A, self.rng))
         g = at.project(A.adjoint(weights * A.forward(*at.expand(change))))
-        for steps, tol in DETERMINED_CG:
-            solution = solve_normal_equations(A, at, weights, g, steps, tol)
-            if norm(solution.x - change) <= MAX_UNDETERMINED * norm(change):
-                return True
-        return False
+        solution = solve_normal_equations(
+            A, at, weights, g, DETERMINED_STEPS, DETERMINED_TOL
+        )
+        return norm(solution.x - change) <= MAX_UNDETERMINED * norm(change)
 
 
 def _exact_result(run: SensingRun, fit: Fit) -> SensingResult:
     """Return the result of an exact fit, with a warning if X is not determined."""
-    A, rng, caveats = run.A, run.rng, []
-    determined = run.is_determined(fit.at, fit.clean)
-    if not determined or outliers_explained_by_signal(
-        A, fit.at, fit.e, ~fit.clean, rng
-    ):
-        cutoff = float(np.max(np.abs(fit.e)))
-        again = refit_with_shrinking_cutoff(A, fit, cutoff, rng, run)
-        better = again.exact and again.clean.sum() >= fit.clean.sum()
-        fit = again if better else fit
-        determined = run.is_determined(fit.at, fit.clean)
-    clean = fit.clean
-    if not determined:
+    caveats, clean = [], fit.clean
+    if not run.is_determined(fit.at, clean):
         caveats.append(
             "The measurements do not determine X: a part of it can change without "
             "changing any of the measurements that fit, and is arbitrary. More, or "

@@ -94,9 +94,8 @@ class Factor:
 
     def descend(self, grad: Array, rate: float) -> None:
         """Take ``U ← U − rate·grad V`` and ``V ← V − rate·gradᵀ U`` together."""
-        dU, dV = grad @ self.V, grad.T @ self.U
-        dU *= rate
-        dV *= rate
+        scaled = rate * grad
+        dU, dV = scaled @ self.V, scaled.T @ self.U
         self.U -= dU
         self.V -= dV
 
