@@ -59,6 +59,21 @@ def masked_to_nan(values: Any) -> Any:
     return values.filled(np.nan) if values.dtype.kind in "fO" else values.data
 
 
+def missing_values(data: np.ndarray) -> np.ndarray:
+    """Return which values are missing (NaN); refuse infinite and unobserved data."""
+    if data.ndim == 0 or data.size == 0:
+        raise InputError(f"An array of data is needed, got shape {data.shape}.")
+    if np.isinf(data).any():
+        raise InputError(
+            "The data contain infinite values; replace them by NaN to mark them as "
+            "missing."
+        )
+    missing: np.ndarray = np.isnan(data)
+    if missing.all():
+        raise InputError("All values are missing; at least one must be observed.")
+    return missing
+
+
 def check_mapped(values: np.ndarray) -> None:
     """Refuse a memory map whose file was truncated.
 

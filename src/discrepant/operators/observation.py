@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.validation import real_array
+from discrepant.core.validation import missing_values, real_array
 from discrepant.operators.entrywise import Entries, Identity, Mask
 from discrepant.operators.linear_operator import Wrapped
 from discrepant.operators.measurements import Diagonal, Outer, Sensing
@@ -37,18 +37,11 @@ def validate_observation(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
 def match_operator(data: Array, operator: Any) -> tuple[Array, Operator]:
     """Return real or complex data and an operator of matching shape."""
     A = _as_operator(operator, data)
-    if data.size == 0:
-        raise InputError("The data are empty; at least one value is needed.")
+    missing = missing_values(data)
     if data.shape != A.data_shape:
         raise InputError(
             f"The data have shape {data.shape}, but the operator gives {A.data_shape}."
         )
-    if np.isinf(data).any():
-        raise InputError(
-            "The data contain infinite values; replace them by NaN to mark them as "
-            "missing."
-        )
-    missing = np.isnan(data)
     if isinstance(A, Mask):
         missing |= ~A.observed
     elif missing.any() and not isinstance(A, Identity):

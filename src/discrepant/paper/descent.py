@@ -21,13 +21,7 @@ from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, reporting
 from discrepant.core.results import History, Outcome, Status
 from discrepant.operators.operator import Operator
-from discrepant.paper.stopping import (
-    DEFAULT_STOP,
-    Iteration,
-    Rule,
-    first_stop,
-    step_limit,
-)
+from discrepant.paper.stopping import DEFAULT_STOP, Iteration, Rule, Steps
 from discrepant.structures.factorisations import Parameterisation
 
 Callback = Callable[[Iteration, Parameterisation, Parameterisation], Any]
@@ -96,7 +90,8 @@ def descend(
     history : History
         Step, residual and seconds, and what the callback returned.
     """
-    last_step = step_limit(stop)
+    limits = [rule.limit for rule in stop if isinstance(rule, Steps)]
+    last_step = min(limits, default=None)
     norm_y = _norm(y) or 1.0
     records: list[dict[str, float]] = []
     seconds, started = start.seconds, time.perf_counter()
@@ -119,7 +114,8 @@ def descend(
                 records.append({**vars(iteration), **extra})
                 proceed = report(k / (last_step or np.inf), _note(iteration, extra))
                 started = time.perf_counter()
-                status = first_stop(stop, iteration)
+                statuses = (rule(iteration) for rule in stop)
+                status = next((s for s in statuses if s is not None), None)
                 if status is None and not proceed:
                     status = Status(
                         Outcome.STOPPED, f"stopped on request after {k} steps"

@@ -203,7 +203,7 @@ def _start(
     """
     scale, width = settings.init_scale, settings.width
     if isinstance(settings.step, str):
-        scale *= math.sqrt(float(np.mean(np.abs(y), dtype=np.float64)) or 1.0)
+        scale *= math.sqrt(float(np.mean(np.abs(y), dtype=np.float64)))
     signal_scale = scale / math.sqrt(gain)
     signal: Signal
     if settings.psd:

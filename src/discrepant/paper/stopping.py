@@ -1,10 +1,10 @@
-"""Stopping rules of the descent: residual, number of steps, seconds.
+"""Stopping rules of the descent: residual and number of steps.
 
 A rule is a callable ``Iteration → Status | None``. The run ends at the first rule that
 returns a status.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -66,23 +66,6 @@ class Steps:
         )
 
 
-@dataclass(frozen=True)
-class Seconds:
-    """Stop after a number of seconds."""
-
-    limit: float
-
-    def __call__(self, iteration: Iteration) -> Status | None:
-        """Return the status "limit reached" once the time is over."""
-        if iteration.seconds < self.limit:
-            return None
-        return Status(
-            Outcome.LIMIT,
-            f"stopped after {self.limit:g} s and {iteration.step} steps: "
-            f"residual {iteration.residual:.1e}",
-        )
-
-
 # The paper's number of steps, or earlier at a small residual.
 DEFAULT_STOP: tuple[Rule, ...] = (Residual(1e-3), Steps(20_000))
 
@@ -103,16 +86,3 @@ def validate_rules(stop: Any) -> tuple[Rule, ...]:
         )
     endless = all(isinstance(rule, Residual) for rule in rules)
     return (*rules, DEFAULT_STOP[-1]) if endless else rules
-
-
-def first_stop(rules: Sequence[Rule], iteration: Iteration) -> Status | None:
-    """Return the status of the first rule that ends the run, or None."""
-    for rule in rules:
-        if (status := rule(iteration)) is not None:
-            return status
-    return None
-
-
-def step_limit(rules: Sequence[Rule]) -> int | None:
-    """Return the smallest step limit among the rules, or None."""
-    return min((rule.limit for rule in rules if isinstance(rule, Steps)), default=None)

@@ -19,6 +19,7 @@ from discrepant.core.validation import (
     check_integer,
     check_number,
     check_seed,
+    missing_values,
     real_array,
 )
 from discrepant.operators.operator import Operator, dot_test
@@ -100,7 +101,9 @@ def decompose(
     check_integer("max_iter", max_iter, "a whole number from 1", lambda n: n >= 1)
     check_callback("callback", callback)
     check_seed(random_state)
-    data, observed = _validated(y)
+    data = real_array(y).astype(np.float64)
+    observed = ~missing_values(data)
+    data = np.where(observed, data, 0.0)
     groups = _named(structures, data.shape)
     unit = 2.0 ** np.floor(np.log2(np.abs(data).max())) if data.any() else 1.0
     data = data / unit
@@ -143,22 +146,6 @@ def decompose(
     for sentence, category in _caveats(result, state):
         warnings.warn(sentence, category, stacklevel=2)
     return result
-
-
-def _validated(y: ArrayLike) -> tuple[Array, Array]:
-    """Return the data with zeros for missing entries, and which are observed."""
-    data = real_array(y).astype(np.float64)
-    if data.ndim == 0 or data.size == 0:
-        raise InputError(f"decompose needs an array of data, got shape {data.shape}.")
-    observed = ~np.isnan(data)
-    if not observed.any():
-        raise InputError("All values are missing; at least one must be observed.")
-    if np.isinf(data).any():
-        raise InputError(
-            "The data contain infinite values; replace them by NaN to mark them as "
-            "missing."
-        )
-    return np.where(observed, data, 0.0), observed
 
 
 def _named(

@@ -87,13 +87,13 @@ def residual(y: Array, parts: Sequence[Part], X: Sequence[Array]) -> Array:
 def start(y: Array, parts: Sequence[Part]) -> State:
     """Return zero parts, and the step size at which the first part becomes nonzero."""
     largest = max(p.structure.dual_norm(p.adjoint(y)) / p.lam for p in parts)
-    if largest == 0:
+    if largest == 0 and y.any():
         raise InputError(
             "The structures cannot represent any of the data: all their operators map "
             "the data to zero (A*(y) = 0)."
         )
     zeros = [np.zeros(part.shape) for part in parts]
-    return State(zeros, np.zeros_like(y), y.copy(), 1.25 / largest)
+    return State(zeros, np.zeros_like(y), y.copy(), 1.25 / (largest or 1.0))
 
 
 def integrate(
@@ -104,10 +104,9 @@ def integrate(
     proceed: Callable[[int, State], bool],
 ) -> State:
     """Take implicit steps until both relative residuals are below `tol`."""
-    if not y.any():
-        zeros = [np.zeros(part.shape) for part in parts]
-        return State(zeros, np.zeros_like(y), y, mu=1.0, primal=0.0, dual=0.0)
     state, size = start(y, parts), norm(y)
+    if size == 0:
+        return replace(state, primal=0.0, dual=0.0)
     squares = [part.squared_norm(y) for part in parts]
     anderson, best, reached = Anderson(y, parts, squares), np.inf, 0
     small = y.size + sum(X.size for X in state.X) <= LARGEST
