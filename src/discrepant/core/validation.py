@@ -62,7 +62,9 @@ def masked_to_nan(values: Any) -> Any:
 def missing_values(data: np.ndarray) -> np.ndarray:
     """Return which values are missing (NaN); refuse infinite and unobserved data."""
     if data.ndim == 0 or data.size == 0:
-        raise InputError(f"An array of data is needed, got shape {data.shape}.")
+        raise InputError(
+            "The data are empty or a single number; an array of values is needed."
+        )
     if np.isinf(data).any():
         raise InputError(
             "The data contain infinite values; replace them by NaN to mark them as "

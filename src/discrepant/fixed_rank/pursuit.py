@@ -30,7 +30,7 @@ REDESCENDING_CUTOFF = 4.0
 # fallen to a quarter; the larger of both cutoffs counts (see `_weights`).
 LATE_CUTOFF = 3.0
 # Steps of conjugate gradients per round: few, because the weights change after them.
-GRADIENT_STEPS = 4
+GRADIENT_STEPS = 6
 # Relative accuracy at which conjugate gradients stop earlier.
 GRADIENT_TOL = 1e-3
 # A round is slow if more than this fraction of the scale is left after it.

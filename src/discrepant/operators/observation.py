@@ -37,20 +37,16 @@ def validate_observation(y: ArrayLike, operator: Any) -> tuple[Array, Operator]:
 def match_operator(data: Array, operator: Any) -> tuple[Array, Operator]:
     """Return real or complex data and an operator of matching shape."""
     A = _as_operator(operator, data)
-    missing = missing_values(data)
     if data.shape != A.data_shape:
         raise InputError(
             f"The data have shape {data.shape}, but the operator gives {A.data_shape}."
         )
-    if isinstance(A, Mask):
-        missing |= ~A.observed
-    elif missing.any() and not isinstance(A, Identity):
+    if np.isnan(data).any() and not isinstance(A, Identity | Mask):
         raise InputError(
             "The data contain NaN, which this operator cannot leave out; drop those "
             "measurements from the data and from the operator."
         )
-    if missing.all():
-        raise InputError("All values are missing; at least one must be observed.")
+    missing = missing_values(nan_where_missing(data, A))
     if missing.any():
         A = Mask(~missing)
         data = np.where(missing, data.dtype.type(0), data)
