@@ -1,5 +1,7 @@
 """RobustPCA: scikit-learn's conventions, labels, and robust coordinates."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,17 +14,32 @@ from discrepant import InputError, RobustPCA
 from discrepant.core.robust_regression import l1_coordinates
 from discrepant.core.validation import real_array
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
+from discrepant.robust_pca.doubts import Doubt, FitWarning
+
+# Doubts that the tables of scikit-learn's checks deserve: random tables of 21×2 and
+# 15×4, and iris (150×4), of which one component is found, and a second one, 0.6 times
+# as large, is lost in the noise.
+DESERVED = {
+    Doubt.HIDDEN,
+    Doubt.LARGE_NOISE,
+    Doubt.MISFIT,
+    Doubt.NARROW,
+    Doubt.NOTHING_GAINED,
+    Doubt.UNCERTAIN,
+}
 
 
-@pytest.mark.filterwarnings("ignore:.*classified as corrupt:UserWarning")
-@pytest.mark.filterwarnings("ignore::discrepant.robust_pca.doubts.FitWarning")
 @parametrize_with_checks(
     [RobustPCA(random_state=0), RobustPCA("descent", random_state=0)]
 )
 def test_scikit_learn(estimator, check):
     # Every check applies; check_array_api_input skips itself unless SciPy's array API
     # mode is switched on.
-    check(estimator)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FitWarning)
+        check(estimator)
+    doubts = {w.message.doubt for w in caught if isinstance(w.message, FitWarning)}
+    assert doubts <= DESERVED
 
 
 @pytest.fixture(scope="module")
