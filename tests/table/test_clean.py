@@ -284,6 +284,16 @@ def test_rare_nonzero_values_are_valid():
     assert clean(np.column_stack([table, rain])).mask.loc[5, 6]
 
 
+def test_gross_values_beside_a_point_mass_are_flagged():
+    rng = np.random.default_rng(0)
+    X = correlated(1500, 5, seed=0)
+    X[:, 4] = np.where(rng.random(1500) < 0.93, 0.0, np.exp(X[:, 4]))  # rain
+    X[[7, 300], 4] = 400.0, -50.0
+    result = clean(X, order=None)
+    assert result.mask.to_numpy()[[7, 300], 4].all()
+    assert result.mask.to_numpy().sum() <= 5
+
+
 def test_a_nearly_constant_column_is_not_flagged():
     table = correlated(2400, 5)
     counts = np.zeros(2400)

@@ -67,18 +67,18 @@ def classify_column(values: Array, tail: float = CENTRAL_TAIL) -> ColumnTransfor
     fraction = float(counts.max() / len(finite))
     if covering == 1 and fraction >= CONSTANT_FRACTION:
         return ColumnTransform("constant", raw_median=mode)
-    if covering <= MAX_FEW_VALUES and len(finite) > 10:
-        return ColumnTransform(
-            "few values",
-            raw_median=float(np.mean(finite)),
-            raw_scale=float(np.std(finite)),
-        )
     rest = finite[finite != mode]
     if fraction > POINT_MASS_FRACTION and len(rest) >= 20:
         others = levels != mode
         if _covering(counts[others]) > MIN_VALUES_BESIDE:
             transform = _continuous(rest, levels[others], counts[others], tail)
             return replace(transform, point_mass=mode, point_mass_fraction=fraction)
+    if covering <= MAX_FEW_VALUES and len(finite) > 10:
+        return ColumnTransform(
+            "few values",
+            raw_median=float(np.mean(finite)),
+            raw_scale=float(np.std(finite)),
+        )
     return _continuous(finite, levels, counts, tail)
 
 

@@ -50,11 +50,9 @@ MAX_TRAINING_ROWS = 3000
 # A column with more than this fraction of excluded cells has a second population
 # instead of errors; its frequent values are not flagged.
 MAX_EXCLUDED_FRACTION = 0.15
-# Predictions are clipped to the values between the ranks 1/200 from either end.
-PREDICTION_RANK = 200
-# The usual range of a column is cut at the ranks 1/50: of the cells that are ten times
-# too large, one in three may escape the fit.
-USUAL_RANK = 50
+# Fraction of a column's cells that are outside of its usual range at either end: of the
+# cells that are ten times too large, one in three may escape the fit.
+USUAL_TAIL = 0.02
 # Absolute standard value at which cells are clipped: all that lies beyond it is equally
 # improbable.
 MAX_STANDARD_VALUE = 1e4
@@ -373,7 +371,7 @@ def _reselect_transforms(
     for k, j in enumerate(modelled):
         out = gone[:, k]
         inside = sample[~out, j] if not out.all() else np.zeros(1)
-        low, high = _trimmed_range(inside, PREDICTION_RANK)
+        low, high = _trimmed_range(inside)
         clipped = replace(transforms[j], low=low, high=high)
         filled[out, k] = clipped.from_standard(
             cells.values[out, k] - scores.residual[out, k]
@@ -398,8 +396,8 @@ def _with_ranges(
     for k, j in enumerate(table.modelled):
         kept = sample[np.isfinite(sample[:, j]) & ~excluded[:, k], j]
         kept_or_all = kept if len(kept) else sample[:, j]
-        low, high = _trimmed_range(kept_or_all, PREDICTION_RANK)
-        usual_low, usual_high = _trimmed_range(kept_or_all, USUAL_RANK)
+        low, high = _trimmed_range(kept_or_all)
+        usual_low, usual_high = _trimmed_range(kept_or_all, USUAL_TAIL)
         transforms[j] = replace(
             transforms[j],
             low=low,
@@ -412,8 +410,8 @@ def _with_ranges(
     return tuple(transforms)
 
 
-def _trimmed_range(kept: Array, rank: int) -> tuple[float, float]:
-    """Return the range of all but one value in ``rank`` at either end, at least one."""
+def _trimmed_range(kept: Array, fraction: float = 0.0) -> tuple[float, float]:
+    """Return the range without the largest value, and a fraction more, at either end."""
     ordered = np.sort(kept)
-    cut = min(1 + len(ordered) // rank, (len(ordered) - 1) // 2)
+    cut = min(1 + int(fraction * len(ordered)), (len(ordered) - 1) // 2)
     return float(ordered[cut]), float(ordered[-1 - cut])
