@@ -129,7 +129,7 @@ def test_one_event_stream_reports_all_jobs_until_shutdown():
         assert (last["key"], last["state"]) == (jobs[1]["key"], "done")
 
 
-def test_rejected_flags_change_every_file_and_every_tab(page):
+def test_rejected_flags_change_every_file_and_the_map(page):
     job = page.post("/jobs?name=t.csv", content=csv_table()).json()
     files = f"/jobs/{job['key']}/files"
     before = wait_for(page, job)["result"]

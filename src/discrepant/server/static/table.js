@@ -6,8 +6,8 @@ const NUMBERS = { value: 0, expected: 1, probability: 2 }; // positions in `flag
 
 export function showTable(container, job) {
   const result = job.result;
-  if (container.updateTable) {
-    container.updateTable(result);
+  if (container.drawMap) {
+    container.drawMap(result.map);
     return;
   }
   container.replaceChildren(document.getElementById("table").content.cloneNode(true));
@@ -15,13 +15,12 @@ export function showTable(container, job) {
   const map = part(".map");
   map.hidden = !result.map || !result.flagged.length;
   // The server draws the map and escapes every label.
-  const drawMap = (image) => {
+  container.drawMap = (image) => {
     map.querySelector("img")?.remove();
     map.insertAdjacentHTML("afterbegin", image);
   };
-  drawMap(result.map);
+  container.drawMap(result.map);
   for (const name of [".wide", ".more"]) part(name).hidden = !result.flagged.length;
-  container.updateTable = () => {};
   if (!result.flagged.length) return;
 
   const rejected = new Set(result.rejected);
@@ -91,16 +90,6 @@ export function showTable(container, job) {
       if (!written) part(".saved").textContent = "The choice was not saved.";
       else if (!waiting) showCounts();
     }, 250);
-  };
-  // Take over what was rejected in another tab, unless a choice of this tab is being sent.
-  container.updateTable = (update) => {
-    drawMap(update.map);
-    const same = update.rejected.length === rejected.size && update.rejected.every((position) => rejected.has(position));
-    if (waiting || saving || same) return;
-    rejected.clear();
-    for (const position of update.rejected) rejected.add(position);
-    draw();
-    showCounts();
   };
   part(".show-more").onclick = () => { count += PAGE; draw(); };
   part(".accept-all").onclick = () => { rejected.clear(); draw(); save(); };
