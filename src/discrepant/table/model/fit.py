@@ -411,7 +411,7 @@ def _with_ranges(
 
 
 def _trimmed_range(kept: Array, fraction: float = 0.0) -> tuple[float, float]:
-    """Return the range without the largest value, and a fraction more, at either end."""
+    """Return the range without one value and a fraction of them at either end."""
     ordered = np.sort(kept)
     cut = min(1 + int(fraction * len(ordered)), (len(ordered) - 1) // 2)
     return float(ordered[cut]), float(ordered[-1 - cut])

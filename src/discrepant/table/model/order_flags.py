@@ -48,8 +48,8 @@ MIN_STEP = 4.0
 STEP_CELLS = 9
 # Cells whose median step is the local scale of steps.
 STEP_SCALE_CELLS = 97
-# Cells that share one local scale.
-SCALE_STRIDE = 8
+# Cells of a run that may be stuck.
+MIN_STUCK_RUN = 3
 # Longest shift, as a fraction of the rows.
 MAX_SHIFT_FRACTION = 0.02
 # Limit of the log ratio of the sizes of the two steps of a shift.
@@ -349,19 +349,26 @@ def _level_dependence(line: Array) -> float:
 def _deviation(line: Array, before: Array, after: Array) -> Array:
     """Return the distance of each cell from the range of its neighbours' medians.
 
-    The unit is the local scale: the median deviation of `SCALE_CELLS` cells, at least
-    that of the whole line, and the rounding step.
+    The unit is the local scale of the deviations from those medians.
     """
-    from discrepant.table.model.order_kernels import local_median
-
     inside = np.clip(line, np.minimum(before, after), np.maximum(before, after))
     usual = np.abs(line - (after + before) / 2)
-    local = local_median(usual, SCALE_CELLS, SCALE_CELLS // 4, SCALE_STRIDE)
-    overall = np.nanmedian(usual) if np.isfinite(usual).any() else np.nan
-    scale = np.hypot(1.4826 * np.fmax(local, overall), _rounding_step(line))
+    scale = _local_scale(usual, SCALE_CELLS, line)
     with np.errstate(invalid="ignore"):
         scaled = np.abs(line - inside) / np.where(scale > 0, scale, np.inf)
     return np.asarray(np.nan_to_num(scaled))
+
+
+def _local_scale(distance: Array, cells: int, line: Array) -> Array:
+    """Return the scale of distances in a window of cells around each cell.
+
+    The median of the window, at least that of all distances, and the rounding step.
+    """
+    from discrepant.table.model.order_kernels import running_median
+
+    overall = np.nanmedian(distance) if np.isfinite(distance).any() else np.nan
+    local = running_median(distance, -(cells // 2), cells // 2, cells // 4)
+    return np.hypot(1.4826 * np.fmax(local, overall), _rounding_step(line))
 
 
 def _tail_log_odds(deviation: Array, count: int) -> Array:
@@ -408,6 +415,8 @@ def _stuck_log_odds(line: Array) -> Array:
     """
     start = np.flatnonzero(np.concatenate([[True], ~(line[1:] == line[:-1])]))
     length = np.diff(np.concatenate([start, [len(line)]]))
+    if length.max() < MIN_STUCK_RUN:
+        return np.full(len(line), -np.inf)
     value = line[start]
     observed = np.isfinite(value)
     log_odds = np.full(len(start), -np.inf)
@@ -421,7 +430,7 @@ def _stuck_log_odds(line: Array) -> Array:
             if here.sum() >= 20:
                 expected = bins * _expected_runs(length[here])
                 log_odds[here] = -np.log(np.maximum(expected, 1e-20))
-    log_odds[length < 3] = -np.inf
+    log_odds[length < MIN_STUCK_RUN] = -np.inf
     candidates = np.flatnonzero(log_odds > -np.log(MAX_EXPECTED))
     if len(candidates):
         tolerance = 2 * _rounding_step(line)
@@ -464,7 +473,7 @@ def _find_steps(line: Array) -> tuple[Array, Array, Array]:
     Of the difference between the medians after and before, only the part counts that
     is made from one cell to the next. Its tail is a Pareto distribution.
     """
-    from discrepant.table.model.order_kernels import local_median, running_median
+    from discrepant.table.model.order_kernels import running_median
 
     padded = np.concatenate([line, np.full(STEP_CELLS, np.nan)])
     medians = running_median(padded, -STEP_CELLS, -1, STEP_CELLS // 2 + 1)
@@ -474,12 +483,7 @@ def _find_steps(line: Array) -> tuple[Array, Array, Array]:
     if not np.isfinite(distance).any():
         return nothing
     step = np.diff(_fill_forward(line, STEP_CELLS), prepend=np.nan)
-    local = local_median(
-        distance, STEP_SCALE_CELLS, STEP_SCALE_CELLS // 4, SCALE_STRIDE
-    )
-    scale = np.hypot(
-        1.4826 * np.fmax(local, np.nanmedian(distance)), _rounding_step(line)
-    )
+    scale = _local_scale(distance, STEP_SCALE_CELLS, line)
     with np.errstate(invalid="ignore", divide="ignore"):
         made = np.where(step * size > 0, np.minimum(np.abs(step), distance), 0)
         score = np.nan_to_num(made / scale, posinf=0.0)

@@ -8,81 +8,45 @@ from discrepant.core.jit import njit
 
 
 @njit(cache=True, nogil=True)
-def _position(window, count, value):
-    """Return the first index of a sorted window whose value is not below `value`."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if window[middle] < value:
-            low = middle + 1
+def _replace(window, old, new):
+    """Replace one value of a sorted window by another, and keep the window sorted."""
+    k, high = 0, len(window) - 1
+    while k < high:  # the first value that is not below `old`
+        middle = (k + high) // 2
+        if window[middle] < old:
+            k = middle + 1
         else:
             high = middle
-    return low
-
-
-@njit(cache=True, nogil=True)
-def _insert(window, count, value):
-    k = _position(window, count, value)
-    for m in range(count, k, -1):
-        window[m] = window[m - 1]
-    window[k] = value
-
-
-@njit(cache=True, nogil=True)
-def _remove(window, count, value):
-    for m in range(_position(window, count, value), count - 1):
-        window[m] = window[m + 1]
+    while k + 1 < len(window) and window[k + 1] < new:
+        window[k] = window[k + 1]
+        k += 1
+    while k > 0 and window[k - 1] > new:
+        window[k] = window[k - 1]
+        k -= 1
+    window[k] = new
 
 
 @njit(cache=True, nogil=True)
 def running_median(x, first, last, min_count):
     """Return the median of the finite cells x[i + first], …, x[i + last] for each i.
 
-    NaN where fewer than `min_count` of them are finite. The window is kept sorted, so
-    that a step costs one removal and one insertion.
+    NaN where fewer than `min_count` of them are finite. The window is kept sorted, with
+    infinity for each cell that is empty or beyond the ends.
     """
-    n = len(x)
+    n, width = len(x), last - first + 1
     medians = np.full(n, np.nan)
-    window = np.empty(last - first + 1)
+    window = np.full(width, np.inf)
     count = 0
-    for j in range(max(first - 1, 0), min(last, n)):  # the window before row 0
-        if np.isfinite(x[j]):
-            _insert(window, count, x[j])
-            count += 1
-    for i in range(n):
-        old, new = i + first - 1, i + last
-        if 0 <= old < n and np.isfinite(x[old]):
-            _remove(window, count, x[old])
+    for i in range(-width, n):  # the rows before row 0 fill its window
+        old, new = np.inf, np.inf
+        if 0 <= i + first - 1 < n and np.isfinite(x[i + first - 1]):
+            old = x[i + first - 1]
             count -= 1
-        if 0 <= new < n and np.isfinite(x[new]):
-            _insert(window, count, x[new])
+        if 0 <= i + last < n and np.isfinite(x[i + last]):
+            new = x[i + last]
             count += 1
-        if count >= min_count:
-            middle = count // 2
-            if count % 2:
-                medians[i] = window[middle]
-            else:
-                medians[i] = 0.5 * (window[middle - 1] + window[middle])
-    return medians
-
-
-@njit(cache=True, nogil=True)
-def local_median(x, width, min_count, stride):
-    """Return the median of the finite cells in a window around every `stride`th cell.
-
-    Each is repeated for the `stride` cells around it: as a scale, it changes slowly.
-    NaN where fewer than `min_count` cells of the window are finite.
-    """
-    n = len(x)
-    medians = np.full(n, np.nan)
-    window = np.empty(width)
-    for start in range(0, n, stride):
-        centre = start + stride // 2
-        count = 0
-        for j in range(max(centre - width // 2, 0), min(centre + width // 2 + 1, n)):
-            if np.isfinite(x[j]):
-                window[count] = x[j]
-                count += 1
-        if count >= min_count:
-            medians[start : start + stride] = np.median(window[:count])
+        if old != new:
+            _replace(window, old, new)
+        if i >= 0 and count >= min_count:
+            medians[i] = 0.5 * (window[(count - 1) // 2] + window[count // 2])
     return medians
