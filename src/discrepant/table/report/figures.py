@@ -110,8 +110,8 @@ def before_after(
             f"Column {view.names[place]!r} was not checked: it has no expected values."
         )
     shown = view.window(place)
-    values = view.values(place)[shown]
-    expected = view.expected(place)[shown]
+    values = view.values[shown, place]
+    expected = view.expected[shown, place]
     flagged = view.mask[shown, place]
     half = view.halfwidth(place)
     timed = view.times(shown)

@@ -127,7 +127,6 @@ def _direction(flag: dict[str, Any]) -> str:
 
 def _facts(view: View) -> dict[str, str]:
     rows, width = view.mask.shape
-    missing = sum(int(view.missing(column).sum()) for column in range(width))
     return {
         "rows": f"{rows:,}",
         "columns": f"{width:,}",
@@ -135,7 +134,7 @@ def _facts(view: View) -> dict[str, str]:
         "cells flagged": f"{int(view.mask.sum()):,}",
         "cells replaced": f"{int(np.asarray(view.result.replaced).sum()):,}",
         "rows wrong as a whole": f"{len(view.result.bad_rows):,}",
-        "cells missing": f"{missing:,}",
+        "cells missing": f"{int(view.missing.sum()):,}",
         "shared patterns (rank)": f"{view.result.rank}",
         "order of the rows": view.result.order or "not used",
     }

@@ -74,8 +74,8 @@ def summary(result: Any) -> str:
             f"{'column' if width == 1 else 'columns'}"
         )
     sentence += f", at a false discovery rate of {100 * result.fdr:g}%."
-    replaced = np.asarray(result.replaced) & ~mask & ~_missing(result)
-    more = int(replaced.sum())
+    missing = np.asarray(result.cells.parsed.frame.isna(), bool)
+    more = int((np.asarray(result.replaced) & ~mask & ~missing).sum())
     if more:
         were = "cell, which is likely to be wrong, was" if more == 1 else (
             "cells, which are likely to be wrong, were"
@@ -86,13 +86,6 @@ def summary(result: Any) -> str:
         rows_are = "row is" if bad == 1 else "rows are"
         sentence += f" {bad:,} {rows_are} wrong as a whole."
     return sentence
-
-
-def _missing(result: Any) -> Array:
-    """Return the missing cells of the original table."""
-    from discrepant.table.columns.table_input import as_frame
-
-    return np.asarray(as_frame(result.original).isna().to_numpy(), bool)
 
 
 def is_analysed(result: Any) -> list[bool]:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.table.columns.table_input import as_frame
-from discrepant.table.columns.text_numbers import parse_column
 from discrepant.table.report.sentences import is_analysed
+from discrepant.table.result import with_labels
 
 # Lines of a cell map: each has at least a pixel, so that no flag is lost.
 MAP_LINES = 240
@@ -24,18 +23,6 @@ MAX_LABELS = 60
 LABEL_LENGTH = 22
 
 
-def numbers_of(column: Any) -> Array:
-    """Return a column as floats, with NaN for missing cells and text."""
-    import pandas as pd
-
-    missing = column.isna().to_numpy()
-    if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
-        return parse_column(column.to_numpy(dtype=object), missing).values
-    if not pd.api.types.is_numeric_dtype(column):
-        return np.full(len(column), np.nan)
-    return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
-
-
 @dataclass(frozen=True, eq=False)
 class View:
     """A `CleanResult` with its cells addressed by position."""
@@ -45,7 +32,7 @@ class View:
     @cached_property
     def frame(self) -> Any:
         """The table as it was given."""
-        return as_frame(self.result.original)
+        return self.result.cells.parsed.frame
 
     @cached_property
     def names(self) -> list[str]:
@@ -61,17 +48,10 @@ class View:
     def flags(self) -> tuple[Array, Array, Array, Array]:
         """Rows, columns, signs of the error and probabilities of the flagged cells."""
         rows, columns = np.nonzero(self.mask)
-        signs = np.zeros(len(rows))
-        probabilities = np.ones(len(rows))
-        for column in np.unique(columns):
-            here = columns == column
-            at = rows[here]
-            expected = self.expected(int(column))[at]
-            above = np.sign(self.values(int(column))[at] - expected)
-            signs[here] = np.where(np.isnan(above), 0.0, above)
-            probability = self.probabilities(int(column))[at]
-            probabilities[here] = np.where(np.isnan(probability), 1.0, probability)
-        return rows, columns, signs, probabilities
+        away = self.values[rows, columns] - self.expected[rows, columns]
+        probability = self.probability[rows, columns]
+        signs = np.nan_to_num(np.sign(away))
+        return rows, columns, signs, np.nan_to_num(probability, nan=1.0)
 
     @cached_property
     def bad_rows(self) -> Array:
@@ -84,25 +64,28 @@ class View:
         return is_analysed(self.result)
 
     @cached_property
-    def probability(self) -> Any:
-        """Probability that each cell is wrong, computed once."""
-        return self.result.probability
+    def values(self) -> Array:
+        """The numeric columns as floats; NaN where a cell is missing or text."""
+        parsed = self.result.cells.parsed
+        values = np.array(with_labels(parsed, parsed.values, np.nan), float)
+        for column, unparsed in parsed.unparsed.items():
+            values[unparsed, column] = np.nan
+        return values
 
-    def values(self, column: int) -> Array:
-        """Return a column of the original table as floats."""
-        return numbers_of(self.frame.iloc[:, column])
+    @cached_property
+    def missing(self) -> Array:
+        """Which cells are missing."""
+        return np.asarray(self.frame.isna(), bool)
 
-    def missing(self, column: int) -> Array:
-        """Return which cells of a column are missing."""
-        return np.asarray(self.frame.iloc[:, column].isna().to_numpy(), bool)
+    @cached_property
+    def expected(self) -> Array:
+        """The expected value of each cell."""
+        return np.asarray(self.result.expected, float)
 
-    def expected(self, column: int) -> Array:
-        """Return the expected values of a column."""
-        return np.asarray(self.result.expected.iloc[:, column].to_numpy(dtype=float))
-
-    def probabilities(self, column: int) -> Array:
-        """Return the probabilities that the cells of a column are wrong."""
-        return np.asarray(self.probability.iloc[:, column].to_numpy(dtype=float))
+    @cached_property
+    def probability(self) -> Array:
+        """Probability that each cell is wrong."""
+        return np.asarray(self.result.probability, float)
 
     def halfwidth(self, column: int) -> float:
         """Return half of the usual 95% interval of a column."""
@@ -150,9 +133,9 @@ class View:
             sequence = np.arange(rows)
         if rows <= 2 * WINDOW:
             return np.asarray(sequence)
-        probability = self.probabilities(column)
         flagged = np.flatnonzero(self.mask[:, column])
-        middle = flagged[np.argmax(probability[flagged])] if len(flagged) else rows // 2
+        probability = self.probability[flagged, column]
+        middle = flagged[np.argmax(probability)] if len(flagged) else rows // 2
         place = int(np.flatnonzero(sequence == middle)[0])
         start = int(np.clip(place - WINDOW // 2, 0, rows - WINDOW))
         return np.asarray(sequence[start : start + WINDOW])
@@ -170,13 +153,8 @@ class View:
         total = np.bincount(place, signs, size).reshape(lines, width)
         largest = np.zeros(size)
         np.maximum.at(largest, place, probabilities)
-        missing = np.stack(
-            [
-                np.bincount(line_of, self.missing(column), lines)
-                for column in range(width)
-            ],
-            axis=1,
-        )
+        starts = np.arange(0, rows, rows_per_line)
+        missing = np.add.reduceat(self.missing, starts, dtype=float)
         rows_in = np.bincount(line_of, minlength=lines)[:, None]
         if lines == rows:
             largest = largest.reshape(lines, width)
