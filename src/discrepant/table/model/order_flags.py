@@ -6,16 +6,15 @@ sides), *stuck* values (one value for longer than the column's own runs), and *s
 flagged, as either side may be right; single steps are reported.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.ndimage import maximum_filter1d
-from scipy.stats import rankdata
 
-from discrepant.cell_model.calibration import exceeds
+from discrepant.cell_model.calibration import CERTAIN, exceeds
 from discrepant.core.linalg import Array
 from discrepant.core.validation import count_threads
 from discrepant.table.columns.table_input import ParsedTable
@@ -44,18 +43,16 @@ MAX_EXPECTED_STEP = 0.2
 # Size of a step, relative to the usual one between neighbours: below it, medians differ
 # by chance, however regular the tail of the steps is.
 MIN_STEP = 4.0
-# Cells on either side of a step.
-STEP_CELLS = 9
+# Cells on either side that a cell is compared with.
+SPAN = 9
 # Cells whose median step is the local scale of steps.
 STEP_SCALE_CELLS = 97
-# Cells of a run that may be stuck.
-MIN_STUCK_RUN = 3
+# Cells of a run that may be stuck, and runs from which a column's repeats are counted.
+MIN_STUCK_RUN, MIN_RUNS = 3, 20
 # Longest shift, as a fraction of the rows.
 MAX_SHIFT_FRACTION = 0.02
 # Limit of the log ratio of the sizes of the two steps of a shift.
 MAX_STEP_LOG_RATIO = 0.7
-# Steps between cells from which the choice of the logarithm is made.
-MAX_SAMPLED_STEPS = 5000
 
 
 class Step(NamedTuple):
@@ -66,31 +63,14 @@ class Step(NamedTuple):
     size: float  # in the column's unit
 
 
-@dataclass(frozen=True, eq=False)
-class OrderFlags:
-    """Cells that contradict their neighbours in the order of the rows.
+class OrderFlags(NamedTuple):
+    """Cells that contradict their neighbours in the order of the rows."""
 
-    Attributes
-    ----------
-    cells : int array (k, 2)
-        Row and numeric column.
-    log_odds : array (k,)
-    kinds : array of str (k,)
-        "spike", "stuck" or "shift".
-    neighbours : array (k,)
-        Mean of the medians before and after a spike; NaN for other kinds.
-    neighbour_error : dict of int to float
-        By column, median absolute deviation of unflagged cells from that mean.
-    steps : list of Step
-        Single steps, most improbable first.
-    """
-
-    cells: Array
-    log_odds: Array
-    kinds: Array
-    neighbours: Array
-    neighbour_error: dict[int, float]
-    steps: list[Step]
+    cells: Array  # (k, 2): row and numeric column
+    log_odds: Array  # (k,)
+    kinds: Array  # (k,): "spike", "stuck" or "shift"
+    neighbours: Array  # (k,): mean of the medians around a spike; NaN for other kinds
+    error: Array  # (k,): median absolute deviation of unflagged cells from that mean
 
 
 def compare_in_order(
@@ -122,9 +102,9 @@ def compare_in_order(
     flagged = np.zeros(valid.shape, bool)
     is_flagged = exceeds(candidates.log_odds, threshold)
     flagged[tuple(candidates.cells[is_flagged].T)] = True
-    flags = _flag_in_order(valid, flagged, row_order, table, fdr)
+    flags, steps = _flag_in_order(valid, flagged, row_order, table, fdr)
     candidates = _add_flags(candidates, flags, parsed.values, table, threshold)
-    return row_order, flags.steps, candidates
+    return row_order, steps, candidates
 
 
 def _add_flags(
@@ -153,13 +133,11 @@ def _add_flags(
     if not len(flags.cells):
         return candidates
     expected, interval = score_listed(values, table, flags.cells)
-    error = np.array([flags.neighbour_error[k] for k in flags.cells[:, 1].tolist()])
     # The median absolute deviation of a normal distribution is 0.6745 of its noise.
-    better = np.isfinite(flags.neighbours) & (
-        error < 0.6745 * table.noise[flags.cells[:, 1]]
-    )
+    noise = flags.error / 0.6745
+    better = np.isfinite(flags.neighbours) & (noise < table.noise[flags.cells[:, 1]])
     expected = np.where(better, flags.neighbours, expected)
-    halfwidth = 1.96 * error / 0.6745
+    halfwidth = 1.96 * noise
     sides = np.column_stack([expected - halfwidth, expected + halfwidth])
     interval = np.where(better[:, None], sides, interval)
     log_odds = np.maximum(flags.log_odds, threshold).astype(np.float32)
@@ -182,8 +160,8 @@ def _add_flags(
 
 def _flag_in_order(
     values: Array, flagged: Array, order: RowOrder, table: TableModel, fdr: float
-) -> OrderFlags:
-    """Flag spikes, stuck values and shifts in the ordered columns.
+) -> tuple[OrderFlags, list[Step]]:
+    """Flag spikes, stuck values and shifts in the ordered columns; list single steps.
 
     Parameters
     ----------
@@ -196,25 +174,18 @@ def _flag_in_order(
     fdr : float
         False discovery rate.
     """
+
+    def flag(k: int) -> tuple[OrderFlags, list[Step]]:
+        column = values[:, k], flagged[:, k]
+        flags, steps = _flag_column(*column, k, order, table.transforms[k], fdr)
+        if order.is_inferred:
+            flags = _without_repeated_rows(flags, values, order)
+        return flags, steps
+
     with ThreadPoolExecutor(count_threads(None)) as pool:
-        parts = list(
-            pool.map(
-                lambda k: _flag_column(
-                    values[:, k], flagged[:, k], k, order, table.transforms[k], fdr
-                ),
-                order.columns,
-            )
-        )
-    if order.is_inferred:
-        parts = [_without_repeated_rows(part, values, order) for part in parts]
-    return OrderFlags(
-        cells=np.concatenate([part.cells for part in parts]),
-        log_odds=np.concatenate([part.log_odds for part in parts]),
-        kinds=np.concatenate([part.kinds for part in parts]),
-        neighbours=np.concatenate([part.neighbours for part in parts]),
-        neighbour_error={k: v for p in parts for k, v in p.neighbour_error.items()},
-        steps=[step for part in parts for step in part.steps],
-    )
+        parts, steps = zip(*pool.map(flag, order.columns), strict=True)
+    fields = zip(*parts, strict=True)
+    return OrderFlags(*map(np.concatenate, fields)), list(chain(*steps))
 
 
 def _without_repeated_rows(
@@ -232,13 +203,7 @@ def _without_repeated_rows(
     by_row = np.zeros(len(values))
     by_row[order.rows] = repeats[order.line]
     kept = ~(stuck & (by_row[flags.cells[:, 0]] >= 0.5))
-    return replace(
-        flags,
-        cells=flags.cells[kept],
-        log_odds=flags.log_odds[kept],
-        kinds=flags.kinds[kept],
-        neighbours=flags.neighbours[kept],
-    )
+    return OrderFlags(*(field[kept] for field in flags))
 
 
 def _flag_column(
@@ -248,7 +213,8 @@ def _flag_column(
     order: RowOrder,
     transform: ColumnTransform,
     fdr: float,
-) -> OrderFlags:
+) -> tuple[OrderFlags, list[Step]]:
+    """Return the flags of one column, and its single steps, most improbable first."""
     line = order.lay(values)
     rows = np.full(len(line), -1)
     rows[order.line] = order.rows
@@ -261,12 +227,10 @@ def _flag_column(
         cells, odds = cells[new], odds[new]
         log_odds[cells], kinds[cells], kept[cells] = odds, kind, np.nan
 
-    stabilise = _stabilising_transform(kept)
-    before, after = _neighbour_medians(kept, order.spans[column])
+    before, after = _neighbour_medians(kept)
     neighbours = (before + after) / 2
     error = float(np.nanmedian(np.abs(kept - neighbours)))
-    # The transform is monotone: it may be applied to the medians.
-    deviation = _deviation(*map(stabilise, (kept, before, after)))
+    deviation = _deviation(kept, before, after)
     if _has_states(line):
         deviation[_repeats(line)] = 0.0
     if order.is_inferred:
@@ -279,7 +243,7 @@ def _flag_column(
         odds[line == transform.point_mass] = -np.inf
     stuck = np.flatnonzero(odds > -np.log(MAX_EXPECTED))
     add(stuck, "stuck", odds[stuck])
-    at, size, expected = _find_steps(stabilise(kept))
+    at, size, expected = _find_steps(kept)
     in_shift = np.zeros(len(at), bool)
     for i in range(len(at) - 1):
         pair = slice(i, i + 2)
@@ -296,23 +260,23 @@ def _flag_column(
     cells = np.flatnonzero(kinds != "")
     cells = cells[rows[cells] >= 0]
     is_spike = kinds[cells] == "spike"
-    return OrderFlags(
+    flags = OrderFlags(
         cells=np.column_stack([rows[cells], np.full(len(cells), column)]),
         log_odds=log_odds[cells],
         kinds=kinds[cells],
         neighbours=np.where(is_spike, neighbours[cells], np.nan),
-        neighbour_error={column: error},
-        steps=steps,
+        error=np.full(len(cells), error),
     )
+    return flags, steps
 
 
-def _neighbour_medians(line: Array, span: int) -> tuple[Array, Array]:
+def _neighbour_medians(line: Array) -> tuple[Array, Array]:
     """Return the medians of the cells before and after each cell."""
     from discrepant.table.model.order_kernels import running_median
 
-    padded = np.concatenate([line, np.full(span + 1, np.nan)])
-    before = running_median(padded, -span, -1, span // 2 + 1)
-    return before[: len(line)], before[span + 1 :]
+    padded = np.concatenate([line, np.full(SPAN + 1, np.nan)])
+    before = running_median(padded, -SPAN, -1, SPAN // 2 + 1)
+    return before[: len(line)], before[SPAN + 1 :]
 
 
 def _rounding_step(line: Array) -> float:
@@ -320,30 +284,6 @@ def _rounding_step(line: Array) -> float:
     steps = np.abs(np.diff(line[np.isfinite(line)]))
     steps = steps[steps > 0]
     return float(np.quantile(steps, 0.1)) if len(steps) else 0.0
-
-
-def _stabilising_transform(line: Array) -> Callable[[Array], Array]:
-    """Return the identity, or a logarithm if steps then depend less on the level."""
-    finite = line[np.isfinite(line)]
-    low = float(np.quantile(finite, 0.07)) if len(finite) else 0.0
-
-    def logarithm(values: Array) -> Array:
-        return np.asarray(np.log(np.maximum(values, -low / 4) + low / 3))
-
-    if low > 0 and _level_dependence(line) - _level_dependence(logarithm(line)) > 0.1:
-        return logarithm
-    return np.asarray
-
-
-def _level_dependence(line: Array) -> float:
-    """Return the absolute rank correlation between the size of steps and the level."""
-    step, level = np.abs(np.diff(line)), (line[1:] + line[:-1]) / 2
-    at = np.flatnonzero(np.isfinite(step) & (step > 0))
-    if len(at) <= 20:
-        return 0.0
-    at = at[:: -(-len(at) // MAX_SAMPLED_STEPS)]
-    ranks = rankdata(step[at]), rankdata(level[at])
-    return float(abs(np.corrcoef(*ranks)[0, 1]))
 
 
 def _deviation(line: Array, before: Array, after: Array) -> Array:
@@ -368,7 +308,8 @@ def _local_scale(distance: Array, cells: int, line: Array) -> Array:
 
     overall = np.nanmedian(distance) if np.isfinite(distance).any() else np.nan
     local = running_median(distance, -(cells // 2), cells // 2, cells // 4)
-    return np.hypot(1.4826 * np.fmax(local, overall), _rounding_step(line))
+    scale = 1.4826 * np.fmax(local, overall)
+    return np.asarray(np.hypot(scale, _rounding_step(line)))
 
 
 def _tail_log_odds(deviation: Array, count: int) -> Array:
@@ -410,27 +351,22 @@ def _has_states(line: Array) -> bool:
 def _stuck_log_odds(line: Array) -> Array:
     """Return minus the log of the expected number of natural runs like each cell's.
 
-    Runs of one value are compared with the column's runs at similar values. Runs that
-    recur at a value are natural: no rain, ice, a limit of the range.
+    Cells repeat the value before them with one probability, so that the lengths of the
+    column's own runs are geometric. Runs that recur at a value are natural: no rain,
+    ice, a limit of the range.
     """
     start = np.flatnonzero(np.concatenate([[True], ~(line[1:] == line[:-1])]))
     length = np.diff(np.concatenate([start, [len(line)]]))
-    if length.max() < MIN_STUCK_RUN:
-        return np.full(len(line), -np.inf)
     value = line[start]
     observed = np.isfinite(value)
-    log_odds = np.full(len(start), -np.inf)
     count = int(observed.sum())
-    if count >= 20 and not _has_states(line):
-        bins = int(np.clip(count // 300, 1, 10))
-        edges = np.quantile(value[observed], np.arange(1, bins) / bins)
-        part = np.where(observed, np.searchsorted(edges, value), -1)
-        for k in range(bins):
-            here = part == k
-            if here.sum() >= 20:
-                expected = bins * _expected_runs(length[here])
-                log_odds[here] = -np.log(np.maximum(expected, 1e-20))
-    log_odds[length < MIN_STUCK_RUN] = -np.inf
+    log_odds = np.full(len(start), -np.inf)
+    long = observed & (length >= MIN_STUCK_RUN)
+    if long.any() and count >= MIN_RUNS and not _has_states(line):
+        runs = length[observed]
+        repeat = (np.sum(np.minimum(runs, 5) - 1) + 1) / (runs.sum() + 2)
+        expected_log = np.log(count) + (length[long] - 1) * np.log(repeat)
+        log_odds[long] = np.minimum(-expected_log, CERTAIN)
     candidates = np.flatnonzero(log_odds > -np.log(MAX_EXPECTED))
     if len(candidates):
         tolerance = 2 * _rounding_step(line)
@@ -444,50 +380,24 @@ def _stuck_log_odds(line: Array) -> Array:
     return np.repeat(log_odds, length)
 
 
-def _expected_runs(lengths: Array) -> Array:
-    """Return the expected number of natural runs at least as long as each.
-
-    The larger of a geometric tail and, where long runs are frequent, an exp(−√length)
-    tail.
-    """
-    n = len(lengths)
-    repeat = (np.sum(np.minimum(lengths, 5) - 1) + 1) / (lengths.sum() + 2)
-    geometric = n * repeat ** (lengths - 1.0)
-    longest = int(min(lengths.max(), 500)) + 1
-    counts = n - np.concatenate(
-        [[0], np.cumsum(np.bincount(np.minimum(lengths, longest + 1))[1:longest])]
-    )  # of runs of at least 1, 2, …, `longest` cells
-    low = int(np.argmax(counts <= max(0.02 * n, 20))) + 1
-    high = int(np.sum(counts >= 10))
-    if high <= low:
-        return np.asarray(geometric)
-    roots = np.sqrt(low), np.sqrt(high)
-    rate = np.log(counts[low - 1] / counts[high - 1]) / (roots[1] - roots[0])
-    excess = np.sqrt(np.maximum(lengths, high)) - roots[1]
-    return np.asarray(np.maximum(geometric, counts[high - 1] * np.exp(-rate * excess)))
-
-
 def _find_steps(line: Array) -> tuple[Array, Array, Array]:
     """Return positions, sizes and expected numbers of improbable single steps.
 
     Of the difference between the medians after and before, only the part counts that
     is made from one cell to the next. Its tail is a Pareto distribution.
     """
-    from discrepant.table.model.order_kernels import running_median
-
-    padded = np.concatenate([line, np.full(STEP_CELLS, np.nan)])
-    medians = running_median(padded, -STEP_CELLS, -1, STEP_CELLS // 2 + 1)
-    size = medians[STEP_CELLS:] - medians[:-STEP_CELLS]
+    before, after = _neighbour_medians(line)
+    size = np.concatenate([[np.nan], after[:-1]]) - before
     distance = np.abs(size)
     nothing = np.zeros(0, int), np.zeros(0), np.zeros(0)
     if not np.isfinite(distance).any():
         return nothing
-    step = np.diff(_fill_forward(line, STEP_CELLS), prepend=np.nan)
+    step = np.diff(line, prepend=np.nan)
     scale = _local_scale(distance, STEP_SCALE_CELLS, line)
     with np.errstate(invalid="ignore", divide="ignore"):
         made = np.where(step * size > 0, np.minimum(np.abs(step), distance), 0)
         score = np.nan_to_num(made / scale, posinf=0.0)
-    largest = maximum_filter1d(score, 2 * STEP_CELLS + 1, mode="constant")
+    largest = maximum_filter1d(score, 2 * SPAN + 1, mode="constant")
     at = np.flatnonzero((score > 0) & (score == largest))
     ordered = np.sort(score[at])[::-1]
     inner, outer = max(5, int(0.01 * len(at))), max(15, int(0.1 * len(at)))
@@ -498,14 +408,6 @@ def _find_steps(line: Array) -> tuple[Array, Array, Array]:
     usual = 1.4826 * np.nanmedian(np.abs(np.diff(line)))
     rare = (expected < MAX_EXPECTED_STEP) & (made[at] > MIN_STEP * usual)
     return at[rare], size[at[rare]], expected[rare]
-
-
-def _fill_forward(line: Array, limit: int) -> Array:
-    """Return a line with up to `limit` empty cells filled by the value before them."""
-    index = np.arange(len(line))
-    last = np.maximum.accumulate(np.where(np.isfinite(line), index, -1))
-    near = (last >= 0) & (index - last <= limit)
-    return np.where(near, line[last], np.nan)
 
 
 def _is_shift(at: Array, size: Array, expected: Array, n: int) -> bool:
@@ -520,6 +422,6 @@ def _is_shift(at: Array, size: Array, expected: Array, n: int) -> bool:
 
 def _step_size(line: Array, at: int) -> float:
     """Return the difference of the medians after and before a position."""
-    after = line[at : at + STEP_CELLS]
-    before = line[max(at - STEP_CELLS, 0) : at]
+    after = line[at : at + SPAN]
+    before = line[max(at - SPAN, 0) : at]
     return float(np.nanmedian(after) - np.nanmedian(before))

@@ -17,9 +17,6 @@ from discrepant.table.columns.table_input import ParsedTable, positions
 
 # Rank autocorrelation from which neighbouring cells are alike.
 MIN_AUTOCORRELATION = 0.5
-# Cells on either side of a cell that it is compared with: the largest number over which
-# cells are alike.
-SPANS = (9, 5, 3)
 # The order of the rows in the table.
 AS_GIVEN = "rows as given"
 # Standard score of that autocorrelation (Bartels' test): one shuffled column in 30,000.
@@ -55,25 +52,19 @@ class RowOrder:
         The rows in this order.
     line : int array (n,)
         Position of each of them on the line, in ascending order.
-    spans : dict of int to int
-        For each ordered column, by its position among the numeric ones, the number of
-        cells on either side that a cell is compared with.
+    columns : list of int
+        The ordered columns, by their positions among the numeric ones.
     """
 
     description: str
     rows: Array
     line: Array
-    spans: dict[int, int]
+    columns: list[int]
 
     @property
     def is_inferred(self) -> bool:
         """Whether no time or counter names the order: the rows are as given."""
         return self.description.startswith(AS_GIVEN)
-
-    @property
-    def columns(self) -> list[int]:
-        """The ordered columns, by their positions among the numeric ones."""
-        return list(self.spans)
 
     def lay(self, values: Array) -> Array:
         """Return the values of one column on the line; NaN at empty cells."""
@@ -82,13 +73,13 @@ class RowOrder:
         return cells
 
 
-def autocorrelation(ranks: Array, lag: int = 1) -> tuple[float, float]:
+def autocorrelation(ranks: Array) -> tuple[float, float]:
     """Return the rank autocorrelation of a line, and its standard score if shuffled.
 
-    Bartels' rank version of von Neumann's ratio: ρ = 1 − mean (R_t − R_{t−lag})² /
+    Bartels' rank version of von Neumann's ratio: ρ = 1 − mean (R_t − R_{t−1})² /
     (2 var R), and z = ρ √n.
     """
-    square = (ranks[lag:] - ranks[:-lag]) ** 2
+    square = np.diff(ranks) ** 2
     finite = np.isfinite(square)
     n = int(finite.sum())
     variance = np.nanvar(ranks) if n else 0.0
@@ -119,7 +110,7 @@ def find_row_order(
     ranks = {k: _ranks(values[:, k]) for k in tested}
     best, best_gain = None, -np.inf
     for description, rows, line, is_dated in _candidates(parsed, tested, order):
-        candidate = RowOrder(description, rows, line, {})
+        candidate = RowOrder(description, rows, line, [])
         lines = {k: candidate.lay(ranks[k]) for k in tested}
         if not is_dated and any(_is_sort_key(lines[k]) for k in tested):
             continue
@@ -128,19 +119,11 @@ def find_row_order(
             rho, z = autocorrelation(lines[k])
             gains.append(max(rho, 0.0))
             if rho > MIN_AUTOCORRELATION and z > MIN_Z:
-                candidate.spans[k] = SPANS[-1]
+                candidate.columns.append(k)
         gain = float(np.mean(gains))
         if best is None or gain > best_gain + MIN_GAIN:
             best, best_gain = candidate, gain
-    if best is None or not best.spans:
-        return None
-    for k in best.spans:
-        ordered = best.lay(ranks[k])
-        alike = (
-            s for s in SPANS if autocorrelation(ordered, s)[0] > MIN_AUTOCORRELATION
-        )
-        best.spans[k] = next(alike, SPANS[-1])
-    return best
+    return best if best is not None and best.columns else None
 
 
 def _is_sort_key(line: Array) -> bool:
