@@ -1,5 +1,7 @@
 """clean() on tables of more than 80 columns (factor model)."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,18 @@ def test_new_rows_are_scored_by_themselves():
     assert result.mask.iloc[3, 5]
     assert result.mask.to_numpy().sum() <= 3
     np.testing.assert_allclose(cleaner.transform(new[3:4])[0], result.table[3])
+
+
+@pytest.mark.slow
+def test_wide_tables_cost_at_most_five_times_as_much_as_narrower_ones():
+    seconds = []
+    for columns in (80, 140):
+        table = correlated(3000, columns, noise=0.3)
+        table[np.random.default_rng(0).random(table.shape) < 0.02] += 8
+        began = time.process_time()
+        clean(table)
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 5 * seconds[0]
 
 
 def test_outliers_of_independent_columns_are_flagged():

@@ -90,7 +90,7 @@ def clean(
         numbers ("12,5", "n/a") is parsed. NaN, None and NA are missing. The variables
         of a Dataset are columns, and the points of the grid that they share are rows. A
         Dask table is returned lazily, from a model that is fitted to a sample of its
-        rows (`docs/scaling.md`).
+        rows (`docs/scaling.md`); a list of lists as a DataFrame.
     fdr : float
         False discovery rate: the fraction of the flags that may be false, by the
         model. Real rows deviate from any model: at 0.01, some 6 flags in 100 fell on

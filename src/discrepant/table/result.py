@@ -63,7 +63,7 @@ class CleanResult:
 
     Attributes
     ----------
-    table : same type as the input
+    table : same type as the input (a DataFrame for lists)
         Cells that are flagged or likely to be wrong (see ``replaced``) have their
         expected values. Missing cells, and flagged codes for missing values such as
         −999, are imputed only with ``fill=True``. All other cells equal the input bit

@@ -35,11 +35,8 @@ class TestContainers:
     def test_lists(self):
         rows = np.round(DATA, 3).tolist()
         result = clean(rows)
-        assert isinstance(result.table, list)
-        mask = result.mask.to_numpy()
-        same = [[a == b for a, b in zip(*pair, strict=True)] for pair in
-                zip(rows, result.table, strict=True)]  # fmt: skip
-        np.testing.assert_array_equal(np.array(same), ~mask)
+        assert isinstance(result.table, pd.DataFrame)
+        np.testing.assert_array_equal(result.table == np.array(rows), ~result.replaced)
 
     def test_masked_arrays(self):
         gaps = np.zeros(DATA.shape, bool)

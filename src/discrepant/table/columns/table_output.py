@@ -18,6 +18,8 @@ from discrepant.table.columns.table_input import (
 def replace_cells(parsed: ParsedTable, cells: Array, new: Array) -> Any:
     """Return the original table with new numbers in some cells, all others unchanged.
 
+    A list of lists is returned as a data frame.
+
     Parameters
     ----------
     parsed : ParsedTable
@@ -29,19 +31,13 @@ def replace_cells(parsed: ParsedTable, cells: Array, new: Array) -> Any:
     """
     original = parsed.original
     cleaned = _replace_in_frame(parsed, cells, new)
-    if hasattr(original, "iloc"):
+    if hasattr(original, "iloc") or isinstance(original, list | tuple):
         return cleaned
     if is_xarray(original):
         return xarray_from_frame(original, cleaned)
-    positions = np.array(parsed.numeric_positions, int)[cells[:, 1]]
     if type(original).__module__.split(".")[0] == "polars":
+        positions = np.array(parsed.numeric_positions, int)[cells[:, 1]]
         return _replace_in_polars(original, cleaned, cells[:, 0], positions)
-    if isinstance(original, list | tuple):
-        table = [list(row) for row in original]
-        for i, j in zip(cells[:, 0].tolist(), positions.tolist(), strict=True):
-            value = cleaned.iat[i, j]
-            table[i][j] = value.item() if isinstance(value, np.generic) else value
-        return table
     array = np.asarray(original)
     if isinstance(original, np.ma.MaskedArray) and array.dtype.kind != "f":
         return cleaned.to_numpy(dtype=float)
