@@ -1,6 +1,7 @@
 """Threshold of log-odds at a false discovery rate, and calibrated probabilities."""
 
 import numpy as np
+from scipy.special import expit, logit
 
 from discrepant.core.linalg import Array
 
@@ -31,13 +32,12 @@ MAX_CELL_ODDS_RATIO = 11.0
 def calibrated_probability(score: Array) -> Array:
     """Return the calibrated probability that cells of these log-odds are corrupted."""
     log_odds = np.interp(score, SCORE, CALIBRATED_LOG_ODDS)
-    return np.asarray((1 / (1 + np.exp(-log_odds))).astype(score.dtype))
+    return np.asarray(expit(log_odds).astype(score.dtype))
 
 
 def score_of(probability: float) -> float:
     """Return the log-odds whose calibrated probability is the one given."""
-    log_odds = float(np.log(probability / (1 - probability)))
-    return float(np.interp(log_odds, CALIBRATED_LOG_ODDS, SCORE))
+    return float(np.interp(logit(probability), CALIBRATED_LOG_ODDS, SCORE))
 
 
 def min_log_odds(fdr: float) -> float:
@@ -54,8 +54,7 @@ def fdr_threshold(score: Array, fdr: float) -> float:
     least = min_log_odds(fdr)
     candidates = score[score >= np.float32(least)].astype(np.float64)
     candidates = np.sort(candidates)[::-1]
-    clean_probability = 1 / (1 + np.exp(np.minimum(candidates, CERTAIN)))
-    mean = np.cumsum(clean_probability) / np.arange(1, len(clean_probability) + 1)
+    mean = np.cumsum(expit(-candidates)) / np.arange(1, len(candidates) + 1)
     count = int(np.sum(mean <= fdr))
     if count == len(candidates):
         return least

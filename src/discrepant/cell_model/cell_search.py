@@ -110,6 +110,19 @@ def cell_log_odds(residual, variance, prior, scale_factor, scale_offset, tail_we
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
+def table_log_odds(residual, variance, prior, scale_factor, scale_offset, tail_weights):
+    """Return `cell_log_odds` of all cells of a table; arrays (n, p), by column (p,)."""
+    log_odds = np.empty(residual.shape)
+    for i in range(residual.shape[0]):
+        for j in range(residual.shape[1]):
+            log_odds[i, j] = cell_log_odds(
+                *(residual[i, j], variance[i, j], prior[i, j]),
+                *(scale_factor[j], scale_offset[j], tail_weights[j]),
+            )
+    return log_odds
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _conditional_odds(W, x, excluded, prior, noise, work):
     """Fill residuals, variances and log-odds at a set; return d² of the kept cells."""
     scale_factor, scale_offset, tail_weights, per_row = noise

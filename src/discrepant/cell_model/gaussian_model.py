@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit
 
 from discrepant.cell_model.residual_mixture import (
     TAIL_SHAPES,
@@ -71,6 +72,11 @@ class StandardCells(NamedTuple):
     missing: Array
     clean_log_odds: Array
     rounding_sd: Array
+
+    def prior_log_odds(self, corrupt_rate: Array) -> Array:
+        """Return prior log-odds plus the log density of corrupted cells at a value."""
+        log_odds = logit(corrupt_rate) - self.clean_log_odds
+        return np.asarray(log_odds + corrupt_log_density(self.values))
 
 
 class CellScores(NamedTuple):
@@ -252,10 +258,7 @@ def score_cells(
     from discrepant.cell_model.cell_search import score_rows
 
     values, missing = cells.values, cells.missing
-    prior = corrupt_log_density(values) + np.log(
-        model.corrupt_rate / (1 - model.corrupt_rate)
-    )
-    prior -= cells.clean_log_odds
+    prior = cells.prior_log_odds(model.corrupt_rate)
     can_be_flagged = ~missing & (cells.clean_log_odds < NEVER_FLAG / 2)
     start = (np.abs(values) > START_EXCLUDED) & can_be_flagged
     extreme = (np.abs(values) > START_EXTREME) & can_be_flagged
@@ -298,8 +301,7 @@ def _update(
     """Return the model fitted to the scored cells; `choose`: its shrinkage too."""
     values, observed = cells.values, ~cells.missing
     can_be_flagged = (observed & (cells.clean_log_odds < NEVER_FLAG / 2)).sum()
-    log_odds = np.clip(scores.log_odds, -50, 50)
-    probability = np.where(observed, 1 / (1 + np.exp(-log_odds)), 0.0)
+    probability = np.where(observed, expit(scores.log_odds), 0.0)
     count = np.maximum(observed.sum(axis=0), 1)
     table_rate = (probability.sum() + 1.0) / (can_be_flagged + 50.0)
     prior_cells = PRIOR_CELLS + PRIOR_FRACTION * count

@@ -10,6 +10,7 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit
 
 from discrepant.cell_model.gaussian_model import CellScores, StandardCells
 from discrepant.cell_model.residual_mixture import (
@@ -35,7 +36,6 @@ FIRST_CORRUPT_RATE = 0.05
 MIN_CORRUPT_RATE, MAX_CORRUPT_RATE = 5e-4, 0.2
 # Limit of a cell's leverage: beyond it, the cell determines its own prediction.
 MAX_LEVERAGE = 0.9
-HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,11 @@ class FactorModel:
         ``start`` is the result of `robust_start`, if it is known: it depends on the
         components and the noise alone.
         """
+        from discrepant.cell_model.cell_search import table_log_odds
+
         observed = ~cells.missing
+        prior = cells.prior_log_odds(self.corrupt_rate)
+        noise = self.scale_factor, cells.rounding_sd**2, self.tail_weights.copy()
         Y = self._scaled(cells)
         y = np.where(observed, Y, 0.0)
         X = (self.components / self.noise).T  # (p, r)
@@ -114,8 +118,7 @@ class FactorModel:
         log_odds = np.zeros(Y.shape)
         for step in range(REFITS + 1):
             if step:
-                odds = np.exp(np.clip(log_odds, -50, 50))
-                clean = np.where(observed, 1 / (1 + odds), 0.0)
+                clean = np.where(observed, expit(-log_odds), 0.0)
                 G = (clean @ pairs).reshape(len(Y), self.rank, self.rank) + ridge
                 H = np.linalg.inv(G)
                 coefficients = np.einsum("nab,nb->na", H, (clean * y) @ X)
@@ -126,25 +129,10 @@ class FactorModel:
             residual = self.noise * (y - coefficients @ X.T) / (1 - leverage)
             kept = self.noise**2 / (1 - leverage)
             variance = np.where(clean > 0.5, kept, self.noise**2 * (1 + hat))
-            log_odds = self._log_odds(cells, residual, variance)
+            log_odds = table_log_odds(residual, variance, prior, *noise)
         excluded = observed & (log_odds > 0)
         nothing = np.zeros(0)
         return CellScores(excluded, log_odds, residual, variance, nothing, nothing)
-
-    def _log_odds(
-        self, cells: StandardCells, residual: Array, variance: Array
-    ) -> Array:
-        """Return the log-odds of each cell, as in `cell_search.cell_log_odds`."""
-        prior = corrupt_log_density(cells.values) + np.log(
-            self.corrupt_rate / (1 - self.corrupt_rate)
-        )
-        square = variance * self.scale_factor + cells.rounding_sd**2
-        half = 0.5 * residual**2 / square
-        w = self.tail_weights.T
-        total = w[2] / 4 + w[1] / 2 * np.exp(-half * (1 / 4 - 1 / 16))
-        total += w[0] * np.exp(-half * (1 - 1 / 16))
-        log_odds = prior - cells.clean_log_odds - np.log(total) + half / 16
-        return np.asarray(log_odds + 0.5 * np.log(square) + HALF_LOG_2PI)
 
 
 def _robust_regression(Y: Array, X: Array) -> Array:
@@ -180,8 +168,7 @@ def fit_factor_model(cells: StandardCells, seed: int) -> FactorModel:
     start = model.robust_start(cells)
     for _ in range(ITERATIONS):
         scores = model.score(cells, start)
-        log_odds = np.clip(scores.log_odds, -50, 50)
-        probability = np.where(observed, 1 / (1 + np.exp(-log_odds)), 0.0)
+        probability = np.where(observed, expit(scores.log_odds), 0.0)
         count = np.maximum(observed.sum(axis=0), 1)
         table_rate = (probability.sum() + 1) / (observed.sum() + 50)
         corrupt_rate = (probability.sum(axis=0) + count * table_rate) / (2 * count)
