@@ -29,10 +29,9 @@ REDESCENDING_CUTOFF = 4.0
 # Residual, in units of data_scale^(1/3)·scale^(2/3), at which a redescending weight has
 # fallen to a quarter; the larger of both cutoffs counts (see `_weights`).
 LATE_CUTOFF = 3.0
-# Steps of conjugate gradients per round: few, because the weights change after them.
-GRADIENT_STEPS = 6
-# Relative accuracy at which conjugate gradients stop earlier.
-GRADIENT_TOL = 1e-3
+# Largest number of steps of conjugate gradients per round, and the relative accuracy at
+# which they stop earlier: low, because the weights change after them.
+GRADIENT_STEPS, GRADIENT_TOL = 8, 3e-2
 # A round is slow if more than this fraction of the scale is left after it.
 SLOW = 0.8
 # Draws of random signs at each search for components, where those of earlier searches

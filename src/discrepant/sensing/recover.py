@@ -153,15 +153,13 @@ def recover(
         Whether to test, by one application each, that `adjoint` is the adjoint of
         `forward`.
     step, init_scale, width, stop, callback
-        Only for the descent. The learning rate τ of U, or "auto", which first scales
-        the data to unit size and clips their gross entries; the standard deviation of
-        the initial U, g and h; the number of columns of U; the rules of
-        `discrepant.paper.stopping`, by default a residual of 1e-3 or 20,000 steps; and
-        a function that is called as ``callback(iteration, signal, corruption)`` at
-        intervals, where both parts have a method ``value()``. A mapping that it returns
-        is recorded in the history.
-    random_state : int, Generator or None
-        Seed of all random numbers.
+        Only for the descent. The learning rate τ of U, or "auto", which follows from
+        the data after gross entries are clipped; the standard deviation of the initial
+        U, g and h (with "auto" for data of mean size one); the number of columns of U;
+        the rules of `discrepant.paper.stopping`, by default a residual of 1e-3 or
+        20,000 steps; and a function that is called as ``callback(iteration, signal,
+        corruption)`` at intervals, where both parts have a method ``value()``. A
+        mapping that it returns is recorded in the history.
     progress : bool or callable, optional
         True shows a progress bar. A callable is called with ``(fraction, note)`` at
         intervals; if it returns False, the run ends with the best result so far.

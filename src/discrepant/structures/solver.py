@@ -27,9 +27,6 @@ LARGEST = 3_000_000  # numbers in X and M up to which 22 copies (0.5 GB) are kep
 MEMORY = 10  # passes that an extrapolation combines
 REGULAR = 1e-10  # ridge of its least squares, relative to the trace of their matrix
 GREATER = 2.0  # factor by which a pass may change more than the last, else it is undone
-UNBALANCED = 10.0  # factor off BALANCE at which μ is changed between extrapolations
-REBALANCE = 50  # passes between two such changes
-FIXED = 1000  # pass after which μ stays: convergence is then proven for two parts
 STALLED = 300  # passes without a new least error after which Jacobi steps are taken
 POWER_STEPS = 30  # power iterations for the norm of an operator
 ABOVE = 1.05  # factor on their estimate, which is a lower bound
@@ -122,11 +119,10 @@ def integrate(
             break
         if state.error < best:
             best, reached = state.error, k
-        settings = state.mu, state.jacobi
-        state.jacobi |= len(parts) > 2 and k - reached >= STALLED
-        steer(state, k)
-        if settings != (state.mu, state.jacobi):
+        if len(parts) > 2 and not state.jacobi and k - reached >= STALLED:
+            state.jacobi = True
             anderson.forget()  # another map
+        steer(state, k)
         if k < max_iter:
             state = anderson.extrapolated(state)
     return state
@@ -213,16 +209,16 @@ def sweep(state: State, parts: Sequence[Part], squares: Sequence[float]) -> None
 
 
 def steer(state: State, k: int) -> None:
-    """Choose μ for pass k + 1: growing at first, then balancing both residuals."""
+    """Choose μ for pass k + 1: growing at first, then balancing both residuals.
+
+    It stays from pass `PLAIN`: convergence is then proven for two parts.
+    """
     ratio = BALANCE * state.primal / max(state.dual, np.finfo(float).tiny)
     if k <= GROWING:
         state.mu *= GROWTH
     elif k <= PLAIN and k % EVERY == 0:
         limit = 1 + max(0.985 ** (k - GROWING), 0.03)
         state.mu *= float(np.clip(np.sqrt(ratio), 1 / limit, limit))
-    elif PLAIN < k < FIXED and k % REBALANCE == 0:
-        if max(ratio, 1 / max(ratio, np.finfo(float).tiny)) > UNBALANCED:
-            state.mu *= float(np.clip(np.sqrt(ratio), 0.2, 5.0))
 
 
 def polish(
