@@ -155,14 +155,12 @@ def _leave_one_out_posterior(
 ) -> NoisyResult:
     """Return the result with leave-one-out posteriors, in the caller's unit."""
     model, program, rows = fit.model, fit.model.program, fit.model.rows
-    std = (1 / np.sqrt(1 - h) for h in model.leverages())
-    columns = zip(model.inverse_noise(), std, strict=True)
-    row, column = (np.array(side) for side in columns)
+    line_values = model.line_values()
     left_out = passes.leave_one_out(
         rows,
         (model.U, model.C),
         unit=program.unit,
-        line_values=(row, column),
+        line_values=line_values,
         weights=fit.table,
         histogram_axis=model.column_axis,
     )
@@ -177,7 +175,7 @@ def _leave_one_out_posterior(
         ratio = column_scales(left_out.line_histograms.T, mixture)
         ratio = fit.bounded_ratio(ratio)
     cells = CellPosterior(
-        (row, column),
+        line_values,
         (model.U, model.C),
         fit.table,
         to_table(mixture.corrupt),
