@@ -8,7 +8,7 @@ The questions, cheapest first; the first that is answered ends the solve:
    an exact fit; and, if the fit with noise leaves doubts, search by empirical Bayes.
    The last two return only what more entries confirm than are needed.
 4. *Noise?* Fit low rank, corruption and noise. If that fit leaves doubts, fit again
-   from other starts, and take the shortest description.
+   from where the pursuit ended, and take the shorter description.
 5. *Nothing?* The doubts about the result are attached to it as warnings.
 
 A strategy that does not apply or does not succeed returns None, and the next one runs.

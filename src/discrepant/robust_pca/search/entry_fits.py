@@ -3,7 +3,8 @@
 `EntryFits` holds the observed entries of one matrix in memory. It asks a pursuit
 (`discrepant.fixed_rank`) and annealed empirical Bayes (`exact_search`) for exact fits,
 and returns one only if more entries confirm it than it has degrees of freedom. If no
-exact fit exists, it returns the fit of shortest description, with the doubts about it.
+exact fit exists, it compares fits with noise by their description lengths, and says
+what speaks against one.
 """
 
 from collections.abc import Iterator
