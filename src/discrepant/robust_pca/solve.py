@@ -8,7 +8,7 @@ The questions, cheapest first; the first that is answered ends the solve:
    an exact fit; and, if the fit with noise leaves doubts, search by empirical Bayes.
    The last two return only what more entries confirm than are needed.
 4. *Noise?* Fit low rank, corruption and noise. If that fit leaves doubts, fit again
-   from other starts, and take the shortest description.
+   from where the pursuit ended, and take the shorter description.
 5. *Nothing?* The doubts about the result are attached to it as warnings.
 
 A strategy that does not apply or does not succeed returns None, and the next one runs.
@@ -26,12 +26,12 @@ from discrepant.core.validation import check_square
 from discrepant.paper.alpha import alpha_from_entries
 from discrepant.robust_pca.dask.rows import DaskRows
 from discrepant.robust_pca.doubts import Doubt
-from discrepant.robust_pca.exact.integrator import HIGH_RANK, integrate
+from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.exact.uncorrupted import uncorrupted_fit
+from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.noisy.solve import (
-    OPTIMAL_GAP,
     continue_noisy_fit,
     fit_noisy,
     with_row_model,
@@ -60,11 +60,11 @@ from discrepant.robust_pca.settings import (
 SAMPLE_PROGRESS = 0.3
 # Rows and columns needed to distinguish noise from signal.
 MIN_LINES = 4
-# Attempts to polish after a fit with noise suggests that the data are exact.
-POLISH_ATTEMPTS_AFTER_NOISE = 6
 # Fraction of corrupt entries above which the convex program is seldom exact: its
 # sparse part then holds noise, unless a polish confirms it.
 MAX_CONVEX_FRACTION = 0.25
+# Duality gap up to which an exact decomposition counts as the optimum.
+OPTIMAL_GAP = 1e-3
 # Tolerance of the residual, in rounding errors of the data's type, at the least.
 MIN_TOL_IN_EPS = 20
 
@@ -245,6 +245,11 @@ def _extend_noisy(run: _Run, sample_result: NoisyResult) -> NoisyResult | None:
     start = extend_noisy_fit(run.program, sample_result, run.rng)
     if start is None:
         return None
+    return _continue_from(run, start)
+
+
+def _continue_from(run: _Run, start: NoisyStart) -> NoisyResult | None:
+    """Fit with noise from a start; None if the data differ from it too much."""
     return continue_noisy_fit(
         run.program,
         start,
@@ -274,17 +279,16 @@ def _solve_all_rows(run: _Run, start: MatrixFit | None) -> MatrixFit:
     uncorrupted = None
     if run.may_be_exact and run.settings.polish and not run.settings.alpha_is_given:
         uncorrupted = uncorrupted_fit(run.program, run.new_recorder())
-    if uncorrupted is not None:
-        if uncorrupted.confirmed:
-            return uncorrupted.result
-        # An exact fit is at hand: only the quick methods look for a sparser one.
-        run = replace(run, settings=replace(run.settings, effort="fast"))
-    result = _separate(run, start)
-    if uncorrupted is None or run.log.stopped:
-        return result
+    if uncorrupted is None:
+        return _separate(run, start)
+    if uncorrupted.confirmed:
+        return uncorrupted.result
+    # An exact fit is at hand: only the quick methods look for a sparser one.
+    fast = replace(run, settings=replace(run.settings, effort="fast"))
+    result = _separate(fast, start)
     if isinstance(result, ExactResult) and not uncorrupted.beats(result):
         return result
-    return uncorrupted.result
+    return result if run.log.stopped else uncorrupted.result
 
 
 def _separate(run: _Run, start: MatrixFit | None) -> MatrixFit:
@@ -307,24 +311,33 @@ def _separate(run: _Run, start: MatrixFit | None) -> MatrixFit:
         return exact_attempt
     run = replace(run, program=exact_attempt.program)  # with its clipping bound
     if large:
-        noisy = _fit_noisy(run, exact_attempt)
-        return _exact_after_noise(run, exact_attempt, noisy)
+        return _fit_noisy(run)
+    return _compare_fits(run, exact_attempt)
+
+
+def _compare_fits(run: _Run, exact_attempt: ExactResult) -> MatrixFit:
+    """Return an exact fit if one is proven, else the fit with noise and its doubts."""
     fits = EntryFits(exact_attempt, run.settings.fdr, run.rng, run.new_recorder())
     exact = fits.by_pursuit()
     if exact is not None and fits.undetermined <= MAX_UNDETERMINED:
         return exact
     if run.log.ended:
         return exact_attempt
-    noisy = _fit_noisy(run, exact_attempt, fits)
+    noisy = _fit_noisy(run, fits)
     if isinstance(noisy, ExactResult) or run.log.stopped:
         return noisy
     if exact is None and fits.confirms(noisy):
-        return _exact_after_noise(run, exact_attempt, noisy)
+        return noisy
     if run.settings.effort == "best":
-        exact = fits.by_empirical_bayes(noisy) or exact
+        exact = fits.by_empirical_bayes() or exact
     if exact is not None:
         return exact
-    return _shortest_description(run, fits, noisy)
+    start = fits.start_of_pursuit(noisy)
+    fresh = replace(run, log=run.new_recorder())
+    restarted = None if start is None else _continue_from(fresh, start)
+    if restarted is not None and restarted.status.converged:
+        noisy = fits.shorter(noisy, restarted)
+    return replace(noisy, doubts=(*noisy.doubts, *fits.doubts(noisy)))
 
 
 def _convex_optimum(run: _Run, start: ExactResult | None) -> ExactResult:
@@ -352,11 +365,8 @@ def _convex_optimum(run: _Run, start: ExactResult | None) -> ExactResult:
     return result
 
 
-def _fit_noisy(
-    run: _Run, exact_attempt: ExactResult | None = None, fits: EntryFits | None = None
-) -> MatrixFit:
+def _fit_noisy(run: _Run, fits: EntryFits | None = None) -> MatrixFit:
     """Fit low rank, corruption and noise; exact if the noise vanishes."""
-    prove = {} if fits is None else {"prove": fits.near}
     return fit_noisy(
         run.program,
         sigma=run.noise,
@@ -364,44 +374,5 @@ def _fit_noisy(
         fdr=run.settings.fdr,
         rng=run.rng,
         log=run.log,
-        first=exact_attempt,
-        **prove,
+        prove=None if fits is None else fits.near,
     )
-
-
-def _shortest_description(
-    run: _Run, fits: EntryFits, noisy: NoisyResult
-) -> NoisyResult:
-    """Return the shortest description among fits with noise from several starts."""
-    candidates = [noisy]
-    for start in fits.noisy_starts(noisy):
-        restarted = continue_noisy_fit(
-            run.program,
-            start,
-            by_column=run.settings.noise_by_column,
-            fdr=run.settings.fdr,
-            rng=run.rng,
-            log=run.new_recorder(),
-        )
-        if restarted is not None and restarted.status.converged:
-            candidates.append(restarted)
-    return fits.best_of(candidates)
-
-
-def _exact_after_noise(
-    run: _Run, exact_attempt: ExactResult, noisy: MatrixFit
-) -> MatrixFit:
-    """Solve the convex program after a fit that left no noise or did not settle."""
-    if isinstance(noisy, ExactResult) or noisy.settled:
-        return noisy
-    exact = integrate(
-        run.program,
-        tol=run.log.tol,
-        exact_only=not noisy.rounding and noisy.status.converged,
-        polish_attempts=POLISH_ATTEMPTS_AFTER_NOISE,
-        rng=run.rng,
-        warm=exact_attempt,
-        log=run.new_recorder(),
-    )
-    low_rank = exact.rank <= HIGH_RANK * run.program.rows.n
-    return exact if exact.status.converged and low_rank else noisy

@@ -24,21 +24,18 @@ clipped entry proves clean, the bound is raised to it and the solve starts again
 """
 
 import numpy as np
-from scipy import linalg
 
 from discrepant.core.errors import InputError
-from discrepant.core.linalg import Array
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.validation import check_square
 from discrepant.robust_pca.exact.dual import dual_variable
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
-from discrepant.robust_pca.exact.polish import PolishResult, polish
+from discrepant.robust_pca.exact.polish import PolishOutcome, polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.exact.step import VISIBLE_BELOW, State, Stepper
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.result import Step
-from discrepant.robust_pca.row_regression import regress_all_rows
 
 # Factor of μ per fast step. At 1.5 a fit takes two more passes; at 3 the steps pass the
 # rank more often before it becomes visible (`benchmarks/matrix.py`).
@@ -51,6 +48,9 @@ MANY_CLIPPED = 0.1
 # Duality gap that a polish may leave by the dual of the fast steps. That dual is far
 # from converged, but another exact decomposition would miss by more.
 MAX_POLISH_GAP = 0.5
+# Attempts to polish before an exact solution is given up, unless the convex program is
+# solved then. Near the limit of what is recoverable, only the second one succeeds.
+POLISH_ATTEMPTS = 2
 # Factor by which the residual falls before the next attempt to polish.
 POLISH_AGAIN_FACTOR = 30.0
 # Target ratio of the dual to the primal residual in the careful phase.
@@ -62,8 +62,6 @@ RATIO_DECAYS_AFTER = 150
 DUAL_SLACK = 30.0
 # Rank, as a fraction of the columns, above which it is the rank of noise.
 HIGH_RANK = 0.3
-# Expected residual after all rows are refitted, in errors of the typical row.
-REFIT_RESIDUAL = 10.0
 
 
 def integrate(
@@ -73,7 +71,6 @@ def integrate(
     max_iter: int = 200,
     polish: bool = True,
     exact_only: bool = False,
-    polish_attempts: int = 2,
     rng: np.random.Generator | None = None,
     warm: ExactResult | None = None,
     log: Recorder | None = None,
@@ -91,8 +88,8 @@ def integrate(
         Largest number of passes over the data, unless there is a `log`.
     polish : bool
         Refine to rounding error if the solution is exact.
-    exact_only, polish_attempts : bool and int
-        Give up after so many attempts to polish, or if no exact solution appears soon,
+    exact_only : bool
+        Give up after two attempts to polish, or if no exact solution appears soon,
         instead of solving the convex program.
     rng : numpy.random.Generator, optional
         Draws the random columns that search for new directions.
@@ -110,11 +107,10 @@ def integrate(
     tol = max(tol, 20 * float(np.finfo(rows.dtype).eps))
     rng = np.random.default_rng() if rng is None else rng
     log = Recorder(lambda fraction, note: True, tol, max_iter) if log is None else log
-    attempts = polish_attempts if exact_only else np.inf
     with rows:
         while True:
             stepper = Stepper(program, rng, rows.empty_like_data())
-            result = _Integration(stepper, tol, polish, attempts, log).run(warm)
+            result = _Integration(stepper, tol, polish, exact_only, log).run(warm)
             clipped_clean = stepper.wrongly_clipped()
             if not clipped_clean or log.ended:
                 return result
@@ -126,13 +122,16 @@ class _Integration:
     """One run of the solver with a fixed clipping bound: fast, polish, careful."""
 
     def __init__(
-        self, stepper: Stepper, tol: float, polish: bool, attempts: float, log: Recorder
+        self,
+        stepper: Stepper,
+        tol: float,
+        polish: bool,
+        exact_only: bool,
+        log: Recorder,
     ) -> None:
         self.stepper, self.tol, self.polish, self.log = stepper, tol, polish, log
-        # Polishing attempts left before an exact solution is given up; infinite if the
-        # convex program is solved otherwise. Near the limit of what is recoverable,
-        # only the second attempt succeeds.
-        self.polish_attempts_left = attempts
+        self.exact_only = exact_only
+        self.polish_attempts_left = POLISH_ATTEMPTS
         self.zeta = 0.0  # cutoff of the clean residuals after a polish
         self.next_change = 0  # step at which μ may change next
         self.residual_ratio = RESIDUAL_RATIO  # target of dual over primal residual
@@ -168,10 +167,9 @@ class _Integration:
                         Outcome.NOT_EXACT, "clipped entries are not corrupt"
                     )
                 phase, polish_below = "careful", residual / POLISH_AGAIN_FACTOR
-                if self.polish_attempts_left <= 0:
+                if self.exact_only and self.polish_attempts_left <= 0:
                     return self.result(Outcome.NOT_EXACT)
-            exact_only = np.isfinite(self.polish_attempts_left)
-            if phase == "careful" and exact_only and self.rank_is_noise(step):
+            if phase == "careful" and self.exact_only and self.rank_is_noise(step):
                 return self.result(Outcome.NOT_EXACT)
             stepper.grow(self.growth(step))
         return self.result(log.outcome, f"{log.end}: residual {log.residual:.1e}")
@@ -224,18 +222,24 @@ class _Integration:
     def try_polish(self, r: int, residual: float) -> bool:
         """Polish at rank r; accept the result if it is exact and nearly optimal."""
         stepper = self.stepper
-        polished = self.polish_from(stepper.U[:, :r], stepper.C[:, :r], residual)
-        if polished.typical_row_error and not self.log.ended:
-            polished = self.refit_all_rows(polished)
-        if polished.noise:
+        polished = polish(
+            stepper.program,
+            stepper.U[:, :r],
+            stepper.C[:, :r],
+            n_corrupt=stepper.n_corrupt,
+            norm_Y=stepper.norm_Y,
+            residual=residual,
+            log=self.log,
+        )
+        # An exact fit that leaves out a few rows or columns costs no attempt.
+        if polished.outcome is PolishOutcome.LINES_LEFT_OUT:
+            self.polish_attempts_left += 1
+        if polished.outcome is PolishOutcome.NOISE_FLOOR:
+            self.polish_attempts_left = 0
             # Balance the dual residual against the noise instead of ‖Y‖.
-            ratio = 0.4 / max(polished.noise, 1e-9)
+            ratio = 0.4 / max(self.log.residual, 1e-9)
             self.residual_ratio = float(np.clip(ratio, RESIDUAL_RATIO, 400.0))
         if not polished.exact:
-            # An exact fit that leaves out a few rows or columns costs no attempt.
-            self.polish_attempts_left += polished.fits_to_rounding
-            if polished.settled and np.isfinite(self.polish_attempts_left):
-                self.polish_attempts_left = 0
             return False
         U, V, s = svd_of_product(polished.A, polished.B)
         primal = s.sum() + stepper.program.lam * polished.outlier_l1
@@ -243,32 +247,6 @@ class _Integration:
             return False
         stepper.U, stepper.C, self.zeta = U, V * s, polished.zeta
         return True
-
-    def refit_all_rows(self, polished: PolishResult) -> PolishResult:
-        """Regress all rows on the row space of a polish that left some out."""
-        stepper = self.stepper
-        program, rows = stepper.program, stepper.program.rows
-        basis = linalg.qr(polished.B, mode="economic")[0]
-        corrupt_fraction = stepper.n_corrupt / program.scale.observed
-        fits = regress_all_rows(
-            program, basis, np.ones(rows.n), corrupt_fraction, stepper.rng
-        )
-        size = np.sqrt(program.scale.observed) / stepper.norm_Y
-        residual = REFIT_RESIDUAL * polished.typical_row_error * size
-        return self.polish_from(fits.coordinates, basis, residual)
-
-    def polish_from(self, A: Array, B: Array, residual: float) -> PolishResult:
-        """Polish A Bᵀ, given its residual relative to ‖Y‖."""
-        stepper = self.stepper
-        return polish(
-            stepper.program,
-            A,
-            B,
-            n_corrupt=stepper.n_corrupt,
-            norm_Y=stepper.norm_Y,
-            residual=residual,
-            log=self.log,
-        )
 
     def result(self, outcome: Outcome, sentence: str = "") -> ExactResult:
         """Return the present state as a result."""

@@ -5,7 +5,8 @@ within ζ of A Bᵀ. ζ follows the error down, so entries enter and leave the f
 improves. If an exact solution exists, the error falls to rounding.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 
@@ -32,8 +33,15 @@ SLOW = 0.9
 MAX_SLOW = 3
 # Fraction of the mean fraction of clean entries that every row and column must have.
 MIN_COVERAGE = 0.4
-# Error of the typical row over that of all, below which some rows have been left out.
-LAGGING_BELOW = 0.1
+
+
+class PolishOutcome(Enum):
+    """How a polish ended."""
+
+    EXACT = "clean entries fit to rounding in every row and column"
+    LINES_LEFT_OUT = "clean entries fit to rounding, some rows or columns have too few"
+    NOISE_FLOOR = "the residual stopped falling above rounding"
+    FAILED = "too few clean entries for this rank, or no passes left"
 
 
 @dataclass(frozen=True)
@@ -44,12 +52,12 @@ class PolishResult:
     B: Array
     zeta: float  # entries with a smaller residual are clean
     outlier_l1: float  # Σ|Y − A Bᵀ| over the entries that are not clean
-    # Whether clean entries fit to rounding and cover every row and column.
-    exact: bool
-    fits_to_rounding: bool = False  # the same, but rows or columns may be left out
-    settled: bool = False  # stopped improving above rounding
-    noise: float = 0.0  # settled: residual of the clean entries relative to ‖Y‖
-    typical_row_error: float = 0.0  # nonzero if some rows are far worse than this
+    outcome: PolishOutcome
+
+    @property
+    def exact(self) -> bool:
+        """Whether clean entries fit to rounding and cover every row and column."""
+        return self.outcome is PolishOutcome.EXACT
 
 
 def polish(
@@ -90,7 +98,7 @@ def polish(
     while True:
         fit = passes.clean_residual(rows, (A, B), unit=unit, zeta=zeta)
         RB, RA, square, clean, outlier_l1 = fit
-        failed = PolishResult(A, B, zeta, outlier_l1, exact=False)
+        failed = PolishResult(A, B, zeta, outlier_l1, PolishOutcome.FAILED)
         first = previous == np.inf
         if first and clean < FIRST_KEEP * (observed - n_corrupt):
             if widened == MAX_WIDENINGS:
@@ -108,29 +116,13 @@ def polish(
         ratio = 1.0 if first else error / previous
         if error <= tolerance * size or (ratio > 0.7 and error <= 200 * eps * size):
             covered = clean_fit(program, A, B, zeta).covers_all_lines
-            return PolishResult(
-                A,
-                B,
-                zeta,
-                outlier_l1,
-                covered,
-                fits_to_rounding=True,
-                typical_row_error=0.0 if covered else max(error, eps * size),
-            )
+            left_out = PolishOutcome.LINES_LEFT_OUT
+            return replace(failed, outcome=PolishOutcome.EXACT if covered else left_out)
         slow += ratio > SLOW
         if not first and (slow >= MAX_SLOW or ratio > 2):
-            final = clean_fit(program, A, B, zeta)
-            typical = float(np.median(final.by_row))
-            return PolishResult(
-                A,
-                B,
-                zeta,
-                outlier_l1,
-                False,
-                settled=True,
-                noise=relative if final.covers_all_lines else 0.0,
-                typical_row_error=typical if typical < LAGGING_BELOW * error else 0.0,
-            )
+            if clean_fit(program, A, B, zeta).covers_all_lines:
+                return replace(failed, outcome=PolishOutcome.NOISE_FLOOR)
+            return failed
         if not first:
             # Contraction t of the step without momentum.
             t = min(max(ratio - beta + beta / ratio, 0.02), 0.95)
@@ -159,7 +151,6 @@ class CleanFit:
     observed: Array  # observed entries, likewise
     square: float  # Σ(Y − A Bᵀ)² over the clean entries
     norm: float  # ‖Y‖
-    by_row: Array  # root mean square residual of the clean entries of each row
 
     @property
     def error(self) -> float:
@@ -187,10 +178,8 @@ def clean_fit(program: ConvexProblem, A: Array, B: Array, zeta: float) -> CleanF
     rows = program.rows
     counts = passes.count_clean(rows, (A, B), unit=program.unit, zeta=zeta)
     clean, observed = np.append(*counts.n_clean), np.append(*counts.n_observed)
-    row_square = counts.residual_square[0]
-    square, size = float(row_square.sum()), float(counts.data_square[0].sum())
-    by_row = np.sqrt(row_square / np.maximum(counts.n_clean[0], 1))
-    return CleanFit(clean, observed, square, float(np.sqrt(size)), by_row)
+    square, norm = (float(x[0].sum()) for x in counts[2:])
+    return CleanFit(clean, observed, square, float(np.sqrt(norm)))
 
 
 def clean_cutoff(error: float, density: float) -> float:

@@ -55,8 +55,8 @@ MAX_OMEGA = 1.9
 # Fraction of the rows (columns) that a component must cover, and at least two of them;
 # else it cannot be distinguished from errors in these rows.
 MIN_COVERAGE = 0.02
-# While L moves, a new component must cover one in this many rows (normal vectors: 3).
-LOCAL_WHILE_MOVING = 10.0
+# The same while L moves (normal vectors cover a third of the rows).
+MIN_COVERAGE_WHILE_MOVING = 0.1
 # A component is weak below this many times the edge of the noise.
 WEAK = 1.6
 # Columns needed to distinguish the noise of one column from its own signal.
@@ -69,8 +69,6 @@ MIN_AGREEMENT = 0.8
 CLOSE_CLIPPED = 0.5
 # Move of L, relative to its statistical error, at which the posterior phase ends.
 CLOSE_WEIGHTED = 0.1
-# Ratio of successive moves above which momentum pays for its product.
-SLOW = 0.6
 
 HUBER = np.minimum(1.0, CLIP / np.maximum(BIN_CENTRES, 1e-9))
 
@@ -90,36 +88,24 @@ class Pass:
     saturated: bool  # whether every column of V was above the edge
 
 
-class Momentum:
-    """Momentum β and the remaining distance, from the moves so far."""
+@dataclass
+class Phase:
+    """Which weights the passes use, and for how long the fit has been stable."""
 
-    def __init__(self) -> None:
-        self.beta = 0.0  # momentum
-        self.last_move = self.remaining = np.inf  # last move and remaining distance
+    name: str = "clipped"  # by Huber's weights; then "weighed", by the posterior
+    passes: int = 0
+    quiet_passes: int = 0  # last passes that hardly moved L
+    settled_passes: int = 0  # last passes from which L has hardly far to go
 
-    def reset(self) -> None:
-        """Forget the moves so far."""
-        self.beta, self.last_move = 0.0, np.inf
+    @property
+    def is_weighed(self) -> bool:
+        """Whether entries are weighted by the posterior."""
+        return self.name == "weighed"
 
-    def update(self, step: Pass) -> None:
-        """Estimate the remaining distance and β from the last two moves.
-
-        Moves are comparable only while rank and noise are stable. β follows from the
-        root t of the plain iteration, as for heavy-ball momentum.
-        """
-        move, stable = step.move, step.same_rank and 0.9 < step.tau < 1.1
-        comparable = stable and 0 < self.last_move < np.inf
-        rate = min(move / self.last_move, 0.97) if comparable else 0.5
-        self.remaining = move * max(rate / (1 - rate), 1.0)
-        b = self.beta
-        root = rate**2 / ((1 + b) * rate - b) if (1 + b) * rate > b else 0.97
-        root = min(max(root, 0.0), 0.9)
-        if not stable or (b and move > 1.02 * self.last_move):
-            self.beta = 0.0
-        elif self.last_move < np.inf and rate > SLOW:
-            q = sqrt(1 - root)
-            self.beta = max(b, (1 - q) / (1 + q))
-        self.last_move = move if stable else np.inf
+    @property
+    def close(self) -> float:
+        """Move of L, relative to its statistical error, at which the phase ends."""
+        return CLOSE_WEIGHTED if self.is_weighed else CLOSE_CLIPPED
 
 
 class NoisyFit:
@@ -143,14 +129,13 @@ class NoisyFit:
         self.log = log
         self.noise_is_given, self.by_column = sigma is not None, by_column
         self.table, self.omega = to_table(HUBER), 1.0
-        self.phase = "clipped"
+        self.phase = Phase()
         self.mixture: Mixture | None = None
         # whether each column has its own σ by now
         self.noise_per_column = self.noise_is_given or self.model.columns_have_units
-        self.still_moving = True
         self.column_noise_tested = self.components_tested = False
-        self.momentum = Momentum()
-        self.quiet_passes = self.settled_passes = self.passes_in_phase = 0
+        self.last_move = np.inf  # of the pass before, if comparable
+        self.still_moving = True  # whether the last pass moved L visibly
         self.start = start
         if start is not None:
             self.begin(start)
@@ -159,8 +144,8 @@ class NoisyFit:
         """Continue in the weighed phase from the final state of another fit."""
         self.mixture, self.table = start.mixture, to_table(start.mixture.weight)
         self.omega = float(np.clip(1 / self.model.usable_fraction, 1.0, MAX_OMEGA))
-        self.phase, self.passes_in_phase = "weighed", 2
-        self.column_noise_tested = self.components_tested = True  # tested there
+        self.phase = Phase("weighed", passes=2)
+        self.column_noise_tested = self.components_tested = True  # there
         self.resize_search_basis(False)
 
     def run(self, until_vanishing: bool = False) -> tuple[Pass, bool]:
@@ -197,27 +182,22 @@ class NoisyFit:
         model, rows = self.model, self.model.rows
         m, n, column_axis = rows.m, rows.n, model.column_axis
         model.update_enlarged_lines()
-        weighed = self.phase == "weighed"
+        weighed = self.phase.is_weighed
         stride = max(1, rows.size // HISTOGRAM_ENTRIES)
         if weighed and column_axis == 0:  # all entries of each of the caller's columns
             stride = 1
-        U, C = before = model.U, model.C
-        beta = self.momentum.beta
-        if beta:
-            U = np.hstack([U, model.last[0]])
-            C = np.hstack([(1 + beta) * C, -beta * model.last[1]])
+        before = model.U, model.C
         step = passes.robust_step(
             rows,
-            (U, C),
+            before,
             unit=model.program.unit,
             omega=self.omega,
             stride=stride,
-            line_values=model.line_values(model.leverages()),
+            line_values=model.enlarged_line_values(),
             weights=self.table,
             right=model.V,
             histogram_axis=column_axis if weighed else None,
         )
-        model.last = before
         U, V, s = svd_from_products(step.right, step.left)
         r = model.rank
         inflation = sqrt(m * n / max((m - r) * (n - r), 1))  # of the residuals
@@ -231,7 +211,6 @@ class NoisyFit:
         # Statistical error of L.
         freedom = max(model.rank, 1) * (m + n - model.rank)
         error = sqrt(freedom / model.usable_fraction) * tau
-        model.change = change / tau
         move = change / error
         self.record(step.squares[column_axis], move, mixture)
         return Pass(
@@ -248,7 +227,7 @@ class NoisyFit:
 
     def scale(self, histogram: Array) -> tuple[float, Mixture | None]:
         """Return the new σ over the old one, and in the weighed phase the mixture."""
-        if self.phase == "weighed":
+        if self.phase.is_weighed:
             mixture = fit_mixture(
                 histogram, 1.0, self.degrees(), scale_is_given=self.noise_is_given
             )
@@ -265,13 +244,11 @@ class NoisyFit:
         """
         W = self.model.C / column_norms(self.model.C)
         new = ((W.T @ V) ** 2).sum(axis=0) < 0.5
-        waiting = self.still_moving and self.passes_in_phase < 8
+        waiting = self.still_moving and self.phase.passes < 8
         localised = (s < 1.1 * edge) if waiting else np.zeros(len(s), bool)
+        coverage = MIN_COVERAGE_WHILE_MOVING if waiting else MIN_COVERAGE
         for X in (U, V):
-            least = max(2.0, MIN_COVERAGE * len(X))
-            localised |= participation_ratio(X) < (
-                len(X) / LOCAL_WHILE_MOVING if waiting else least
-            )
+            localised |= participation_ratio(X) < max(2.0, coverage * len(X))
         return np.asarray(new & localised)
 
     def record(self, squares: Array, move: float, mixture: Mixture | None) -> None:
@@ -279,72 +256,67 @@ class NoisyFit:
         residual = float(np.sqrt(np.sum(squares * self.model.sigma**2)))
         relative = residual / float(np.hypot(residual, self.model.size) or 1.0)
         support = 0.0 if mixture is None else 1 - mixture.clean
-        fraction = 0.5 * (self.phase == "weighed") + 0.4 * min(1, 0.1 / max(move, 1e-9))
-        step = Step(self.phase, relative, np.nan, self.model.rank, np.nan, support)
+        fraction = 0.5 * self.phase.is_weighed + 0.4 * min(1, 0.1 / max(move, 1e-9))
+        step = Step(self.phase.name, relative, np.nan, self.model.rank, np.nan, support)
         self.log.note(step, fraction)
 
     def degrees(self) -> tuple[float, ...]:
-        """Return the ν to try: all at first, then the neighbours of the last one.
+        """Return the ν to try.
 
         If L takes many degrees of freedom, heavy tails would make it interpolate.
         """
         model, r = self.model, self.model.rank
         n_clean = max(model.clean_fraction * model.observed, 1)
         taken = r * (model.m + model.n - r) / n_clean
-        limit = 1 if taken > 0.2 else 4 if taken > 0.12 else len(DEGREES)
-        candidates = DEGREES[:limit]
-        first = self.mixture is None or self.passes_in_phase < 2
-        if first or self.mixture is None or self.mixture.nu not in candidates:
-            return candidates
-        i = candidates.index(self.mixture.nu)
-        return candidates[max(i - 1, 0) : i + 2]
+        return DEGREES[: 1 if taken > 0.2 else 4 if taken > 0.12 else len(DEGREES)]
 
     def advance(self, current: Pass) -> bool:
         """Move the schedule on by one pass; return whether the fit is finished."""
-        self.momentum.update(current)
-        weighed = self.phase == "weighed"
+        phase = self.phase
         steady = current.same_rank and not current.saturated
         steady = steady and 0.8 < current.tau < 1.25
-        close = CLOSE_WEIGHTED if weighed else CLOSE_CLIPPED
-        quiet = steady and current.move < close
-        self.quiet_passes = self.quiet_passes + 1 if quiet else 0
-        settled = self.momentum.remaining < close or self.quiet_passes > 5
-        self.settled_passes = self.settled_passes + 1 if steady and settled else 0
-        self.passes_in_phase += 1
+        quiet = steady and current.move < phase.close
+        phase.quiet_passes = phase.quiet_passes + 1 if quiet else 0
+        settled = self.remaining_move(current) < phase.close or phase.quiet_passes > 5
+        phase.settled_passes = phase.settled_passes + 1 if steady and settled else 0
+        phase.passes += 1
         self.still_moving = current.move > 0.7
         if current.same_rank and self.rounding(current):
             return True
-        test_columns = done = False
-        if not weighed:
-            if self.settled_passes and self.passes_in_phase >= 4:
+        if not phase.is_weighed:
+            if phase.settled_passes and phase.passes >= 4:
                 self.refit_lagging_lines(current)
-                self.restart("weighed")
+                self.phase = Phase("weighed")
             elif current.same_rank and current.tau > 0.5 and current.move < 1.5:
                 self.refit_lagging_lines(current)
-        elif self.settled_passes >= 2 and self.passes_in_phase >= 4:
+            return False
+        if phase.settled_passes >= 2 and phase.passes >= 4:
             widened = any((line.scale_ratio > 1).any() for line in self.model.lines)
-            done = not (
-                widened
-                or self.refit_lagging_lines(current)
-                or self.retest_doubtful_components(current)
-            )
-            test_columns = done
-        elif (
-            not self.column_noise_tested
-            and steady
-            and (current.move < 0.5 and self.passes_in_phase >= 2)
-        ):
+            if widened or self.refit_lagging_lines(current):
+                return False
+            if self.retest_doubtful_components(current):
+                return False
+        elif steady and current.move < 0.5 and not self.column_noise_tested:
             self.refit_lagging_lines(current)
-            test_columns = self.column_noise_tested = True
-        if test_columns and self.column_noise_differs(current):
-            self.noise_per_column, done = True, False
-            self.restart("weighed", passes=1)
-        return done
+            self.column_noise_tested = True
+        else:
+            return False
+        if self.column_noise_differs(current):
+            self.noise_per_column, self.phase = True, Phase("weighed", passes=1)
+            return False
+        return phase.settled_passes >= 2 and phase.passes >= 4
 
-    def restart(self, phase: str, passes: int = 0) -> None:
-        """Begin a phase, or begin it anew as if after some passes."""
-        self.phase, self.settled_passes, self.passes_in_phase = phase, 0, passes
-        self.momentum.reset()
+    def remaining_move(self, current: Pass) -> float:
+        """Estimate how far L still is from its limit, from the last two moves.
+
+        Moves are comparable only while rank and noise are stable.
+        """
+        last, move = self.last_move, current.move
+        stable = current.same_rank and 0.9 < current.tau < 1.1
+        self.last_move = move if stable else np.inf
+        comparable = stable and 0 < last < np.inf
+        rate = min(move / last, 0.97) if comparable else 0.5
+        return move * max(rate / (1 - rate), 1.0)
 
     def rounding(self, current: Pass) -> bool:
         """Whether only rounding errors are left."""
@@ -368,7 +340,7 @@ class NoisyFit:
         """Set weights, ω, σ and the search basis for the next pass."""
         tau, values = current.tau, HUBER
         ratio = np.full(len(self.model.sigma), tau)
-        if self.phase == "weighed":
+        if self.phase.is_weighed:
             mixture = current.mixture
             if mixture is None:
                 mixture = fit_mixture(
@@ -385,15 +357,13 @@ class NoisyFit:
                 ratio = column_scales(current.column_histograms, mixture)
         self.table = to_table(values)
         # The mean of ψ' over all entries, zero for missing ones, is the curvature of
-        # the loss, and ω its inverse. With momentum β, a fully observed row is stable
-        # only if (ω − 1)(1 + 2β) < 1.
+        # the loss, and ω its inverse.
         counts = rescaled_histogram(current.histogram, tau)
         slope = np.gradient(values * BIN_CENTRES, BIN_CENTRES)
         slope[-1] = 0
         curvature = float((counts * slope).sum() / max(counts.sum(), 1))
         curvature *= self.model.observed / self.model.rows.size
-        limit = min(MAX_OMEGA, 1 + 0.9 / (1 + 2 * self.momentum.beta))
-        self.omega = float(np.clip(1 / max(curvature, 1e-3), 1.0, limit))
+        self.omega = float(np.clip(1 / max(curvature, 1e-3), 1.0, MAX_OMEGA))
         if not self.noise_is_given:
             self.model.rescale(self.bounded_ratio(ratio))
         self.resize_search_basis(current.saturated)
@@ -424,12 +394,13 @@ class NoisyFit:
             if model.rank:
                 which = model.lines[axis].lagging(current.outlier_counts[axis])
                 if len(which):
-                    self.momentum.reset()
+                    self.last_move = np.inf
                     n_improved += model.refit_lines(
                         which, axis, current.edge, current.tau
                     )
         if n_improved:
-            self.settled_passes, self.passes_in_phase = 0, min(self.passes_in_phase, 2)
+            self.phase.settled_passes = 0
+            self.phase.passes = min(self.phase.passes, 2)
         return n_improved > 0
 
     def retest_doubtful_components(self, current: Pass) -> bool:
@@ -442,15 +413,16 @@ class NoisyFit:
         if self.components_tested or not model.rank:
             return False
         self.components_tested = True
-        U, W = model.U, model.C / column_norms(model.C)
-        local = participation_ratio(U) < model.m / LOCAL_WHILE_MOVING
-        local |= participation_ratio(W) < model.n / LOCAL_WHILE_MOVING
-        weak = column_norms(model.C) < WEAK * current.edge
         if any((line.passes_left > 0).any() for line in model.lines):
             return False
+        U, W = model.U, model.C / column_norms(model.C)
+        local = np.zeros(model.rank, bool)
+        for X in (U, W):
+            local |= participation_ratio(X) < MIN_COVERAGE_WHILE_MOVING * len(X)
         if not local.any():
+            weak = column_norms(model.C) < WEAK * current.edge
             model.U, model.C = U[:, ~weak], model.C[:, ~weak]
-            self.restart(self.phase)
+            self.phase, self.last_move = Phase("weighed"), np.inf
             return bool(weak.any())
         model.U, model.C = U[:, ~local], model.C[:, ~local]
         for axis, X in enumerate((U, W)):
@@ -458,6 +430,5 @@ class NoisyFit:
             which = np.flatnonzero(concentrated)
             if model.rank and 0 < len(which) <= 50:
                 model.refit_lines(which, axis, current.edge, current.tau)
-        self.restart("clipped")
-        self.still_moving = True
+        self.phase, self.last_move, self.still_moving = Phase(), np.inf, True
         return True

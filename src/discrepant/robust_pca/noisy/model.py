@@ -6,7 +6,6 @@ the long axis (0) and columns the short one (1).
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
 
 import numpy as np
 from scipy import linalg
@@ -26,11 +25,6 @@ from discrepant.robust_pca.rows import passes
 
 MAX_LEVERAGE = 0.8  # largest leverage; beyond it, a residual says nothing about noise
 UNIT_RATIO = 30.0  # ratio of column scales above which columns have different units
-# Expected error of L over its last move: at twice as much the fit cycles, at half it is
-# too slow.
-EXPECTED_ERROR = 0.5
-# Expected error of L at a start, over its statistical error.
-START_ERROR = 1.0
 
 
 @dataclass(frozen=True)
@@ -58,22 +52,18 @@ class Model:
         self.m, self.n = rows.m, rows.n
         self.column_axis = 0 if rows.transposed else 1  # axis of the caller's columns
         self.U, self.C = np.zeros((self.m, 0)), np.zeros((self.n, 0))
-        self.last = (self.U, self.C)  # of the pass before
         self.observed = program.scale.observed
         self.lines = self._lines()
         self.typical_entry = self._typical_size()
         self.clean_fraction = 1.0  # fraction of the entries that are clean
-        self.change = 0.0  # ‖ΔL‖ of the last pass
         self.columns_have_units = False  # whether columns have different units
         columns = rng.standard_normal((self.n, min(16, self.n)))
         self.V = linalg.qr(columns, mode="economic")[0]
         if start is not None:
             self.sigma = start.sigma
             self.columns_have_units = bool(np.ptp(start.sigma) > 0)
-            self.U, self.C = self.last = orthogonal_factors(start.U, start.C)
+            self.U, self.C = orthogonal_factors(start.U, start.C)
             self.clean_fraction = max(start.mixture.clean, 0.3)
-            freedom = self.rank * (self.m + self.n - self.rank)
-            self.change = START_ERROR * sqrt(freedom / self.usable_fraction)
         elif sigma is not None:
             self.sigma = np.asarray(sigma, np.float64) * program.unit
         else:
@@ -143,12 +133,17 @@ class Model:
         inverse = 1 / self.sigma
         return (inverse, ones[1]) if self.column_axis == 0 else (ones[0], inverse)
 
-    def line_values(self, leverage: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Return 1/σ, standardisation and expected error of each row and column."""
-        pairs = zip(leverage, self.lines, strict=True)
-        std = (1 / np.sqrt(1 - h) / line.scale_ratio for h, line in pairs)
-        columns = zip(self.inverse_noise(), std, self.expected(), strict=True)
-        row, column = (np.array(side) for side in columns)
+    def line_values(self) -> tuple[Array, Array]:
+        """Return 1/σ and 1/√(1 − leverage) of each row and column, (2, .) each."""
+        sides = zip(self.inverse_noise(), self.leverages(), strict=True)
+        row, column = (np.array([scale, 1 / np.sqrt(1 - h)]) for scale, h in sides)
+        return row, column
+
+    def enlarged_line_values(self) -> tuple[Array, Array]:
+        """Return `line_values`, with the residuals of enlarged lines scaled down."""
+        row, column = self.line_values()
+        for values, line in zip((row, column), self.lines, strict=True):
+            values[1] /= line.scale_ratio
         return row, column
 
     def leverages(self) -> tuple[Array, Array]:
@@ -158,27 +153,10 @@ class Model:
         row, column = (np.minimum(h, MAX_LEVERAGE) for h in taken)
         return row, column
 
-    def expected(self) -> tuple[Array, Array]:
-        """Return the expected error of L in σ, as a product over rows and columns.
-
-        It follows from the last move ‖ΔL‖ and is larger for large rows and columns.
-        Without it, large entries would be clipped, then flagged, and never recover.
-        """
-        size = np.linalg.norm(self.C)
-        if not size:
-            return np.zeros(self.m), np.zeros(self.n)
-        row = (
-            np.linalg.norm(self.U * column_norms(self.C), axis=1) * sqrt(self.m) / size
-        )
-        column = np.linalg.norm(self.C, axis=1) * sqrt(self.n) / size
-        return row * (EXPECTED_ERROR * self.change / sqrt(self.m * self.n)), column
-
     def rescale(self, ratio: Array) -> None:
         """Multiply σ by a factor per column, and rescale L."""
         self.sigma = self.sigma * ratio
         by = ratio[:, None]
-        U, C = self.last
-        self.last = (U / by, C) if self.column_axis == 0 else (U, C / by)
         if np.ptp(ratio) == 0:
             self.C = self.C / ratio[0]
         elif self.column_axis == 0:

@@ -10,8 +10,7 @@ from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.doubts import Doubt
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
-from discrepant.robust_pca.exact.polish import polish
-from discrepant.robust_pca.exact.result import ExactResult, exact_result
+from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.fit import NoisyFit, Pass
 from discrepant.robust_pca.noisy.histogram import to_table
 from discrepant.robust_pca.noisy.mixture import (
@@ -31,9 +30,6 @@ from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows import passes
 from discrepant.robust_pca.rows.in_memory import ArrayRows
 
-# Duality gap up to which an exact decomposition counts as the optimum.
-OPTIMAL_GAP = 1e-3
-
 
 def fit_noisy(
     program: ConvexProblem,
@@ -43,23 +39,21 @@ def fit_noisy(
     fdr: float = 0.01,
     rng: np.random.Generator,
     log: Recorder,
-    first: ExactResult | None = None,
-    prove: Callable[[Array, Array], ExactResult | None] = lambda U, C: None,
+    prove: Callable[[Array, Array], ExactResult | None] | None = None,
 ) -> NoisyResult | ExactResult:
     """Split the data of a problem into a low-rank part, errors and noise.
 
-    If the noise vanishes as the fit improves, the exact decomposition is returned. With
-    `psd` the low-rank part is symmetric and positive semidefinite. `sigma` is the noise
-    of each column, if it is given; `by_column` says whether each has noise of its own
-    size, which is tested by default. `first` is a failed attempt at an exact
-    decomposition; its dual serves the certificate. `prove` receives factors of a
-    low-rank part whose noise vanishes, and returns an exact fit near it, if proven.
+    With `psd` the low-rank part is symmetric and positive semidefinite. `sigma` is the
+    noise of each column, if it is given; `by_column` says whether each has noise of its
+    own size, which is tested by default. If the noise vanishes as the fit improves,
+    `prove` receives factors of the low-rank part, and its exact fit near it is
+    returned, if there is one.
     """
     with program.rows:
         fit = NoisyFit(program, sigma, by_column, rng, log)
-        last, done = fit.run(until_vanishing=first is not None)
-        if first is not None and fit.noise_vanishes(last):
-            exact = _finish_exactly(first, fit, last) or prove(*fit.model.factors())
+        last, done = fit.run(until_vanishing=prove is not None)
+        if prove is not None and fit.noise_vanishes(last):
+            exact = prove(*fit.model.factors())
             if exact is not None:
                 return exact
             if not (done or log.ended):
@@ -119,50 +113,17 @@ def with_row_model(
     return replace(result, row_model=model, doubts=doubts)
 
 
-def _finish_exactly(
-    first: ExactResult, fit: NoisyFit, last: Pass
-) -> ExactResult | None:
-    """Polish a fit whose noise vanishes; None if it is not exact after all."""
-    program, rows, log = first.program, first.program.rows, fit.log
-    U, C = fit.model.factors()
-    norm = float(np.sqrt(passes.multiply_data(rows, unit=program.unit).square))
-    observed = program.scale.observed
-    polished = polish(
-        program,
-        U,
-        C,
-        n_corrupt=float(last.outlier_counts[0].sum()),
-        norm_Y=norm,
-        residual=10 * fit.noise_level(last) * np.sqrt(observed) / norm,
-        log=log,
-    )
-    if not polished.exact:
-        return None
-    U, V, s = svd_of_product(polished.A, polished.B)
-    state = replace(
-        first.state, U=U, C=V * s, zeta=polished.zeta, residual=log.residual
-    )
-    status = Status(Outcome.EXACT, "converged: exact to rounding")
-    exact = exact_result(program, state, status, log.history())
-    # Of several exact decompositions, accept only the convex optimum; with huge errors
-    # its rank says more than its objective.
-    best = exact.rank <= first.rank and exact.certificate.gap < OPTIMAL_GAP
-    return exact if best else None
-
-
 def _leave_one_out_posterior(
     fit: NoisyFit, last: Pass, done: bool, fdr: float
 ) -> NoisyResult:
     """Return the result with leave-one-out posteriors, in the caller's unit."""
     model, program, rows = fit.model, fit.model.program, fit.model.rows
-    std = (1 / np.sqrt(1 - h) for h in model.leverages())
-    columns = zip(model.inverse_noise(), std, strict=True)
-    row, column = (np.array(side) for side in columns)
+    line_values = model.line_values()
     left_out = passes.leave_one_out(
         rows,
         (model.U, model.C),
         unit=program.unit,
-        line_values=(row, column),
+        line_values=line_values,
         weights=fit.table,
         histogram_axis=model.column_axis,
     )
@@ -177,7 +138,7 @@ def _leave_one_out_posterior(
         ratio = column_scales(left_out.line_histograms.T, mixture)
         ratio = fit.bounded_ratio(ratio)
     cells = CellPosterior(
-        (row, column),
+        line_values,
         (model.U, model.C),
         fit.table,
         to_table(mixture.corrupt),

@@ -319,12 +319,11 @@ def robust_step(
 ) -> RobustStep:
     """Make one robust step: residuals e, their sizes z in units of the noise, weights.
 
-    `line_values` (3, m) and (3, n) are, for each row and column: the factor that brings
-    the data to units of the noise; 1/√(1 − h) with the leverage h; and the ratio by
-    which z is divided. `weights` is w(z) at the BINS + 1 edges of the bins, and `omega`
-    the factor of the step. Every stride-th row enters the histograms. `histogram_axis`
-    says whether each row (0), each column (1) or no line (None) gets a histogram of its
-    own.
+    `line_values` (2, m) and (2, n) are, for each row and column, the factor that brings
+    the data to units of the noise, and 1/√(1 − h) with the leverage h. `weights` is
+    w(z) at the BINS + 1 edges of the bins, and `omega` the factor of the step. Every
+    stride-th row enters the histograms. `histogram_axis` says whether each row (0),
+    each column (1) or no line (None) gets a histogram of its own.
     """
     n_bins = BINS_PER_LINE if histogram_axis is not None else 0
     strides = (1.0, float(stride)) if rows.long_axis_is_second else (float(stride), 1.0)
@@ -366,10 +365,7 @@ def leave_one_out(
     weights: Array,
     histogram_axis: int,
 ) -> LeaveOneOut:
-    """Count the leave-one-out residuals, in units of the noise.
-
-    `line_values` are those of `robust_step` without their third line.
-    """
+    """Count the leave-one-out residuals, in units of the noise."""
     sums = BINS_PER_LINE * (histogram_axis == 0), BINS_PER_LINE * (histogram_axis == 1)
     out = rows.run(
         "leave_one_out",

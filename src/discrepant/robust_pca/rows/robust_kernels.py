@@ -2,8 +2,8 @@
 
 All numbers are in units of the noise. `lines` holds two arrays with factors of the
 cells of each line along the first and the second axis of Z: [0] the inverse of the
-noise, [1] 1/√(1 − h) with the leverage h, and [2] how far off L may still be, which z
-is divided by. `sums` are the sums for each line, again one array for each axis.
+noise, and [1] 1/√(1 − h) with the leverage h. `sums` are the sums for each line, again
+one array for each axis.
 
 The size z of a residual is looked up in tables of 256 bins of z/(8 + z): 1/32 wide near
 zero, and the last one reaches to infinity. `passes` says what each kernel computes.
@@ -57,23 +57,22 @@ def robust_step(
     reach, fine, limit = zero + Z_AT_HALF, zero + BINS, zero + OUTLIER_Z
     top, last = zero + (BINS - 0.5), zero + LAST_BIN_START
     residual, place = np.empty(width, tile.dtype), np.empty(width, tile.dtype)
-    inverse, std, off = second[0], second[1], second[2]
+    inverse, std = second[0], second[1]
     squares, outside = by_second[0], by_second[1]
     step, start = int(stride_second), (-column) % int(stride_second)
     for i in range(height):
         L, z = tile[i], Z[row + i, column : column + width]
-        a, s, f = first[0, i], first[1, i], first[2, i]
+        a, s = first[0, i], first[1, i]
         total, beyond = zero, zero
         for j in range(width):
             y = z[j]
             e = clipped(y, unit, one) * a * inverse[j] - L[j]
             e = e if y == y else zero
             t = abs(e) * s * std[j]
-            g = max(f * off[j], one)
             # No residual counts for more than one at the start of the last bin.
-            residual[j] = e * (last * g / max(t, last * g))
-            place[j] = min(top, fine * (t / (reach * g + t)))  # top for NaN, too
-            o = one if t > limit * g else zero
+            residual[j] = e * (last / max(t, last))
+            place[j] = min(top, fine * (t / (reach + t)))  # top for NaN, too
+            o = one if t > limit else zero
             outside[j] += o
             beyond += o
         if (row + i) % int(stride_first) == 0:

@@ -15,13 +15,13 @@ of them compete at once. The result is a proposal: `exact_search` derives an exa
 from it and counts the entries that confirm it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from discrepant.core.jit import njit
 from discrepant.core.linalg import Array, shrink_eigen, sym
+from discrepant.fixed_rank.tangent_space import degrees_of_freedom
 
 # Error variance of an entry that is not observed, in units of the data's variance.
 UNOBSERVED = 1e8
@@ -30,6 +30,14 @@ UNOBSERVED = 1e8
 BOTH_SIDES_UP_TO = 64
 # Noise variance λ at which annealing ends, in units of the data's variance.
 LAST_LAMBDA = 1e-6
+# Noise variance λ from which on annealing ends if no exact fit can come of it.
+DECIDED_BELOW = 5e-3
+# Clean entries that are needed there per degree of freedom of X, as for a proof.
+CLEAN_PER_FREEDOM = 1.05
+# Variance of a direction, in units of λ, from which on it counts as a component.
+MIN_COMPONENT = 0.5
+# Error variance of an entry, in units of λ, up to which the entry counts as clean.
+MAX_CLEAN = 3.0
 # Noise variance λ at which the regression of single lines turns to exact weights.
 LAST_LINE_LAMBDA = 1e-5
 # Residual, in units of the data's size, up to which an entry fits.
@@ -90,22 +98,26 @@ class Tables:
         agree = both & (first == second)
         return agree if agree.sum() < both.sum() else np.zeros_like(agree)
 
+    def count(self, mask: Array) -> int:
+        """Count the entries of a mask; a pair of a symmetric X counts once."""
+        if self.own_columns is None:
+            return int(mask.sum())
+        square = mask[:, self.own_columns]
+        return int(mask.sum() - square.sum() + np.triu(square | square.T).sum())
 
-def anneal(
-    tables: Tables,
-    annealing: Annealing,
-    on_step: Callable[[float, Array], None] = lambda noise, X: None,
-) -> tuple[Array, list[Array]]:
+    def freedom(self, rank: int) -> int:
+        """Return the degrees of freedom of X with a rank."""
+        k, n = self.shape
+        if self.own_columns is None:
+            return degrees_of_freedom((k, n), rank, "general", True)
+        return degrees_of_freedom((n, n), rank, "psd", True)
+
+
+def anneal(tables: Tables, annealing: Annealing) -> tuple[Array, list[Array]] | None:
     """Return the posterior mean of X, and the error variances of each table.
 
-    Parameters
-    ----------
-    tables : Tables
-        The observations.
-    annealing : Annealing
-        The schedule.
-    on_step : callable
-        Receives λ and the posterior mean after each step.
+    None if fewer entries are clean than X has degrees of freedom: what has not become
+    so by `DECIDED_BELOW` seldom does.
     """
     k, n = tables.shape
     own = tables.own_columns
@@ -140,7 +152,12 @@ def anneal(
             gain = variances[t] / (variances[t] + noise)
             update = gain**2 * ((y - X) ** 2 + variance) + gain * noise
             variances[t] = np.where(seen, update, UNOBSERVED)
-        on_step(noise, X)
+        if noise < DECIDED_BELOW:
+            rank = int(np.sum(np.linalg.eigvalsh(priors[0]) > MIN_COMPONENT * noise))
+            nearly_clean = np.minimum.reduce(variances) < MAX_CLEAN * noise
+            needed = CLEAN_PER_FREEDOM * tables.freedom(rank)
+            if tables.count(nearly_clean) < needed:
+                return None
     return X, [np.where(clean, 0, g) for g in variances]
 
 

@@ -3,10 +3,11 @@
 `EntryFits` holds the observed entries of one matrix in memory. It asks a pursuit
 (`discrepant.fixed_rank`) and annealed empirical Bayes (`exact_search`) for exact fits,
 and returns one only if more entries confirm it than it has degrees of freedom. If no
-exact fit exists, it returns the fit of shortest description, with the doubts about it.
+exact fit exists, it compares fits with noise by their description lengths, and says
+what speaks against one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +46,7 @@ from discrepant.robust_pca.noisy.histogram import MAD
 from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.result import Step
-from discrepant.robust_pca.search.exact_search import ExactSearch, ranks_at_gaps
+from discrepant.robust_pca.search.exact_search import ExactSearch
 
 # Rows and columns up to which a matrix is small enough for the pursuit.
 MAX_PURSUIT_SIDE = 200
@@ -79,8 +80,6 @@ AMBIGUOUS_DISTANCE = 0.1
 MAX_EXPECTED_ERROR = 0.25
 # Size of held-out residuals, relative to that expected, that is reported.
 MAX_HELD_OUT_RATIO = 1.6
-# Least noise at which estimates of empirical Bayes are kept, in sizes of the data.
-MIN_SEARCH_NOISE = 2e-3
 # Fraction of the progress bar at which the search by empirical Bayes stands.
 SEARCH_PROGRESS = 0.5
 # Noise below this fraction of the size of the data does not shorten a description.
@@ -161,15 +160,11 @@ class EntryFits:
         with self.A.threads():
             return self._finish(self.search.descend_from(start), "a fit with noise")
 
-    def by_empirical_bayes(self, noisy: NoisyResult) -> ExactResult | None:
-        """Return the exact fit that empirical Bayes proposes, if it is proven.
-
-        Its estimates at the noise of a fit are kept for `noisy_starts`.
-        """
+    def by_empirical_bayes(self) -> ExactResult | None:
+        """Return the exact fit that empirical Bayes proposes, if it is proven."""
         undetermined = None
-        noise = max(self._noise_level(noisy), MIN_SEARCH_NOISE)
         with self.A.threads():
-            for proposal in self.search.proposals(noise):
+            for proposal in self.search.proposals():
                 result = self._finish(proposal, "empirical Bayes")
                 if result is None:
                     continue
@@ -278,54 +273,26 @@ class EntryFits:
         distance = float(np.linalg.norm(self.pursuit_with_noise.e - e))
         return distance <= max(AMBIGUOUS_DISTANCE * norm, expected)
 
-    def noisy_starts(self, noisy: NoisyResult) -> Iterator[NoisyStart]:
-        """Yield starts of fits with noise: by the pursuit and by empirical Bayes."""
-        matrices, sigma = [], max(self._noise_level(noisy), MIN_NOISE)
-        if self.pursuit_with_noise is not None:
-            matrices.append((self.pursuit_with_noise.at, self.pursuit_with_noise.sigma))
-        for X in self.search.means_at_noise:
-            for rank in ranks_at_gaps(X, self.search.whole, self.kind)[:1]:
-                matrices.append((FixedRankMatrix.of(X, self.kind, rank), sigma))
-        for at, noise in matrices:
-            if at.rank:
-                noise = max(noise, MIN_NOISE)
-                of_columns = np.full(noisy.noise.shape, noise * self.size)
-                U, C = self._factors(at)
-                yield NoisyStart(U, C / noise, of_columns, noisy.mixture)
+    def start_of_pursuit(self, noisy: NoisyResult) -> NoisyStart | None:
+        """Return where the pursuit ended, as a start of a fit with noise."""
+        rival = self.pursuit_with_noise
+        if rival is None or not rival.at.rank:
+            return None
+        noise = max(rival.sigma, MIN_NOISE)
+        U, C = self._factors(rival.at)
+        of_columns = np.full(noisy.noise.shape, noise * self.size)
+        return NoisyStart(U, C / noise, of_columns, noisy.mixture)
 
-    def best_of(self, results: Sequence[NoisyResult]) -> NoisyResult:
-        """Return the result of shortest description, with the doubts about it."""
-        lengths = [self._length(result) for result in results]
-        best = results[int(np.argmin(lengths))]
-        residuals = [self.residual(result) for result in results]
-        if self.pursuit_with_noise is not None:
-            fit = self.pursuit_with_noise
-            residuals.append(fit.e)
-            lengths.append(self._length_of(fit.e, ~fit.is_outlier, fit.at.rank))
-        limit = min(lengths) + EQUAL_LENGTH * self.A.n_numbers
-        rivals = [
-            e for e, length in zip(residuals, lengths, strict=True) if length <= limit
-        ]
-        doubts = best.doubts + tuple(self._doubts(best, min(lengths), rivals))
-        return replace(best, doubts=doubts)
+    def shorter(self, one: NoisyResult, other: NoisyResult) -> NoisyResult:
+        """Return the fit that describes the data in fewer digits."""
+        return other if self._length(other) < self._length(one) else one
 
-    def _doubts(
-        self, fit: NoisyResult, length: float, rivals: Sequence[Array]
-    ) -> Iterator[FitWarning]:
-        """Yield what speaks against a fit with noise.
-
-        Parameters
-        ----------
-        fit : NoisyResult
-            The fit.
-        length : float
-            Its description length.
-        rivals : sequence of ndarray
-            Residuals of fits from other starts that are about as good.
-        """
+    def doubts(self, fit: NoisyResult) -> Iterator[FitWarning]:
+        """Yield what speaks against a fit with noise."""
         if not fit.rank:
             return
-        own, noise = self.residual(fit), self._noise_level(fit)
+        own, length = self.residual(fit), self._length(fit)
+        noise = self._noise_level(fit)
         norm = float(np.linalg.norm(self.A.y - own))
         error = self._expected_error(fit) / norm
         hidden = self._hidden_component(fit)
@@ -339,9 +306,13 @@ class EntryFits:
             yield Doubt.UNCERTAIN.warning(error=error)
         if not fit.status.converged:
             yield Doubt.UNSETTLED.warning()
-        distance = max(float(np.linalg.norm(own - e)) for e in rivals) / norm
-        if distance > max(AMBIGUOUS_DISTANCE, error):
-            yield Doubt.AMBIGUOUS.warning(distance=distance)
+        rival = self.pursuit_with_noise
+        if rival is not None:
+            distance = float(np.linalg.norm(own - rival.e)) / norm
+            limit = length + EQUAL_LENGTH * self.A.n_numbers
+            better = self._length_of(rival.e, ~rival.is_outlier, rival.at.rank) <= limit
+            if better and distance > max(AMBIGUOUS_DISTANCE, error):
+                yield Doubt.AMBIGUOUS.warning(distance=distance)
         ratio = self._held_out_ratio(fit)
         if ratio > MAX_HELD_OUT_RATIO:
             yield Doubt.NOT_PREDICTED.warning(ratio=ratio)

@@ -20,7 +20,6 @@ from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
     Symmetry,
-    degrees_of_freedom,
     fit_least_squares,
 )
 from discrepant.operators.entrywise import Identity
@@ -132,8 +131,6 @@ class ExactSearch:
         self.y = np.where(self.observed, Y, 0.0)
         self.exact, self.rng, self.proceed = exact, rng, proceed
         self.tolerance = exact * self._line_sizes()  # of each entry
-        # Posterior means of the whole matrix when λ reached the variance of the noise.
-        self.means_at_noise: list[Array] = []
         self.whole = self._tables(*(np.arange(size) for size in Y.shape))
 
     def _line_sizes(self) -> Array:
@@ -153,26 +150,18 @@ class ExactSearch:
 
     # -- samples of rows ---------------------------------------------------------------
 
-    def proposals(self, noise: float = 0.0) -> Iterator[FixedRankMatrix]:
-        """Yield matrices that fit many entries exactly, from ever larger samples.
-
-        Parameters
-        ----------
-        noise : float
-            Noise of a fit, at which posterior means are kept in `means_at_noise`.
-        """
+    def proposals(self) -> Iterator[FixedRankMatrix]:
+        """Yield matrices that fit many entries exactly, from ever larger samples."""
         m = len(self.y)
         last = m if m <= WHOLE_UP_TO else round(LAST_SAMPLE * m)
         sizes = [k for k in SAMPLE_ROWS if k < SMALL_SAMPLE * m]
         for k in sizes:
-            yield from self._from_sample(k, FAST_ANNEALING, noise)
+            yield from self._from_sample(k, FAST_ANNEALING)
         if m <= LAST_SAMPLE_UP_TO:
             for annealing in ANNEALINGS:
-                yield from self._from_sample(last, annealing, noise)
+                yield from self._from_sample(last, annealing)
 
-    def _from_sample(
-        self, k: int, annealing: Annealing, noise: float
-    ) -> Iterator[FixedRankMatrix]:
+    def _from_sample(self, k: int, annealing: Annealing) -> Iterator[FixedRankMatrix]:
         """Yield the exact fits of the whole that a sample of k rows leads to."""
         m, n = self.y.shape
         width = n if self.kind == "psd" else max(MIN_COLUMNS, COLUMNS_PER_ROW * k)
@@ -181,20 +170,16 @@ class ExactSearch:
         whole = tables.shape == (m, n)
         if not self.proceed(f"empirical Bayes, {k}×{len(columns)}"):
             return
-        at_noise: list[Array] = []
-
-        def keep(variance: float, mean: Array) -> None:
-            if whole and variance <= noise**2 and not at_noise:
-                at_noise.append(mean)
-
-        X, variances = anneal(tables, annealing, keep)
-        self.means_at_noise += at_noise
+        annealed = anneal(tables, annealing)
+        if annealed is None:
+            return
+        X, variances = annealed
         weights = [
             np.where(seen, CLEAN_VARIANCE / (g + CLEAN_VARIANCE), 0.0)
             for g, seen in zip(variances, tables.observed, strict=True)
         ]
         kind = self.kind if whole else "general"
-        for rank in ranks_at_gaps(X, tables, kind):
+        for rank in ranks_at_gaps(X, tables):
             start = FixedRankMatrix.of(X, kind, rank)
             if start.rank < rank or not self.proceed(f"rank {rank}"):
                 continue
@@ -413,16 +398,15 @@ def _extend_coordinates(
     return result
 
 
-def ranks_at_gaps(X: Array, tables: Tables, kind: Symmetry) -> list[int]:
+def ranks_at_gaps(X: Array, tables: Tables) -> list[int]:
     """Return ranks at the largest gaps of the spectrum that leave a surplus."""
     s = svd(X)[1]
     s = s[s > 1e-7 * s[0]]
-    seen = np.logical_or.reduce(tables.observed)
-    count = int(np.triu(seen | seen.T).sum() if kind == "psd" else seen.sum())
+    count = tables.count(np.logical_or.reduce(tables.observed))
     possible = [
         k
         for k in range(1, len(s))
-        if ENTRIES_PER_FREEDOM * degrees_of_freedom(X.shape, k, kind, True) + 2 < count
+        if ENTRIES_PER_FREEDOM * tables.freedom(k) + 2 < count
     ]
     best = sorted(possible, key=lambda k: -s[k - 1] / s[k])[:MAX_RANKS]
     lowest = min(best, default=0)
