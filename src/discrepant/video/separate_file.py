@@ -1,7 +1,6 @@
 """Separate a video file: write background, masks and activity to a folder."""
 
 import io
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,9 +15,9 @@ from discrepant.core.linalg import Array
 from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
 from discrepant.core.progress import Progress, StoppedError, reporting
 from discrepant.video.figures import activity_plot
-from discrepant.video.io.frame_source import FrameSource, open_frames
+from discrepant.video.io.frame_source import open_frames
 from discrepant.video.io.intensity import IntensityScale
-from discrepant.video.io.video_file import RawFrames, VideoFile, VideoWriter, pyav
+from discrepant.video.io.video_file import VideoWriter, pyav
 from discrepant.video.stream import (
     DEFAULT_OPTIONS,
     Frame,
@@ -26,7 +25,6 @@ from discrepant.video.stream import (
     Stream,
 )
 
-PIPE = "-"  # name of the file that is standard input
 Preview = Callable[[Array, Array, Array], None]  # frame, background and mask, uint8
 PANELS = ("input", "background", "foreground")  # of the side-by-side video
 MIN_LABEL_HEIGHT = 10  # pixels of the panels' names: smaller ones cannot be read
@@ -78,8 +76,6 @@ def separate_file(
     *,
     background: bool = False,
     masks: bool = False,
-    size: str | None = None,
-    grey: bool = False,
     options: SeparationOptions = DEFAULT_OPTIONS,
     overwrite: bool = False,
     progress: bool | Progress | None = False,
@@ -90,18 +86,14 @@ def separate_file(
     Parameters
     ----------
     file : str
-        Path of a video or of a folder of images, the number of a camera, or "-" for
-        raw frames from standard input.
+        Path of a video or of a folder of images, the number of a camera, or "-" for a
+        video from standard input.
     output : Path
         Folder for the results; created if needed.
     background : bool
         Also write the background as a video.
     masks : bool
         Also write each mask as a PNG.
-    size : str, optional
-        Columns and rows of raw frames, such as "320x240".
-    grey : bool
-        Raw frames are grey instead of RGB.
     options : SeparationOptions
         Learning time, region of interest and model, see `separate`.
     overwrite : bool
@@ -112,8 +104,9 @@ def separate_file(
     preview : callable, optional
         Called with each frame, its background and its mask, as they are written.
     """
-    source = _open_source(file, size, grey)
     pyav()  # fail now: a folder is read without PyAV, but nothing is written
+    is_camera = file.isdigit() and not Path(file).exists()
+    source, _ = open_frames(int(file) if is_camera else Path(file))
     names = [
         "background.png", "mask.mp4", "side-by-side.mp4", "activity.csv",
         "boxes.csv", "model.npz",
@@ -173,26 +166,6 @@ def separate_file(
         write_json(scratch / "summary.json", report.summary)
         watch(1.0, "done")
     return report
-
-
-def _open_source(file: str, size: str | None, grey: bool) -> FrameSource:
-    """Return the source of the frames."""
-    if file == PIPE:
-        try:
-            width, height = map(int, (size or "").lower().split("x"))
-            if min(width, height) < 1:
-                raise ValueError
-        except ValueError:
-            raise InputError(
-                "Raw frames from a pipe need `size`, their columns and rows, such as "
-                "320x240."
-            ) from None
-        return RawFrames(sys.stdin.buffer, width, height, 1 if grey else 3)
-    if size is not None or grey:
-        raise InputError("`size` and `grey` are for raw frames from a pipe only.")
-    if file.isdigit() and not Path(file).exists():
-        return VideoFile(int(file))
-    return open_frames(Path(file))[0]
 
 
 def _displayable(image: Array, scale: IntensityScale) -> Array:
