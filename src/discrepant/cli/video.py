@@ -53,8 +53,8 @@ def video(
     `ffmpeg … -f nut - | discrepant video - -o out`
     """
     from discrepant.cli.interrupt import interruptible
+    from discrepant.video.separate import SeparationOptions
     from discrepant.video.separate_file import separate_file
-    from discrepant.video.stream import SeparationOptions
 
     with interruptible(on_terminal(), "Separating", print_warning) as progress:
         report = separate_file(

@@ -18,12 +18,8 @@ from discrepant.video.figures import activity_plot
 from discrepant.video.io.frame_source import open_frames
 from discrepant.video.io.intensity import IntensityScale
 from discrepant.video.io.video_file import VideoWriter, pyav
-from discrepant.video.stream import (
-    DEFAULT_OPTIONS,
-    Frame,
-    SeparationOptions,
-    Stream,
-)
+from discrepant.video.result import Frame
+from discrepant.video.separate import DEFAULT_OPTIONS, SeparationOptions, Stream
 
 Preview = Callable[[Array, Array, Array], None]  # frame, background and mask, uint8
 PANELS = ("input", "background", "foreground")  # of the side-by-side video

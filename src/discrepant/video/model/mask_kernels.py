@@ -36,6 +36,7 @@ class RunBuffers(NamedTuple):
     ends: Array  # int32: column after the last of each run
     rows: Array  # int32: row of each run
     parent: Array  # int32: first run of the run's component
+    count: Array  # int32, (1,): how many runs there are
     sums: Array  # float64, (runs, 3): sums over components
 
 
@@ -153,10 +154,10 @@ def _root(parent, i):
 def _label_runs(mask, value, diagonal, runs):
     """Label the runs of a value in each row by the component they belong to.
 
-    Returns their number; the `parent` of a run is the first run of its component.
+    Returns their number.
     """
     height, width = mask.shape
-    starts, ends, rows, parent, _ = runs
+    starts, ends, rows, parent = runs.starts, runs.ends, runs.rows, runs.parent
     count = 0
     above = 0  # first run of the row above
     for y in range(height):
@@ -186,6 +187,7 @@ def _label_runs(mask, value, diagonal, runs):
         above = here
     for i in range(count):
         parent[i] = _root(parent, i)
+    runs.count[0] = count
     return count
 
 
@@ -193,7 +195,7 @@ def _label_runs(mask, value, diagonal, runs):
 def clean_components(mask, min_area, max_hole, runs):
     """Remove components and fill holes that have fewer pixels than a limit."""
     height, width = mask.shape
-    starts, ends, rows, parent, sums = runs
+    starts, ends, rows, parent, _, sums = runs
     for value, limit in ((True, min_area), (False, max_hole)):
         count = _label_runs(mask, value, int(value), runs)
         sums[:count, 0] = 0.0
@@ -212,14 +214,14 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
     """Fill how many votes for a new background value each component has per frame.
 
     A ghost, the place that an object left, has up to `most`, and anything else `least`.
-    Returns the number of runs of the mask.
+    Labels the runs of the mask.
 
     Along the outline of a component, its inside is compared with its surroundings: of
     an object the prediction fits these better, of a ghost the frame does. `vote` is
     the log-odds of one more vote.
     """
     height = len(mask)
-    starts, ends, rows, parent, sums = runs
+    starts, ends, rows, parent, _, sums = runs
     count = _label_runs(mask, True, 1, runs)
     sums[:count] = 0.0
     for i in range(count):
@@ -236,11 +238,10 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
         excess = max(for_ghost - GHOST_RATIO * for_object, 0.0)
         speed = max(min(least * np.exp(vote * excess), most), least)
         out[rows[i], starts[i] : ends[i]] = speed
-    return count
 
 
 @njit(**EXACT)
-def hold(arrays, age, runs, count, lifetime, object_speed):
+def hold(arrays, age, runs, lifetime, object_speed):
     """Fill where the background is not learned: under components, and beside objects.
 
     Learning beside an object that stays would take in its soft border, then the pixels
@@ -250,7 +251,7 @@ def hold(arrays, age, runs, count, lifetime, object_speed):
     held = arrays.held
     height, width = held.shape
     held[:] = False
-    for i in range(count):
+    for i in range(runs.count[0]):
         y, start, end = runs.rows[i], runs.starts[i], runs.ends[i]
         held[y, start:end] = True
         speed = arrays.absorption_speed[y, start]
@@ -271,20 +272,21 @@ def _any_near(mask, y, start, end, reach):
 
 
 @njit(**EXACT)
-def update_feedback(mask, runs, count, old_runs, old_count, state, settings):
+def update_feedback(mask, runs, old_runs, state, settings):
     """Follow the components of a mask; raise the factor where they vanish soon.
 
     `runs` and `old_runs` are the labelled runs of this mask and of the one before.
     """
     height, width = mask.shape
     reach, margin = settings.reach, settings.margin
-    starts, ends, rows, parent, sums = runs
+    starts, ends, rows, parent, _, sums = runs
+    count, old_count = runs.count[0], old_runs.count[0]
     sums[:count, 0] = 0  # age of the components that each continues, at most
     for i in range(count):
         for v in range(max(0, rows[i] - reach), min(height, rows[i] + reach + 1)):
             for u in range(max(0, starts[i] - reach), min(width, ends[i] + reach)):
                 sums[parent[i], 0] = max(sums[parent[i], 0], state.age[v, u])
-    old_starts, old_ends, old_rows, old_parent, old_sums = old_runs
+    old_starts, old_ends, old_rows, old_parent, _, old_sums = old_runs
     old_sums[:old_count, 0] = 0  # whether the component continues
     for i in range(old_count):
         if not old_sums[old_parent[i], 0]:
@@ -312,9 +314,8 @@ def update_feedback(mask, runs, count, old_runs, old_count, state, settings):
 
 @njit(**EXACT)
 def smooth_mask(
-    mask, covered, runs, count, per_side, max_radius, min_area, min_thickness,
-    buffers, out,
-):  # fmt: skip
+    mask, covered, runs, per_side, max_radius, min_area, min_thickness, buffers, out
+):
     """Fill a mask whose components are smoothed by a median that follows their size.
 
     The median's radius is `per_side` times the square root of the component's area, so
@@ -323,7 +324,8 @@ def smooth_mask(
     `min_area`, or if 2·area/border is below `min_thickness`.
     """
     height, width = mask.shape
-    starts, ends, rows, parent, sums = runs
+    starts, ends, rows, parent, _, sums = runs
+    count = runs.count[0]
     radii, integral = buffers
     sums[:count, :2] = 0
     for i in range(count):
@@ -396,28 +398,35 @@ def _outline_vote(frame, predicted, variance, mask, y, x, down, right, votes):
 
 
 @njit(**FAST)
-def trim_borders(frame, predicted, mask, contrast, out, top, bottom):
-    """Fill a mask without border pixels of low contrast relative to the inside.
+def trim_borders(frame, predicted, mask, runs, depth, contrast):
+    """Return a mask without border pixels of low contrast relative to the inside.
 
-    Lenses and compression spread an edge over pixels that are mostly background.
+    Lenses and compression spread an edge over pixels that are mostly background. Up
+    to `depth` pixels are removed, one after the other.
     """
     height, width = mask.shape
-    out[top:bottom] = mask[top:bottom]
-    for y in range(max(top, 1), min(bottom, height - 1)):
-        for x in range(1, width - 1):
-            if not mask[y, x] or (
-                mask[y - 1, x] and mask[y + 1, x] and mask[y, x - 1] and mask[y, x + 1]
-            ):
+    out = mask.copy()
+    for _ in range(depth):
+        mask = out.copy()
+        for i in range(runs.count[0]):
+            y = runs.rows[i]
+            if y == 0 or y == height - 1:
                 continue
-            largest = 0.0
-            for v in range(max(0, y - 2), min(height, y + 3)):
-                for u in range(max(0, x - 2), min(width, x + 3)):
-                    if mask[v, u]:
-                        square = _square_residual(frame, predicted, v, u)
-                        largest = max(largest, square)
-            own = _square_residual(frame, predicted, y, x)
-            if own < contrast * contrast * largest:
-                out[y, x] = False
+            for x in range(max(runs.starts[i], 1), min(runs.ends[i], width - 1)):
+                inside = mask[y - 1, x] and mask[y + 1, x]
+                inside = inside and mask[y, x - 1] and mask[y, x + 1]
+                if inside or not mask[y, x]:
+                    continue
+                largest = 0.0
+                for v in range(max(0, y - 2), min(height, y + 3)):
+                    for u in range(max(0, x - 2), min(width, x + 3)):
+                        if mask[v, u]:
+                            square = _square_residual(frame, predicted, v, u)
+                            largest = max(largest, square)
+                own = _square_residual(frame, predicted, y, x)
+                if own < contrast * contrast * largest:
+                    out[y, x] = False
+    return out
 
 
 @njit(**FAST, forceinline=True)
