@@ -349,7 +349,7 @@ class Stream:
             number,
             image,
             self.scale.from_grey(background, self.never_observed),
-            separator.mask.copy(),
+            separator.mask,
             separator.probability,
         )
 

@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,16 +131,21 @@ def separate_file(
                     ):
                         break
             except OSError as error:
-                raise _write_error(error, output) from None
+                reason = error.strerror or str(error)
+                raise InputError(f"Writing to {output} failed: {reason}.") from None
         if not writers.activity:
             raise StoppedError("stopped before the first frame; nothing was written")
         seconds = time.perf_counter() - started
         activity = np.array(writers.activity)
         count = len(activity)
         _save_png(scratch / "background.png", writers.last_background)
-        _write_boxes(scratch / "boxes.csv", writers.boxes)
+        header = "frame,x,y,width,height,area"
+        _write_csv(scratch / "boxes.csv", header, writers.boxes)
         stream.save(scratch / "model.npz")
-        _write_activity(scratch / "activity.csv", activity, stream.rate)
+        rows = [
+            (k, f"{k / stream.rate:.3f}", f"{a:.6f}") for k, a in enumerate(activity)
+        ]
+        _write_csv(scratch / "activity.csv", "frame,seconds,foreground", rows)
         activity_plot(activity, stream.rate).savefig(scratch / "activity.png")
         height, width = stream.scale.shape[:2]
         report = VideoReport(
@@ -258,18 +263,6 @@ def _save_png(path: Path, image: Array) -> None:
     path.write_bytes(buffer.getvalue())
 
 
-def _write_activity(path: Path, activity: Array, rate: float) -> None:
-    """Write the fraction of foreground of each frame."""
-    lines = [f"{k},{k / rate:.3f},{a:.6f}" for k, a in enumerate(activity)]
-    path.write_text("\n".join(["frame,seconds,foreground", *lines]) + "\n")
-
-
-def _write_boxes(path: Path, boxes: list[tuple[int, ...]]) -> None:
-    """Write the bounding box and the area of each object, in pixels."""
-    lines = [",".join(map(str, box)) for box in boxes]
-    path.write_text("\n".join(["frame,x,y,width,height,area", *lines]) + "\n")
-
-
-def _write_error(error: OSError, output: Path) -> InputError:
-    reason = error.strerror or str(error)
-    return InputError(f"Writing to {output} failed: {reason}.")
+def _write_csv(path: Path, header: str, rows: Iterable[Iterable[object]]) -> None:
+    lines = [",".join(map(str, row)) for row in rows]
+    path.write_text("\n".join([header, *lines]) + "\n")

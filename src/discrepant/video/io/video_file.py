@@ -10,7 +10,6 @@ from contextlib import ExitStack, suppress
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -117,21 +116,16 @@ class VideoFile:
         av = pyav()
         decoded, broken = 0, False
         with self._opened() as container:
-            frames = container.decode(video=0)
-            while True:
-                try:
-                    frame = next(frames)
-                except StopIteration:
-                    break
-                except (av.error.FFmpegError, OSError) as error:
-                    if not decoded:
-                        raise InputError(
-                            f"No frame of {self.name} can be decoded: {error}."
-                        ) from None
-                    broken = True
-                    break
-                decoded += 1
-                yield _pixels(frame, self.format)
+            try:
+                for frame in container.decode(video=0):
+                    decoded += 1
+                    yield _pixels(frame, self.format)
+            except (av.error.FFmpegError, OSError) as error:
+                if not decoded:
+                    raise InputError(
+                        f"No frame of {self.name} can be decoded: {error}."
+                    ) from None
+                broken = True
         if not decoded:
             raise InputError(f"{self.name} holds no frames.")
         if broken or (self.count and decoded < 0.98 * self.count - 1):
@@ -271,16 +265,8 @@ class VideoWriter:
     def __enter__(self) -> "VideoWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.close()
-            return
-        with suppress(
-            OSError, self._av.error.FFmpegError
-        ):  # the first error is the one to report
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # The first error is the one to report.
+        hidden = () if kind is None else (OSError, self._av.error.FFmpegError)
+        with suppress(*hidden):
             self.close()

@@ -181,7 +181,7 @@ class Background:
 
     def _samples(self, image: Array) -> Array:
         """Return the sampled values of an image, of all channels."""
-        return image.reshape(-1, image.shape[-1])[self.pixels].ravel()
+        return np.asarray(image.reshape(-1, image.shape[-1])[self.pixels].ravel())
 
     def matches(self, frame: Array, fraction: float) -> bool:
         """Whether that fraction of a frame's samples fits this scene, up to noise."""

@@ -36,7 +36,8 @@ class RunBuffers(NamedTuple):
     ends: Array  # int32: column after the last of each run
     rows: Array  # int32: row of each run
     parent: Array  # int32: first run of the run's component
-    count: Array  # int32, (1,): how many runs there are
+    total: Array  # int32, (1,): how many runs there are
+    age: Array  # int32: frames since the run's component appeared
     sums: Array  # float64, (runs, 3): sums over components
 
 
@@ -49,7 +50,7 @@ class FeedbackState(NamedTuple):
     """
 
     factor: Array  # float32: multiplies the variances, at least 1
-    age: Array  # int32: frames since the pixel's component appeared; 0: background
+    component: Array  # int32: first run of the last mask's component; −1: background
     vanished: Array  # bool: pixels of components that vanished soon, with their margin
 
 
@@ -187,15 +188,20 @@ def _label_runs(mask, value, diagonal, runs):
         above = here
     for i in range(count):
         parent[i] = _root(parent, i)
-    runs.count[0] = count
+    runs.total[0] = count
     return count
+
+
+@njit(**EXACT)
+def _fields(runs):
+    return runs.starts, runs.ends, runs.rows, runs.parent, runs.sums
 
 
 @njit(**EXACT)
 def clean_components(mask, min_area, max_hole, runs):
     """Remove components and fill holes that have fewer pixels than a limit."""
     height, width = mask.shape
-    starts, ends, rows, parent, _, sums = runs
+    starts, ends, rows, parent, sums = _fields(runs)
     for value, limit in ((True, min_area), (False, max_hole)):
         count = _label_runs(mask, value, int(value), runs)
         sums[:count, 0] = 0.0
@@ -221,7 +227,7 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
     the log-odds of one more vote.
     """
     height = len(mask)
-    starts, ends, rows, parent, _, sums = runs
+    starts, ends, rows, parent, sums = _fields(runs)
     count = _label_runs(mask, True, 1, runs)
     sums[:count] = 0.0
     for i in range(count):
@@ -241,7 +247,7 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
 
 
 @njit(**EXACT)
-def hold(arrays, age, runs, lifetime, object_speed):
+def hold(arrays, runs, lifetime, object_speed):
     """Fill where the background is not learned: under components, and beside objects.
 
     Learning beside an object that stays would take in its soft border, then the pixels
@@ -251,58 +257,50 @@ def hold(arrays, age, runs, lifetime, object_speed):
     held = arrays.held
     height, width = held.shape
     held[:] = False
-    for i in range(runs.count[0]):
+    for i in range(runs.total[0]):
         y, start, end = runs.rows[i], runs.starts[i], runs.ends[i]
         held[y, start:end] = True
         speed = arrays.absorption_speed[y, start]
-        if age[y, start] > lifetime and speed <= object_speed:
+        if runs.age[i] > lifetime and speed <= object_speed:
             left, right = max(0, start - 1), min(width, end + 1)
             held[max(0, y - 1) : min(height, y + 2), left:right] = True
 
 
 @njit(**EXACT)
-def _any_near(mask, y, start, end, reach):
-    """Return whether a mask is set within some pixels of a run."""
-    height, width = mask.shape
-    for v in range(max(0, y - reach), min(height, y + reach + 1)):
-        for u in range(max(0, start - reach), min(width, end + reach)):
-            if mask[v, u]:
-                return True
-    return False
-
-
-@njit(**EXACT)
-def update_feedback(mask, runs, old_runs, state, settings):
+def update_feedback(runs, old_runs, state, settings):
     """Follow the components of a mask; raise the factor where they vanish soon.
 
     `runs` and `old_runs` are the labelled runs of this mask and of the one before.
     """
-    height, width = mask.shape
+    height, width = state.factor.shape
     reach, margin = settings.reach, settings.margin
-    starts, ends, rows, parent, _, sums = runs
-    count, old_count = runs.count[0], old_runs.count[0]
-    sums[:count, 0] = 0  # age of the components that each continues, at most
+    starts, ends, rows, parent, _ = _fields(runs)
+    old_starts, old_ends, old_rows, old_parent, old_sums = _fields(old_runs)
+    count, old_count = runs.total[0], old_runs.total[0]
+    old_sums[:old_count, 0] = 0  # whether the component continues, or left the frame
+    runs.age[:count] = 0
     for i in range(count):
         for v in range(max(0, rows[i] - reach), min(height, rows[i] + reach + 1)):
             for u in range(max(0, starts[i] - reach), min(width, ends[i] + reach)):
-                sums[parent[i], 0] = max(sums[parent[i], 0], state.age[v, u])
-    old_starts, old_ends, old_rows, old_parent, _, old_sums = old_runs
-    old_sums[:old_count, 0] = 0  # whether the component continues
-    for i in range(old_count):
-        if not old_sums[old_parent[i], 0]:
-            y, start, end = old_rows[i], old_starts[i], old_ends[i]
-            left_frame = start == 0 or end == width or y == 0 or y == height - 1
-            near = left_frame or _any_near(mask, y, start, end, reach)
-            old_sums[old_parent[i], 0] = near
+                old = state.component[v, u]
+                if old >= 0:
+                    old_sums[old, 0] = 1
+                    age = max(runs.age[parent[i]], old_runs.age[old])
+                    runs.age[parent[i]] = age
     for i in range(old_count):
         y, start, end = old_rows[i], old_starts[i], old_ends[i]
-        if not old_sums[old_parent[i], 0] and state.age[y, start] <= settings.lifetime:
+        state.component[y, start:end] = -1
+        if start == 0 or end == width or y == 0 or y == height - 1:
+            old_sums[old_parent[i], 0] = 1
+    for i in range(old_count):
+        y, start, end = old_rows[i], old_starts[i], old_ends[i]
+        if not old_sums[old_parent[i], 0] and old_runs.age[i] <= settings.lifetime:
             top, bottom = max(0, y - margin), min(height, y + margin + 1)
             left, right = max(0, start - margin), min(width, end + margin)
             state.vanished[top:bottom, left:right] = True
-        state.age[y, start:end] = 0
-    for i in range(count):
-        state.age[rows[i], starts[i] : ends[i]] = sums[parent[i], 0] + 1
+    for i in range(count):  # the first run of a component comes before its others
+        runs.age[i] = runs.age[parent[i]] + int(parent[i] == i)
+        state.component[rows[i], starts[i] : ends[i]] = parent[i]
     for y in range(height):
         factor, vanished = state.factor[y], state.vanished[y]
         for x in range(width):
@@ -324,8 +322,8 @@ def smooth_mask(
     `min_area`, or if 2·area/border is below `min_thickness`.
     """
     height, width = mask.shape
-    starts, ends, rows, parent, _, sums = runs
-    count = runs.count[0]
+    starts, ends, rows, parent, sums = _fields(runs)
+    count = runs.total[0]
     radii, integral = buffers
     sums[:count, :2] = 0
     for i in range(count):
@@ -408,7 +406,7 @@ def trim_borders(frame, predicted, mask, runs, depth, contrast):
     out = mask.copy()
     for _ in range(depth):
         mask = out.copy()
-        for i in range(runs.count[0]):
+        for i in range(runs.total[0]):
             y = runs.rows[i]
             if y == 0 or y == height - 1:
                 continue

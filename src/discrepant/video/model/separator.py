@@ -119,10 +119,10 @@ class Separator:
         )
         self._feedback = FeedbackState(
             factor=np.ones(shape, np.float32),
-            age=np.zeros(shape, np.int32),
+            component=np.full(shape, -1, np.int32),
             vanished=np.zeros(shape, bool),
         )
-        self._runs.count[0] = self._old_runs.count[0] = 0
+        self._runs.total[0] = self._old_runs.total[0] = 0
         self._scene_changes = SceneChanges()
         self._recent.clear()
 
@@ -222,11 +222,8 @@ class Separator:
         arrays, settings = self._arrays, self._feedback_settings
         if not self.learning:
             settings = settings._replace(growth=np.float32(1), decay=np.float32(1))
-        kernels.update_feedback(
-            arrays.component_mask, self._runs, self._old_runs, self._feedback, settings
-        )
-        age, lifetime = self._feedback.age, settings.lifetime
-        kernels.hold(arrays, age, self._runs, lifetime, self._object_speed)
+        kernels.update_feedback(self._runs, self._old_runs, self._feedback, settings)
+        kernels.hold(arrays, self._runs, settings.lifetime, self._object_speed)
 
     def update_background(self, frame: Array, fit: FrameFit) -> None:
         """Update image, patterns and noise; search for patterns now and then."""
@@ -279,9 +276,9 @@ class Separator:
 
 
 def _run_buffers(count: int) -> RunBuffers:
-    starts, ends, rows, parent = np.empty((4, count), np.int32)
-    sums = np.empty((count, 3))
-    return RunBuffers(starts, ends, rows, parent, np.zeros(1, np.int32), sums)
+    starts, ends, rows, parent, age = np.empty((5, count), np.int32)
+    total, sums = np.zeros(1, np.int32), np.empty((count, 3))
+    return RunBuffers(starts, ends, rows, parent, total, age, sums)
 
 
 def _probabilities() -> Array:
