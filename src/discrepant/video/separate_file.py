@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
 from discrepant.core.progress import Progress, StoppedError, reporting
@@ -104,9 +103,8 @@ def separate_file(
     is_camera = file.isdigit() and not Path(file).exists()
     source, _ = open_frames(int(file) if is_camera else Path(file))
     names = [
-        "background.png", "mask.mp4", "side-by-side.mp4", "activity.csv",
-        "boxes.csv", "model.npz",
-        "activity.png", "summary.json",
+        "background.png", "mask.mp4", "side-by-side.mp4", "activity.csv", "boxes.csv",
+        "model.npz", "activity.png", "summary.json",
     ]  # fmt: skip
     names += ["background.mp4"] * background + ["masks"] * masks
     with (
@@ -119,25 +117,18 @@ def separate_file(
         stream = Stream(source, options)
         with ExitStack() as open_files:
             writers = _Writers(scratch, stream, background, masks, open_files)
-            try:
-                for frame in stream:
-                    images = writers.add(frame)
-                    if preview is not None:
-                        preview(*images)
-                    speed = (frame.number + 1) / (time.perf_counter() - started)
-                    done = (frame.number + 1) / max(stream.count or 0, frame.number + 2)
-                    if not watch(
-                        done, f"frame {frame.number + 1}, {speed:.0f} per second"
-                    ):
-                        break
-            except OSError as error:
-                reason = error.strerror or str(error)
-                raise InputError(f"Writing to {output} failed: {reason}.") from None
+            for count, frame in enumerate(stream, 1):
+                images = writers.add(frame)
+                if preview is not None:
+                    preview(*images)
+                speed = count / (time.perf_counter() - started)
+                done = count / max(stream.count or 0, count + 1)
+                if not watch(done, f"frame {count}, {speed:.0f} per second"):
+                    break
         if not writers.activity:
             raise StoppedError("stopped before the first frame; nothing was written")
         seconds = time.perf_counter() - started
         activity = np.array(writers.activity)
-        count = len(activity)
         _save_png(scratch / "background.png", writers.last_background)
         header = "frame,x,y,width,height,area"
         _write_csv(scratch / "boxes.csv", header, writers.boxes)
@@ -150,14 +141,14 @@ def separate_file(
         height, width = stream.scale.shape[:2]
         report = VideoReport(
             file=source.name,
-            frames=count,
+            frames=len(activity),
             size=(width, height),
             rank=writers.rank,
             noise=float(np.median(stream.noise)),
             active=int(np.count_nonzero(activity)),
             foreground=float(activity.mean()),
             busiest=int(activity.argmax()),
-            frames_a_second=round(count / seconds, 1),
+            frames_a_second=round(len(activity) / seconds, 1),
             complete=not watch.stopped,
             caveats=tuple(stream.notes),
             seconds=round(seconds, 3),

@@ -26,7 +26,6 @@ from discrepant.video.model.scene_changes import (
 )
 from discrepant.video.model.settings import (
     BORDER_CONTRAST,
-    DEFAULT_LEARNING_TIME,
     DETAIL_SIDE,
     MAX_BORDER_DEPTH,
     MAX_DETAIL,
@@ -78,7 +77,7 @@ class Separator:
         self,
         first: Array,
         age: float,
-        learning_time: float = 25 * DEFAULT_LEARNING_TIME,
+        learning_time: float,
         roi: Array | None = None,
     ) -> None:
         shape = first.shape[1:]
