@@ -7,7 +7,7 @@ each frame.
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -227,11 +227,7 @@ class Stream:
         return fit._replace(shift=separator.shift)
 
     def _read_first_frames(self) -> list[Array]:
-        first: list[Array] = []
-        for frame in self._frames:
-            first.append(frame)
-            if len(first) == START_FRAMES:
-                break
+        first = list(islice(self._frames, START_FRAMES))
         if len(first) < 2:
             self._frames.close()
             raise InputError(
