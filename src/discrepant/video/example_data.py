@@ -82,9 +82,8 @@ def _street(rows: int, columns: int, rng: np.random.Generator) -> Array:
 
 def _crown(rows: int, columns: int) -> Array:
     """Return the mask of the tree's crown."""
-    y, x = np.ogrid[:rows, :columns]
-    down, across = (y / rows - 0.28) / 0.2, (x / columns - 0.2) / 0.14
-    return np.asarray(down**2 + across**2 < 1)
+    down, across = np.ogrid[:rows, :columns]
+    return np.hypot((down / rows - 0.28) / 0.2, (across / columns - 0.2) / 0.14) < 1
 
 
 def _cars(

@@ -135,11 +135,8 @@ class SeparationOptions:
         """Return the region of interest for frames of a shape, as a boolean array."""
         if self.roi is None:
             return None
-        if isinstance(self.roi, str | Path):
-            region = read_image(Path(self.roi))
-        else:
-            region = np.asarray(self.roi)
-        region = region != 0
+        is_file = isinstance(self.roi, str | Path)
+        region = (read_image(Path(self.roi)) if is_file else np.asarray(self.roi)) != 0
         region = region.any(axis=-1) if region.ndim == 3 else region
         if region.shape != shape[:2]:
             given, needed = ("×".join(map(str, s)) for s in (region.shape, shape[:2]))
@@ -339,6 +336,8 @@ class Stream:
 
     def frame(self, number: int, image: Array) -> Frame:
         """Return the last frame that `process` yielded, separated."""
+        from discrepant.video.model.separator import PROBABILITY
+
         separator = self.separator
         background = separator.in_frame(separator.predicted)
         return Frame(
@@ -346,7 +345,7 @@ class Stream:
             image,
             self.scale.from_grey(background, self.never_observed),
             separator.mask,
-            separator.probability,
+            PROBABILITY[separator.score_code],
         )
 
 

@@ -130,8 +130,7 @@ def separate_file(
         seconds = time.perf_counter() - started
         activity = np.array(writers.activity)
         _save_png(scratch / "background.png", writers.last_background)
-        header = "frame,x,y,width,height,area"
-        _write_csv(scratch / "boxes.csv", header, writers.boxes)
+        _write_csv(scratch / "boxes.csv", "frame,x,y,width,height,area", writers.boxes)
         stream.save(scratch / "model.npz")
         rows = [
             (k, f"{k / stream.rate:.3f}", f"{a:.6f}") for k, a in enumerate(activity)

@@ -167,7 +167,7 @@ class Background:
         ridge[0] = 0.0 if lit else 1.0  # black frames do not determine the gain
         residual = robust_fit(basis[:rank], values, ridge[:rank], c[:rank])
         lit = np.multiply(self._sampled_modes, basis[0], out=basis[rank:])
-        squares = np.einsum("ij,ij->i", lit, lit) + 1e-9
+        squares = np.square(lit).sum(axis=1) + 1e-9
         power = np.max((lit @ np.clip(residual, -3, 3)) ** 2 / squares)
         # Light is uneven if a mode has more power than noise alone would give it;
         # objects that cover a few percent of the frame do not reach this limit.
@@ -181,7 +181,7 @@ class Background:
 
     def _samples(self, image: Array) -> Array:
         """Return the sampled values of an image, of all channels."""
-        return np.asarray(image.reshape(-1, image.shape[-1])[self.pixels].ravel())
+        return np.take(image.reshape(-1, image.shape[-1]), self.pixels, axis=0).ravel()
 
     def matches(self, frame: Array, fraction: float) -> bool:
         """Whether that fraction of a frame's samples fits this scene, up to noise."""
@@ -314,20 +314,12 @@ def initial_background(
         if bright.any():
             gains = np.median(samples[:, bright, k] / median[bright, k], axis=1)
             scale[:, k] /= np.maximum(gains, MIN_GAIN)
+    scale = np.tile(scale, (1, width))
     image = np.empty((height, width, channels), np.float32)
     spread = np.empty((2, height, width), np.float32)  # of brightness and of chroma
-    average = np.full(channels, 1 / channels, np.float32)  # over channels
-
-    def fill(band: Band) -> None:
-        for y in range(*band):
-            values = first[:, y] * scale[:, None]
-            steps = np.diff(values, axis=0)
-            brightness = (steps @ average)[..., None]
-            image[y] = _temporal_median(values)
-            spread[0, y] = _temporal_median(np.abs(brightness))[:, 0]
-            spread[1, y] = _temporal_median(np.abs(steps - brightness)).mean(axis=-1)
-
-    bands.each(fill)
+    bands.each(
+        lambda band: kernels.temporal_medians(first, scale, image, spread, *band)
+    )
     # Averaged over neighbours; a step between frames has the noise of both.
     variance = (uniform_filter(spread, (0, 5, 5)) * 1.4826) ** 2 / 2
     floor = VARIANCE_FLOOR
@@ -335,9 +327,3 @@ def initial_background(
     variance[0] = np.maximum(variance[0], least)
     variance[1] = np.maximum(variance[1], floor.chroma)
     return image, variance
-
-
-def _temporal_median(values: Array) -> Array:
-    """Return the median over time of the values of a row, (time, columns, channels)."""
-    median = kernels.column_medians(values.reshape(len(values), -1))
-    return np.asarray(median.reshape(values.shape[1:]))

@@ -279,7 +279,45 @@ def accumulate_pattern(
 
 
 @njit(**FAST)
-def column_medians(values):
+def temporal_medians(frames, scale, image, spread, top, bottom):
+    """Fill the median image over time, and median absolute steps between frames.
+
+    `scale` multiplies the values of each frame to bring it to one brightness. The
+    steps are of brightness, `spread[0]`, and of chroma, `spread[1]`.
+    """
+    times, _, width, channels = frames.shape
+    values = np.empty((times, width * channels), np.float32)
+    steps = np.empty((times - 1, width * channels), np.float32)
+    brightness = np.empty((times - 1, width), np.float32)
+    per_channel = np.float32(1 / channels)
+    for y in range(top, bottom):
+        for t in range(times):
+            row, raw, factor = values[t], frames[t, y].reshape(-1), scale[t]
+            for n in range(width * channels):
+                row[n] = raw[n] * factor[n]
+        for t in range(times - 1):
+            row, total = steps[t], brightness[t]
+            for n in range(width * channels):
+                row[n] = values[t + 1, n] - values[t, n]
+            _sum_channels(row, channels, total)
+            for k in range(channels):
+                for x in range(width):
+                    n = x * channels + k
+                    row[n] = abs(row[n] - per_channel * total[x])
+            for x in range(width):
+                total[x] = per_channel * abs(total[x])
+        image[y] = _column_medians(values).reshape(width, channels)
+        spread[0, y] = _column_medians(brightness)
+        if channels == 1:  # grey has no chroma
+            spread[1, y] = ZERO
+            continue
+        _sum_channels(_column_medians(steps), channels, spread[1, y])
+        for x in range(width):
+            spread[1, y, x] *= per_channel
+
+
+@njit(**FAST)
+def _column_medians(values):
     """Return the medians of the columns, which are sorted in place.
 
     Batcher's network compares the same rows whatever they hold: whole rows at once.

@@ -74,22 +74,38 @@ def robust_fit(basis, values, ridge, c):
     The ridge is towards the start. Returns the residuals.
     """
     start = c.copy()
-    ninth = np.float32(1 / 9)
-    residual = values - np.dot(c.astype(np.float32), basis)
+    ninth, weighted = np.float32(1 / 9), np.empty_like(basis)
+    weight, residual = np.empty_like(values), np.empty_like(values)
+    _subtract_fit(basis, values, c, residual)
     for redescending, iterations in ((False, 5), (True, 4)):
         for _ in range(iterations):
             if redescending:
-                weight = ONE / (ONE + ninth * residual * residual) ** 2
+                for i in range(len(weight)):
+                    root = ONE / (ONE + ninth * residual[i] * residual[i])
+                    weight[i] = root * root
             else:
-                weight = ONE / np.maximum(np.abs(residual), ONE)
-            weighted = basis * weight
+                for i in range(len(weight)):
+                    weight[i] = ONE / max(abs(residual[i]), ONE)
+            for j in range(len(basis)):
+                for i in range(len(weight)):
+                    weighted[j, i] = weight[i] * basis[j, i]
             G = np.dot(weighted, basis.T).astype(np.float64)
             g = np.dot(weighted, residual).astype(np.float64) + ridge * (start - c)
             for j in range(len(c)):
                 G[j, j] += ridge[j] + 1e-9
             step = np.linalg.solve(G, g)
             c += step
-            residual = values - np.dot(c.astype(np.float32), basis)
+            _subtract_fit(basis, values, c, residual)
             if np.dot(step, g) < CONVERGED * len(values):
                 break
     return residual
+
+
+@njit(**FAST)
+def _subtract_fit(basis, values, c, out):
+    """Fill values minus the fit of some coefficients."""
+    out[:] = values
+    for j in range(len(c)):
+        coefficient, row = np.float32(c[j]), basis[j]
+        for i in range(len(out)):
+            out[i] -= coefficient * row[i]

@@ -36,9 +36,9 @@ class RunBuffers(NamedTuple):
     ends: Array  # int32: column after the last of each run
     rows: Array  # int32: row of each run
     parent: Array  # int32: first run of the run's component
-    total: Array  # int32, (1,): how many runs there are
-    age: Array  # int32: frames since the run's component appeared
     sums: Array  # float64, (runs, 3): sums over components
+    age: Array  # int32: frames since the run's component appeared
+    total: Array  # int32, (1,): how many runs there are
 
 
 class FeedbackState(NamedTuple):
@@ -193,15 +193,10 @@ def _label_runs(mask, value, diagonal, runs):
 
 
 @njit(**EXACT)
-def _fields(runs):
-    return runs.starts, runs.ends, runs.rows, runs.parent, runs.sums
-
-
-@njit(**EXACT)
 def clean_components(mask, min_area, max_hole, runs):
     """Remove components and fill holes that have fewer pixels than a limit."""
     height, width = mask.shape
-    starts, ends, rows, parent, sums = _fields(runs)
+    starts, ends, rows, parent, sums, _, _ = runs
     for value, limit in ((True, min_area), (False, max_hole)):
         count = _label_runs(mask, value, int(value), runs)
         sums[:count, 0] = 0.0
@@ -227,7 +222,7 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
     the log-odds of one more vote.
     """
     height = len(mask)
-    starts, ends, rows, parent, sums = _fields(runs)
+    starts, ends, rows, parent, sums, _, _ = runs
     count = _label_runs(mask, True, 1, runs)
     sums[:count] = 0.0
     for i in range(count):
@@ -274,19 +269,18 @@ def update_feedback(runs, old_runs, state, settings):
     """
     height, width = state.factor.shape
     reach, margin = settings.reach, settings.margin
-    starts, ends, rows, parent, _ = _fields(runs)
-    old_starts, old_ends, old_rows, old_parent, old_sums = _fields(old_runs)
-    count, old_count = runs.total[0], old_runs.total[0]
+    starts, ends, rows, parent, _, age, total = runs
+    old_starts, old_ends, old_rows, old_parent, old_sums, old_age, _ = old_runs
+    count, old_count = total[0], old_runs.total[0]
     old_sums[:old_count, 0] = 0  # whether the component continues, or left the frame
-    runs.age[:count] = 0
+    age[:count] = 0
     for i in range(count):
         for v in range(max(0, rows[i] - reach), min(height, rows[i] + reach + 1)):
             for u in range(max(0, starts[i] - reach), min(width, ends[i] + reach)):
                 old = state.component[v, u]
                 if old >= 0:
                     old_sums[old, 0] = 1
-                    age = max(runs.age[parent[i]], old_runs.age[old])
-                    runs.age[parent[i]] = age
+                    age[parent[i]] = max(age[parent[i]], old_age[old])
     for i in range(old_count):
         y, start, end = old_rows[i], old_starts[i], old_ends[i]
         state.component[y, start:end] = -1
@@ -294,12 +288,12 @@ def update_feedback(runs, old_runs, state, settings):
             old_sums[old_parent[i], 0] = 1
     for i in range(old_count):
         y, start, end = old_rows[i], old_starts[i], old_ends[i]
-        if not old_sums[old_parent[i], 0] and old_runs.age[i] <= settings.lifetime:
+        if not old_sums[old_parent[i], 0] and old_age[i] <= settings.lifetime:
             top, bottom = max(0, y - margin), min(height, y + margin + 1)
             left, right = max(0, start - margin), min(width, end + margin)
             state.vanished[top:bottom, left:right] = True
     for i in range(count):  # the first run of a component comes before its others
-        runs.age[i] = runs.age[parent[i]] + int(parent[i] == i)
+        age[i] = age[parent[i]] + int(parent[i] == i)
         state.component[rows[i], starts[i] : ends[i]] = parent[i]
     for y in range(height):
         factor, vanished = state.factor[y], state.vanished[y]
@@ -322,7 +316,7 @@ def smooth_mask(
     `min_area`, or if 2·area/border is below `min_thickness`.
     """
     height, width = mask.shape
-    starts, ends, rows, parent, sums = _fields(runs)
+    starts, ends, rows, parent, sums, _, _ = runs
     count = runs.total[0]
     radii, integral = buffers
     sums[:count, :2] = 0

@@ -130,11 +130,6 @@ class Separator:
         """Smoothed score of the last frame in 8 bits, see `PROBABILITY`."""
         return self.in_frame(self._arrays.score_code)
 
-    @property
-    def probability(self) -> Array:
-        """Probability that each pixel of the last frame is foreground."""
-        return np.asarray(PROBABILITY[self.score_code])
-
     def register(self, frame: Array) -> Array:
         """Return a frame in the position of the background; `shift` is its own."""
         background = self.background
@@ -277,7 +272,7 @@ class Separator:
 def _run_buffers(count: int) -> RunBuffers:
     starts, ends, rows, parent, age = np.empty((5, count), np.int32)
     total, sums = np.zeros(1, np.int32), np.empty((count, 3))
-    return RunBuffers(starts, ends, rows, parent, total, age, sums)
+    return RunBuffers(starts, ends, rows, parent, sums, age, total)
 
 
 def _probabilities() -> Array:
