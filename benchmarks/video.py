@@ -40,7 +40,7 @@ from video_scenes import (
 
 from discrepant import RobustPCA, separate
 from discrepant.video.io.video_file import ImageFolder, VideoFile, VideoWriter
-from discrepant.video.stream import Stream
+from discrepant.video.separate import Stream
 
 FOOTAGE = Path("../shared/data/video")
 OPENCV = {

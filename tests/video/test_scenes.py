@@ -159,3 +159,13 @@ def test_slow_pan_has_one_note():
     with pytest.warns(UserWarning) as warned:
         separate(with_noise(pan))
     assert len(warned) == 1 and "camera seems to move" in str(warned[0].message)
+    assert "cut" not in str(warned[0].message)
+
+
+def test_cut_of_a_moving_camera_is_noted():
+    pans = []
+    for seed in (4, 5):
+        wide = blocks(seed, (60, 84, 1)).repeat(2, axis=0).repeat(3, axis=1)[..., 0]
+        pans += [wide[:, time : time + 160] for time in range(80)]
+    with pytest.warns(UserWarning, match="seems to move.* cut before frame 80;"):
+        separate(with_noise(np.stack(pans)))

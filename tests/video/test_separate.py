@@ -10,7 +10,7 @@ from discrepant.video.example_data import street
 from discrepant.video.model.background import Background, FrameFit
 from discrepant.video.model.row_bands import RowBands
 from discrepant.video.model.scene_changes import CameraMotion
-from discrepant.video.separate import BackgroundSnapshots
+from discrepant.video.whole_video import BackgroundSnapshots
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def test_pattern_of_change_is_background():
 
 def test_few_snapshots_give_the_same_background(monkeypatch):
     """Frames before a pattern was result have a background without it."""
-    monkeypatch.setattr("discrepant.video.separate.MAX_SNAPSHOTS", 2)
+    monkeypatch.setattr("discrepant.video.whole_video.MAX_SNAPSHOTS", 2)
     rng = np.random.default_rng(3)
     time = np.arange(80)[:, None, None]
     frames = rng.uniform(60, 180, (60, 80)) + 1.5 * rng.standard_normal((80, 60, 80))

@@ -14,7 +14,7 @@ def video(
         str,
         typer.Argument(
             help="A video file, a folder of images, the number of a camera, or `-` for "
-            "raw frames from standard input."
+            "a video from standard input."
         ),
     ],
     output: Output,
@@ -23,13 +23,6 @@ def video(
     ] = False,
     masks: Annotated[
         bool, typer.Option("--masks", help="Also write each mask as a PNG image.")
-    ] = False,
-    size: Annotated[
-        str | None,
-        typer.Option(help="Raw frames: width and height, such as `320x240`."),
-    ] = None,
-    grey: Annotated[
-        bool, typer.Option("--grey", help="Raw frames are grey instead of RGB.")
     ] = False,
     learning_time: Annotated[
         float,
@@ -57,11 +50,11 @@ def video(
     writes the frames that are done.
 
     Examples: `discrepant video in.mp4 -o out`,
-    `ffmpeg … -f rawvideo -pix_fmt rgb24 - | discrepant video - --size 320x240 -o out`
+    `ffmpeg … -f nut - | discrepant video - -o out`
     """
     from discrepant.cli.interrupt import interruptible
+    from discrepant.video.separate import SeparationOptions
     from discrepant.video.separate_file import separate_file
-    from discrepant.video.stream import SeparationOptions
 
     with interruptible(on_terminal(), "Separating", print_warning) as progress:
         report = separate_file(
@@ -69,8 +62,6 @@ def video(
             output,
             background=background,
             masks=masks,
-            size=size,
-            grey=grey,
             options=SeparationOptions(learning_time, roi, model, not freeze),
             overwrite=overwrite,
             progress=progress,

@@ -36,9 +36,7 @@ def street(
     street = _street(rows, columns, rng)
     y, x = np.mgrid[:rows, :columns]
     leaves = rng.standard_normal((2, rows, columns))
-    crown = ((y - 0.28 * rows) / (0.2 * rows)) ** 2 + (
-        (x - 0.2 * columns) / (0.14 * columns)
-    ) ** 2 < 1
+    crown = _crown(rows, columns)
     frames = np.empty((count, rows, columns, 3), np.uint8)
     truth = np.zeros((count, rows, columns), bool)
     for time in range(count):
@@ -77,12 +75,15 @@ def _street(rows: int, columns: int, rng: np.random.Generator) -> Array:
     image[y > 0.55 * rows] = (120, 122, 126)  # road
     image[(y > 0.55 * rows) & (y < 0.6 * rows)] = (160, 158, 150)
     image[(np.abs(y - 0.8 * rows) < 1) & (x % 20 < 10)] = (220, 220, 210)
-    tree = ((y - 0.28 * rows) / (0.2 * rows)) ** 2 + (
-        (x - 0.2 * columns) / (0.14 * columns)
-    ) ** 2 < 1
-    image[tree] = (70, 110, 55)
+    image[_crown(rows, columns)] = (70, 110, 55)
     texture = rng.standard_normal((rows, columns, 1))
     return np.asarray(image + 4 * texture)
+
+
+def _crown(rows: int, columns: int) -> Array:
+    """Return the mask of the tree's crown."""
+    down, across = np.ogrid[:rows, :columns]
+    return np.hypot((down / rows - 0.28) / 0.2, (across / columns - 0.2) / 0.14) < 1
 
 
 def _cars(

@@ -1,4 +1,4 @@
-"""The result of `separate` for a whole video: `Separation`, `LazyFrames`."""
+"""Results of `separate`: `Frame` of a stream, `Separation` of a whole video."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
+from scipy.ndimage import find_objects, label
 
 from discrepant.core.arrays import to_uint8
 from discrepant.core.display import DisplayMixin
@@ -16,6 +17,37 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from discrepant.video.model.separator import Separator
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of a stream, separated.
+
+    ``background`` is in the type and unit of the frames; ``foreground`` is boolean and
+    ``probability`` float32, both of shape (rows, columns).
+    """
+
+    number: int
+    image: Array
+    background: Array
+    foreground: Array
+    probability: Array
+
+    @property
+    def boxes(self) -> Array:
+        """Bounding boxes of the objects: x, y, width, height and area, one per row."""
+        return bounding_boxes(self.foreground)
+
+
+def bounding_boxes(mask: Array) -> Array:
+    """Return x, y, width, height and area of each component of a mask, one per row."""
+    labels, count = label(mask, np.ones((3, 3)))
+    areas = np.bincount(labels.ravel(), minlength=count + 1)[1:]
+    boxes = [
+        (x.start, y.start, x.stop - x.start, y.stop - y.start, area)
+        for (y, x), area in zip(find_objects(labels), areas, strict=True)
+    ]
+    return np.array(boxes, np.int64).reshape(-1, 5)
 
 
 class LazyFrames:

@@ -1,9 +1,8 @@
 """Separate a video file: write background, masks and activity to a folder."""
 
 import io
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,22 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
 from discrepant.core.progress import Progress, StoppedError, reporting
 from discrepant.video.figures import activity_plot
-from discrepant.video.io.frame_source import FrameSource, open_frames
+from discrepant.video.io.frame_source import open_frames
 from discrepant.video.io.intensity import IntensityScale
-from discrepant.video.io.video_file import RawFrames, VideoFile, VideoWriter, pyav
-from discrepant.video.stream import (
-    DEFAULT_OPTIONS,
-    Frame,
-    SeparationOptions,
-    Stream,
-)
+from discrepant.video.io.video_file import VideoWriter, pyav
+from discrepant.video.result import Frame
+from discrepant.video.separate import DEFAULT_OPTIONS, SeparationOptions, Stream
 
-PIPE = "-"  # name of the file that is standard input
 Preview = Callable[[Array, Array, Array], None]  # frame, background and mask, uint8
 PANELS = ("input", "background", "foreground")  # of the side-by-side video
 MIN_LABEL_HEIGHT = 10  # pixels of the panels' names: smaller ones cannot be read
@@ -78,8 +71,6 @@ def separate_file(
     *,
     background: bool = False,
     masks: bool = False,
-    size: str | None = None,
-    grey: bool = False,
     options: SeparationOptions = DEFAULT_OPTIONS,
     overwrite: bool = False,
     progress: bool | Progress | None = False,
@@ -90,18 +81,14 @@ def separate_file(
     Parameters
     ----------
     file : str
-        Path of a video or of a folder of images, the number of a camera, or "-" for
-        raw frames from standard input.
+        Path of a video or of a folder of images, the number of a camera, or "-" for a
+        video from standard input.
     output : Path
         Folder for the results; created if needed.
     background : bool
         Also write the background as a video.
     masks : bool
         Also write each mask as a PNG.
-    size : str, optional
-        Columns and rows of raw frames, such as "320x240".
-    grey : bool
-        Raw frames are grey instead of RGB.
     options : SeparationOptions
         Learning time, region of interest and model, see `separate`.
     overwrite : bool
@@ -112,12 +99,12 @@ def separate_file(
     preview : callable, optional
         Called with each frame, its background and its mask, as they are written.
     """
-    source = _open_source(file, size, grey)
     pyav()  # fail now: a folder is read without PyAV, but nothing is written
+    is_camera = file.isdigit() and not Path(file).exists()
+    source, _ = open_frames(int(file) if is_camera else Path(file))
     names = [
-        "background.png", "mask.mp4", "side-by-side.mp4", "activity.csv",
-        "boxes.csv", "model.npz",
-        "activity.png", "summary.json",
+        "background.png", "mask.mp4", "side-by-side.mp4", "activity.csv", "boxes.csv",
+        "model.npz", "activity.png", "summary.json",
     ]  # fmt: skip
     names += ["background.mp4"] * background + ["masks"] * masks
     with (
@@ -130,40 +117,37 @@ def separate_file(
         stream = Stream(source, options)
         with ExitStack() as open_files:
             writers = _Writers(scratch, stream, background, masks, open_files)
-            try:
-                for frame in stream:
-                    images = writers.add(frame)
-                    if preview is not None:
-                        preview(*images)
-                    speed = (frame.number + 1) / (time.perf_counter() - started)
-                    done = (frame.number + 1) / max(stream.count or 0, frame.number + 2)
-                    if not watch(
-                        done, f"frame {frame.number + 1}, {speed:.0f} per second"
-                    ):
-                        break
-            except OSError as error:
-                raise _write_error(error, output) from None
+            for count, frame in enumerate(stream, 1):
+                images = writers.add(frame)
+                if preview is not None:
+                    preview(*images)
+                speed = count / (time.perf_counter() - started)
+                done = count / max(stream.count or 0, count + 1)
+                if not watch(done, f"frame {count}, {speed:.0f} per second"):
+                    break
         if not writers.activity:
             raise StoppedError("stopped before the first frame; nothing was written")
         seconds = time.perf_counter() - started
         activity = np.array(writers.activity)
-        count = len(activity)
         _save_png(scratch / "background.png", writers.last_background)
-        _write_boxes(scratch / "boxes.csv", writers.boxes)
+        _write_csv(scratch / "boxes.csv", "frame,x,y,width,height,area", writers.boxes)
         stream.save(scratch / "model.npz")
-        _write_activity(scratch / "activity.csv", activity, stream.rate)
+        rows = [
+            (k, f"{k / stream.rate:.3f}", f"{a:.6f}") for k, a in enumerate(activity)
+        ]
+        _write_csv(scratch / "activity.csv", "frame,seconds,foreground", rows)
         activity_plot(activity, stream.rate).savefig(scratch / "activity.png")
         height, width = stream.scale.shape[:2]
         report = VideoReport(
             file=source.name,
-            frames=count,
+            frames=len(activity),
             size=(width, height),
             rank=writers.rank,
             noise=float(np.median(stream.noise)),
             active=int(np.count_nonzero(activity)),
             foreground=float(activity.mean()),
             busiest=int(activity.argmax()),
-            frames_a_second=round(count / seconds, 1),
+            frames_a_second=round(len(activity) / seconds, 1),
             complete=not watch.stopped,
             caveats=tuple(stream.notes),
             seconds=round(seconds, 3),
@@ -173,26 +157,6 @@ def separate_file(
         write_json(scratch / "summary.json", report.summary)
         watch(1.0, "done")
     return report
-
-
-def _open_source(file: str, size: str | None, grey: bool) -> FrameSource:
-    """Return the source of the frames."""
-    if file == PIPE:
-        try:
-            width, height = map(int, (size or "").lower().split("x"))
-            if min(width, height) < 1:
-                raise ValueError
-        except ValueError:
-            raise InputError(
-                "Raw frames from a pipe need `size`, their columns and rows, such as "
-                "320x240."
-            ) from None
-        return RawFrames(sys.stdin.buffer, width, height, 1 if grey else 3)
-    if size is not None or grey:
-        raise InputError("`size` and `grey` are for raw frames from a pipe only.")
-    if file.isdigit() and not Path(file).exists():
-        return VideoFile(int(file))
-    return open_frames(Path(file))[0]
 
 
 def _displayable(image: Array, scale: IntensityScale) -> Array:
@@ -289,18 +253,6 @@ def _save_png(path: Path, image: Array) -> None:
     path.write_bytes(buffer.getvalue())
 
 
-def _write_activity(path: Path, activity: Array, rate: float) -> None:
-    """Write the fraction of foreground of each frame."""
-    lines = [f"{k},{k / rate:.3f},{a:.6f}" for k, a in enumerate(activity)]
-    path.write_text("\n".join(["frame,seconds,foreground", *lines]) + "\n")
-
-
-def _write_boxes(path: Path, boxes: list[tuple[int, ...]]) -> None:
-    """Write the bounding box and the area of each object, in pixels."""
-    lines = [",".join(map(str, box)) for box in boxes]
-    path.write_text("\n".join(["frame,x,y,width,height,area", *lines]) + "\n")
-
-
-def _write_error(error: OSError, output: Path) -> InputError:
-    reason = error.strerror or str(error)
-    return InputError(f"Writing to {output} failed: {reason}.")
+def _write_csv(path: Path, header: str, rows: Iterable[Iterable[object]]) -> None:
+    lines = [",".join(map(str, row)) for row in rows]
+    path.write_text("\n".join([header, *lines]) + "\n")

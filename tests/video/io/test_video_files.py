@@ -82,12 +82,13 @@ def test_stopping_leaves_complete_files(file, tmp_path):
 
 def test_ctrl_c_leaves_complete_files(tmp_path):
     run = subprocess.Popen(
-        [*COMMAND, "-", "--size", "64x48", "--grey", "-o", tmp_path],
+        [*COMMAND, "-", "-o", tmp_path],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     rng = np.random.default_rng(0)
-    frame = rng.integers(50, 60, 48 * 64, np.uint8).tobytes()
+    frame = b"FRAME\n" + rng.integers(50, 60, 48 * 64, np.uint8).tobytes()
+    run.stdin.write(b"YUV4MPEG2 W64 H48 F25:1 Cmono\n")
     deadline = time.monotonic() + 300
     while not list(tmp_path.glob(".discrepant-*/mask.mp4")):
         run.stdin.write(frame)
@@ -180,22 +181,35 @@ def test_file_without_video_is_refused(tmp_path):
         ("nowhere.mp4", "There is no file"),
         ("text.mp4", "cannot be read as a video"),
         ("empty", "holds no images"),
-        ("-", "size"),
     ],
 )
 def test_invalid_files_are_refused_without_a_folder(file, message, tmp_path):
     (tmp_path / "text.mp4").write_text("no video")
     (tmp_path / "empty").mkdir()
-    name = file if file == "-" else str(tmp_path / file)
     with pytest.raises(InputError, match=message):
-        separate_file(name, tmp_path / "out")
+        separate_file(str(tmp_path / file), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("size", ["", "0x48", "64x-48", "64", "a x b"])
-def test_raw_frames_need_a_size(size, tmp_path):
-    with pytest.raises(InputError, match="need `size`, their columns and rows"):
-        separate_file("-", tmp_path, size=size)
+def test_pipe_is_read_as_a_video(frames, tmp_path):
+    file = tmp_path / "street.mkv"  # an MP4 file has its index at the end
+    with VideoWriter(file, 20, frames.shape[1:3]) as writer:
+        for frame in frames:
+            writer.write(frame)
+    subprocess.run(
+        [*COMMAND, "-", "-o", tmp_path],
+        input=file.read_bytes(),
+        check=True,
+        timeout=300,
+    )
+    assert count(tmp_path / "mask.mp4") == 60
+    done = subprocess.run(
+        [*COMMAND, "-", "-o", tmp_path / "none"],
+        input=b"no video",
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 2 and b"cannot be read as a video" in done.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits of files are set by POSIX")

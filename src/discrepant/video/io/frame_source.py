@@ -87,7 +87,8 @@ def open_frames(frames: Any) -> tuple[FrameSource, bool]:
         path = Path(frames)
         if path.is_dir():
             return ImageFolder(path), True
-        return VideoFile(path), True
+        video = VideoFile(path)
+        return video, not video.is_pipe
     if isinstance(frames, int) and not isinstance(frames, bool):
         return VideoFile(frames), False
     if hasattr(frames, "shape") and hasattr(frames, "dtype"):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from discrepant.core.arrays import round_to_dtype
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 
@@ -109,11 +110,7 @@ class IntensityScale:
             return scaled.astype(self.dtype)
         if self.dtype.kind == "b":
             return np.asarray(scaled > 0.5)
-        limits = np.iinfo(self.dtype)
-        # The largest 64-bit integers are not floats: stay one step of a float below.
-        least, most = float(limits.min), float(limits.max)
-        most = most if most == limits.max else float(np.nextafter(most, 0))
-        return np.clip(np.rint(scaled), least, most).astype(self.dtype)
+        return round_to_dtype(scaled, self.dtype)
 
 
 def size_change(

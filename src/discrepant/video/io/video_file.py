@@ -1,4 +1,4 @@
-"""Video files and cameras by PyAV, folders of images, raw frames from a pipe.
+"""Video files, cameras and pipes by PyAV, folders of images.
 
 Readers yield uint8 frames: (rows, columns) if the video is grey, otherwise with three
 channels. `notes` lists problems that do not end the reading, such as a truncated file.
@@ -6,12 +6,11 @@ channels. `notes` lists problems that do not end the reading, such as a truncate
 
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +31,7 @@ CODECS: dict[str, dict[str, str]] = {
     "libx264": {"crf": "20", "preset": "veryfast"},
     "mpeg4": {"b": "4000000"},
 }
+PIPE = "-"  # path that means standard input
 CAMERAS = {"linux": "v4l2", "darwin": "avfoundation", "win32": "dshow"}
 
 
@@ -44,17 +44,25 @@ def pyav() -> Any:
 
 
 class VideoFile:
-    """The frames of a video file or a camera, decoded on request."""
+    """The frames of a video file, a camera or a pipe, decoded on request."""
 
     def __init__(self, path: Path | int) -> None:
-        if isinstance(path, Path) and not path.exists():
-            raise InputError(f"There is no file {path}.")
         av = pyav()
-        self.name = f"camera {path}" if isinstance(path, int) else path.name
+        self.is_pipe = path == Path(PIPE)
+        if isinstance(path, int):
+            self.name = f"camera {path}"
+        elif self.is_pipe:
+            self.name = "pipe"
+        elif path.exists():
+            self.name = path.name
+        else:
+            raise InputError(f"There is no file {path}.")
         self.notes: list[str] = []
         self.count: int | None
         self.path = path
-        with self._opened() as container:
+        self._pipe: Any = None  # its container, which cannot be opened twice
+        with ExitStack() as open_files:
+            container = open_files.enter_context(self._opened())
             stream = container.streams.video[0]
             self.rate = float(
                 stream.average_rate or stream.guessed_rate or DEFAULT_RATE
@@ -62,16 +70,26 @@ class VideoFile:
             self.count = stream.frames or None
             if self.count is None and container.duration and stream.average_rate:
                 self.count = round(container.duration / av.time_base * self.rate)
-            self.format = "gray" if _is_grey(container, stream) else "rgb24"
+            grey = (stream.pix_fmt or "").startswith(("gray", "mono"))
+            if self.is_pipe:
+                open_files.pop_all()
+                self._pipe = container
+            else:
+                grey = grey or _is_first_frame_grey(container, stream)
+            self.format = "gray" if grey else "rgb24"
 
     def _opened(self) -> Any:
+        if self._pipe is not None:
+            return self._pipe
         av = pyav()
         name, kind = str(self.path), None
         if isinstance(self.path, int):
             kind = CAMERAS.get(sys.platform)
             name = f"/dev/video{self.path}" if kind == "v4l2" else str(self.path)
+        elif self.is_pipe:
+            name = "pipe:0"
         memory = available_memory()
-        options = {} if kind else {"protocol_whitelist": "file"}
+        options = {} if kind else {"protocol_whitelist": "file,pipe"}
         if memory is not None:  # frames may also become larger later on
             options["max_pixels"] = str(max(memory // BYTES_PER_PIXEL, 1))
         try:
@@ -98,21 +116,16 @@ class VideoFile:
         av = pyav()
         decoded, broken = 0, False
         with self._opened() as container:
-            frames = container.decode(video=0)
-            while True:
-                try:
-                    frame = next(frames)
-                except StopIteration:
-                    break
-                except (av.error.FFmpegError, OSError) as error:
-                    if not decoded:
-                        raise InputError(
-                            f"No frame of {self.name} can be decoded: {error}."
-                        ) from None
-                    broken = True
-                    break
-                decoded += 1
-                yield _pixels(frame, self.format)
+            try:
+                for frame in container.decode(video=0):
+                    decoded += 1
+                    yield _pixels(frame, self.format)
+            except (av.error.FFmpegError, OSError) as error:
+                if not decoded:
+                    raise InputError(
+                        f"No frame of {self.name} can be decoded: {error}."
+                    ) from None
+                broken = True
         if not decoded:
             raise InputError(f"{self.name} holds no frames.")
         if broken or (self.count and decoded < 0.98 * self.count - 1):
@@ -124,7 +137,7 @@ class VideoFile:
 
     def sample(self, count: int, span: int) -> list[Array]:
         """Return `count` of the first `span` frames."""
-        if isinstance(self.path, int) or not self.count:
+        if isinstance(self.path, int) or self.is_pipe or not self.count:
             return []
         wanted = sample_numbers(count, min(span, self.count))
         frames: list[Array] = []
@@ -156,10 +169,8 @@ def _check_content(name: str, container: Any) -> None:
     check_memory(Path(name), needed, "make its frames smaller")
 
 
-def _is_grey(container: Any, stream: Any) -> bool:
-    """Whether a video is grey: by its pixel format, or by its first frame."""
-    if (stream.pix_fmt or "").startswith(("gray", "mono")):
-        return True
+def _is_first_frame_grey(container: Any, stream: Any) -> bool:
+    """Whether the channels of the first frame agree, up to rounding."""
     try:
         first = next(container.decode(stream)).to_ndarray(format="rgb24")
     except (pyav().error.FFmpegError, OSError, StopIteration):
@@ -214,36 +225,6 @@ def read_image(path: Path) -> Array:
         raise InputError(f"{path} cannot be read as an image: {error}.") from None
 
 
-class RawFrames:
-    """Raw frames from a pipe: uint8, grey or RGB, of a given size."""
-
-    def __init__(self, pipe: BinaryIO, width: int, height: int, channels: int) -> None:
-        self.name, self.notes, self.rate = "pipe", list[str](), DEFAULT_RATE
-        self.count: int | None = None
-        self.pipe = pipe
-        self.shape = (height, width) if channels == 1 else (height, width, channels)
-
-    def __iter__(self) -> Iterator[Array]:
-        size = int(np.prod(self.shape))
-        count = 0
-        while data := self.pipe.read(size):
-            if len(data) < size:
-                self.notes.append(
-                    f"The last {len(data):,} bytes are less than a frame and were "
-                    "ignored; check width, height and channels."
-                )
-                break
-            count += 1
-            # Writeable like all other frames: one compiled kernel serves both.
-            yield np.frombuffer(bytearray(data), np.uint8).reshape(self.shape)
-        if not count:
-            raise InputError("The pipe did not deliver a whole frame.")
-
-    def sample(self, count: int, span: int) -> list[Array]:
-        """Return nothing: a pipe is read only once."""
-        return []
-
-
 class VideoWriter:
     """An MP4 file, written frame by frame and complete when closed."""
 
@@ -284,16 +265,8 @@ class VideoWriter:
     def __enter__(self) -> "VideoWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.close()
-            return
-        with suppress(
-            OSError, self._av.error.FFmpegError
-        ):  # the first error is the one to report
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # The first error is the one to report.
+        hidden = () if kind is None else (OSError, self._av.error.FFmpegError)
+        with suppress(*hidden):
             self.close()

@@ -14,12 +14,7 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.video.model import background_kernels as kernels
 from discrepant.video.model.background_kernels import BackgroundState, MaskArrays
-from discrepant.video.model.illumination import (
-    Illumination,
-    illuminate,
-    robust_fit,
-    sample_values,
-)
+from discrepant.video.model.illumination import Illumination, robust_fit
 from discrepant.video.model.registration import align_frames
 from discrepant.video.model.row_bands import Band, RowBands
 from discrepant.video.model.settings import (
@@ -107,7 +102,8 @@ class Background:
         self._patterns_so_far = 0
         self._coefficient_moments = np.eye(1)
         self._pattern_power = np.zeros(0)
-        self.find_patterns([(frame, None) for frame in first])
+        uncovered = np.zeros((height, width), bool)
+        self.find_patterns([(frame, uncovered) for frame in first])
 
     @property
     def rank(self) -> int:
@@ -160,19 +156,19 @@ class Background:
         rank, (modes, count) = self.rank, self._sampled_modes.shape
         noise = np.repeat(self.sampled_noise, self.state.image.shape[-1])
         basis = np.empty((rank + modes, count), np.float32)
-        values = np.empty(count, np.float32)
-        sample_values(self.state.image[None], self.pixels, noise, basis)
-        sample_values(self.state.patterns, self.pixels, noise, basis[1:])
-        sample_values(frame[None], self.pixels, noise, values[None])
+        basis[0] = self._samples(self.state.image) / noise
+        for row, pattern in zip(basis[1:], self.state.patterns, strict=False):
+            row[:] = self._samples(pattern) / noise
+        values = self._samples(frame) / noise
         bright = basis[0] * noise > DARK
         lit = bright.any()
         c, ridge = np.zeros((2, rank + modes))
         c[0] = np.median(values[bright] / basis[0, bright]) if lit else 1.0
         ridge[0] = 0.0 if lit else 1.0  # black frames do not determine the gain
         residual = robust_fit(basis[:rank], values, ridge[:rank], c[:rank])
-        power, squares = illuminate(
-            self._sampled_modes, basis[0], residual, basis[rank:]
-        )
+        lit = np.multiply(self._sampled_modes, basis[0], out=basis[rank:])
+        squares = np.square(lit).sum(axis=1) + 1e-9
+        power = np.max((lit @ np.clip(residual, -3, 3)) ** 2 / squares)
         # Light is uneven if a mode has more power than noise alone would give it;
         # objects that cover a few percent of the frame do not reach this limit.
         uneven = power >= 40 + 0.01 * count
@@ -182,6 +178,10 @@ class Background:
         c[0] = max(c[0], MIN_GAIN)
         row_gains = self.illumination.row_gains(c[0], c[rank:] if uneven else None)
         return FrameFit(c[:rank], row_gains, residual, self.pattern_ids)
+
+    def _samples(self, image: Array) -> Array:
+        """Return the sampled values of an image, of all channels."""
+        return np.take(image.reshape(-1, image.shape[-1]), self.pixels, axis=0).ravel()
 
     def matches(self, frame: Array, fraction: float) -> bool:
         """Whether that fraction of a frame's samples fits this scene, up to noise."""
@@ -223,7 +223,7 @@ class Background:
         ridge = 1e-6 * np.trace(moments) * np.eye(self.rank)
         return np.linalg.solve(moments + ridge, c).astype(np.float32)
 
-    def find_patterns(self, recent: list[tuple[Array, Array | None]]) -> None:
+    def find_patterns(self, recent: list[tuple[Array, Array]]) -> None:
         """Search some frames, each with its mask, for patterns of change.
 
         There is a pattern where the residuals of many samples move together: the
@@ -235,12 +235,10 @@ class Background:
         fits = [self.fit_frame(frame) for frame, _ in recent]
         residuals = [fit.residuals for fit in fits]
         # What is covered without a break is an object that stays, not a pattern.
-        masks = [mask for _, mask in recent[-COVERED_FRAMES:] if mask is not None]
-        if masks:
-            covered = np.logical_and.reduce(masks).ravel()[self.pixels]
-            channels = self.state.image.shape[-1]
-            for residual in residuals:
-                residual[np.repeat(covered, channels)] = np.inf
+        last_masks = [mask.ravel()[self.pixels] for _, mask in recent[-COVERED_FRAMES:]]
+        covered = np.logical_and.reduce(last_masks)
+        for residual in residuals:
+            residual[np.repeat(covered, self.state.image.shape[-1])] = np.inf
         eigenvalues, vectors = pattern_spectrum(residuals)
         count = int(np.sum(eigenvalues[:free] > PATTERN_EIGENVALUE))
         if not count:
@@ -249,15 +247,13 @@ class Background:
         predicted = np.empty(shape, np.float32)
         patterns = np.zeros((count, *shape), np.float32)
         weight = np.full((count, *shape[:2]), 1e-3, np.float32)
-        clear = np.zeros(shape[:2], bool)
 
         def accumulate(band: Band) -> None:
             for (frame, mask), fit, vector in zip(recent, fits, vectors, strict=True):
                 self.predict(fit, predicted, band)
                 kernels.accumulate_pattern(
-                    frame, predicted, clear if mask is None else mask,
-                    self.state.variance, vector[:count].astype(np.float32), patterns,
-                    weight, *band,
+                    frame, predicted, mask, self.state.variance,
+                    vector[:count].astype(np.float32), patterns, weight, *band,
                 )  # fmt: skip
 
         self._bands.each(accumulate)
@@ -320,7 +316,7 @@ def initial_background(
             scale[:, k] /= np.maximum(gains, MIN_GAIN)
     scale = np.tile(scale, (1, width))
     image = np.empty((height, width, channels), np.float32)
-    spread = np.empty((2, height, width), np.float32)
+    spread = np.empty((2, height, width), np.float32)  # of brightness and of chroma
     bands.each(
         lambda band: kernels.temporal_medians(first, scale, image, spread, *band)
     )

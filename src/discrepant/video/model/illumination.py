@@ -11,7 +11,7 @@ import numpy as np
 
 from discrepant.core.jit import njit
 from discrepant.core.linalg import Array
-from discrepant.video.model.background_kernels import EXACT, FAST, ONE, ZERO
+from discrepant.video.model.background_kernels import FAST, ONE
 
 CONVERGED = 1e-5  # squared step, in sigmas and per sample, that changes no mask
 
@@ -66,38 +66,6 @@ def _cosines(size: int, count: int) -> Array:
     return np.asarray(np.cos(np.pi * np.arange(count)[:, None] * positions))
 
 
-@njit(**EXACT)
-def sample_values(images, pixels, noise, out):
-    """Fill the samples of images, one row each, in units of their noise."""
-    count, height, width, channels = images.shape
-    flat = images.reshape(count, height * width * channels)
-    for j in range(count):
-        for i in range(len(pixels)):
-            for k in range(channels):
-                n = i * channels + k
-                out[j, n] = flat[j, pixels[i] * channels + k] / noise[n]
-
-
-@njit(**FAST)
-def illuminate(modes, image, residual, out):
-    """Fill the samples of the image times each mode of light.
-
-    Returns the largest power of a mode in the residual, and the squares of the modes.
-    """
-    squares = np.full(len(modes), 1e-9)
-    power, three = 0.0, np.float32(3)
-    for j in range(len(modes)):
-        cross, own = ZERO, ZERO
-        lit, mode = out[j], modes[j]
-        for i in range(len(image)):
-            lit[i] = mode[i] * image[i]
-            cross += lit[i] * min(max(residual[i], -three), three)
-            own += lit[i] * lit[i]
-        squares[j] += own
-        power = max(power, cross * cross / squares[j])
-    return power, squares
-
-
 @njit(**FAST)
 def robust_fit(basis, values, ridge, c):
     """Fit coefficients of basis vectors, one per row, robustly and in place.
@@ -106,47 +74,38 @@ def robust_fit(basis, values, ridge, c):
     The ridge is towards the start. Returns the residuals.
     """
     start = c.copy()
-    weighted = np.empty_like(basis)
-    residual = _residual(basis, values, c)
+    ninth, weighted = np.float32(1 / 9), np.empty_like(basis)
+    weight, residual = np.empty_like(values), np.empty_like(values)
+    _subtract_fit(basis, values, c, residual)
     for redescending, iterations in ((False, 5), (True, 4)):
         for _ in range(iterations):
-            _weight_rows(basis, residual, redescending, weighted)
+            if redescending:
+                for i in range(len(weight)):
+                    root = ONE / (ONE + ninth * residual[i] * residual[i])
+                    weight[i] = root * root
+            else:
+                for i in range(len(weight)):
+                    weight[i] = ONE / max(abs(residual[i]), ONE)
+            for j in range(len(basis)):
+                for i in range(len(weight)):
+                    weighted[j, i] = weight[i] * basis[j, i]
             G = np.dot(weighted, basis.T).astype(np.float64)
             g = np.dot(weighted, residual).astype(np.float64) + ridge * (start - c)
             for j in range(len(c)):
                 G[j, j] += ridge[j] + 1e-9
             step = np.linalg.solve(G, g)
             c += step
-            residual = _residual(basis, values, c)
+            _subtract_fit(basis, values, c, residual)
             if np.dot(step, g) < CONVERGED * len(values):
                 break
     return residual
 
 
 @njit(**FAST)
-def _residual(basis, values, c):
-    """Return values minus the fit of some coefficients."""
-    out = values.copy()
+def _subtract_fit(basis, values, c, out):
+    """Fill values minus the fit of some coefficients."""
+    out[:] = values
     for j in range(len(c)):
         coefficient, row = np.float32(c[j]), basis[j]
         for i in range(len(out)):
             out[i] -= coefficient * row[i]
-    return out
-
-
-@njit(**FAST)
-def _weight_rows(basis, residual, redescending, out):
-    """Fill a basis times the regression weights of its samples."""
-    weight = np.empty_like(residual)
-    if redescending:
-        ninth = np.float32(1 / 9)
-        for i in range(len(residual)):
-            root = ONE / (ONE + ninth * residual[i] * residual[i])
-            weight[i] = root * root
-    else:
-        for i in range(len(residual)):
-            weight[i] = ONE / max(abs(residual[i]), ONE)
-    for j in range(len(basis)):
-        row, unweighted = out[j], basis[j]
-        for i in range(len(weight)):
-            row[i] = weight[i] * unweighted[i]

@@ -37,6 +37,8 @@ class RunBuffers(NamedTuple):
     rows: Array  # int32: row of each run
     parent: Array  # int32: first run of the run's component
     sums: Array  # float64, (runs, 3): sums over components
+    age: Array  # int32: frames since the run's component appeared
+    total: Array  # int32, (1,): how many runs there are
 
 
 class FeedbackState(NamedTuple):
@@ -48,7 +50,7 @@ class FeedbackState(NamedTuple):
     """
 
     factor: Array  # float32: multiplies the variances, at least 1
-    age: Array  # int32: frames since the pixel's component appeared; 0: background
+    component: Array  # int32: first run of the last mask's component; −1: background
     vanished: Array  # bool: pixels of components that vanished soon, with their margin
 
 
@@ -153,10 +155,10 @@ def _root(parent, i):
 def _label_runs(mask, value, diagonal, runs):
     """Label the runs of a value in each row by the component they belong to.
 
-    Returns their number; the `parent` of a run is the first run of its component.
+    Returns their number.
     """
     height, width = mask.shape
-    starts, ends, rows, parent, _ = runs
+    starts, ends, rows, parent = runs.starts, runs.ends, runs.rows, runs.parent
     count = 0
     above = 0  # first run of the row above
     for y in range(height):
@@ -186,6 +188,7 @@ def _label_runs(mask, value, diagonal, runs):
         above = here
     for i in range(count):
         parent[i] = _root(parent, i)
+    runs.total[0] = count
     return count
 
 
@@ -193,7 +196,7 @@ def _label_runs(mask, value, diagonal, runs):
 def clean_components(mask, min_area, max_hole, runs):
     """Remove components and fill holes that have fewer pixels than a limit."""
     height, width = mask.shape
-    starts, ends, rows, parent, sums = runs
+    starts, ends, rows, parent, sums, _, _ = runs
     for value, limit in ((True, min_area), (False, max_hole)):
         count = _label_runs(mask, value, int(value), runs)
         sums[:count, 0] = 0.0
@@ -212,14 +215,14 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
     """Fill how many votes for a new background value each component has per frame.
 
     A ghost, the place that an object left, has up to `most`, and anything else `least`.
-    Returns the number of runs of the mask.
+    Labels the runs of the mask.
 
     Along the outline of a component, its inside is compared with its surroundings: of
     an object the prediction fits these better, of a ghost the frame does. `vote` is
     the log-odds of one more vote.
     """
     height = len(mask)
-    starts, ends, rows, parent, sums = runs
+    starts, ends, rows, parent, sums, _, _ = runs
     count = _label_runs(mask, True, 1, runs)
     sums[:count] = 0.0
     for i in range(count):
@@ -236,11 +239,10 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
         excess = max(for_ghost - GHOST_RATIO * for_object, 0.0)
         speed = max(min(least * np.exp(vote * excess), most), least)
         out[rows[i], starts[i] : ends[i]] = speed
-    return count
 
 
 @njit(**EXACT)
-def hold(arrays, age, runs, count, lifetime, object_speed):
+def hold(arrays, runs, lifetime, object_speed):
     """Fill where the background is not learned: under components, and beside objects.
 
     Learning beside an object that stays would take in its soft border, then the pixels
@@ -250,57 +252,49 @@ def hold(arrays, age, runs, count, lifetime, object_speed):
     held = arrays.held
     height, width = held.shape
     held[:] = False
-    for i in range(count):
+    for i in range(runs.total[0]):
         y, start, end = runs.rows[i], runs.starts[i], runs.ends[i]
         held[y, start:end] = True
         speed = arrays.absorption_speed[y, start]
-        if age[y, start] > lifetime and speed <= object_speed:
+        if runs.age[i] > lifetime and speed <= object_speed:
             left, right = max(0, start - 1), min(width, end + 1)
             held[max(0, y - 1) : min(height, y + 2), left:right] = True
 
 
 @njit(**EXACT)
-def _any_near(mask, y, start, end, reach):
-    """Return whether a mask is set within some pixels of a run."""
-    height, width = mask.shape
-    for v in range(max(0, y - reach), min(height, y + reach + 1)):
-        for u in range(max(0, start - reach), min(width, end + reach)):
-            if mask[v, u]:
-                return True
-    return False
-
-
-@njit(**EXACT)
-def update_feedback(mask, runs, count, old_runs, old_count, state, settings):
+def update_feedback(runs, old_runs, state, settings):
     """Follow the components of a mask; raise the factor where they vanish soon.
 
     `runs` and `old_runs` are the labelled runs of this mask and of the one before.
     """
-    height, width = mask.shape
+    height, width = state.factor.shape
     reach, margin = settings.reach, settings.margin
-    starts, ends, rows, parent, sums = runs
-    sums[:count, 0] = 0  # age of the components that each continues, at most
+    starts, ends, rows, parent, _, age, total = runs
+    old_starts, old_ends, old_rows, old_parent, old_sums, old_age, _ = old_runs
+    count, old_count = total[0], old_runs.total[0]
+    old_sums[:old_count, 0] = 0  # whether the component continues, or left the frame
+    age[:count] = 0
     for i in range(count):
         for v in range(max(0, rows[i] - reach), min(height, rows[i] + reach + 1)):
             for u in range(max(0, starts[i] - reach), min(width, ends[i] + reach)):
-                sums[parent[i], 0] = max(sums[parent[i], 0], state.age[v, u])
-    old_starts, old_ends, old_rows, old_parent, old_sums = old_runs
-    old_sums[:old_count, 0] = 0  # whether the component continues
-    for i in range(old_count):
-        if not old_sums[old_parent[i], 0]:
-            y, start, end = old_rows[i], old_starts[i], old_ends[i]
-            left_frame = start == 0 or end == width or y == 0 or y == height - 1
-            near = left_frame or _any_near(mask, y, start, end, reach)
-            old_sums[old_parent[i], 0] = near
+                old = state.component[v, u]
+                if old >= 0:
+                    old_sums[old, 0] = 1
+                    age[parent[i]] = max(age[parent[i]], old_age[old])
     for i in range(old_count):
         y, start, end = old_rows[i], old_starts[i], old_ends[i]
-        if not old_sums[old_parent[i], 0] and state.age[y, start] <= settings.lifetime:
+        state.component[y, start:end] = -1
+        if start == 0 or end == width or y == 0 or y == height - 1:
+            old_sums[old_parent[i], 0] = 1
+    for i in range(old_count):
+        y, start, end = old_rows[i], old_starts[i], old_ends[i]
+        if not old_sums[old_parent[i], 0] and old_age[i] <= settings.lifetime:
             top, bottom = max(0, y - margin), min(height, y + margin + 1)
             left, right = max(0, start - margin), min(width, end + margin)
             state.vanished[top:bottom, left:right] = True
-        state.age[y, start:end] = 0
-    for i in range(count):
-        state.age[rows[i], starts[i] : ends[i]] = sums[parent[i], 0] + 1
+    for i in range(count):  # the first run of a component comes before its others
+        age[i] = age[parent[i]] + int(parent[i] == i)
+        state.component[rows[i], starts[i] : ends[i]] = parent[i]
     for y in range(height):
         factor, vanished = state.factor[y], state.vanished[y]
         for x in range(width):
@@ -312,9 +306,8 @@ def update_feedback(mask, runs, count, old_runs, old_count, state, settings):
 
 @njit(**EXACT)
 def smooth_mask(
-    mask, covered, runs, count, per_side, max_radius, min_area, min_thickness,
-    buffers, out,
-):  # fmt: skip
+    mask, covered, runs, per_side, max_radius, min_area, min_thickness, buffers, out
+):
     """Fill a mask whose components are smoothed by a median that follows their size.
 
     The median's radius is `per_side` times the square root of the component's area, so
@@ -323,7 +316,8 @@ def smooth_mask(
     `min_area`, or if 2·area/border is below `min_thickness`.
     """
     height, width = mask.shape
-    starts, ends, rows, parent, sums = runs
+    starts, ends, rows, parent, sums, _, _ = runs
+    count = runs.total[0]
     radii, integral = buffers
     sums[:count, :2] = 0
     for i in range(count):
@@ -396,28 +390,35 @@ def _outline_vote(frame, predicted, variance, mask, y, x, down, right, votes):
 
 
 @njit(**FAST)
-def trim_borders(frame, predicted, mask, contrast, out, top, bottom):
-    """Fill a mask without border pixels of low contrast relative to the inside.
+def trim_borders(frame, predicted, mask, runs, depth, contrast):
+    """Return a mask without border pixels of low contrast relative to the inside.
 
-    Lenses and compression spread an edge over pixels that are mostly background.
+    Lenses and compression spread an edge over pixels that are mostly background. Up
+    to `depth` pixels are removed, one after the other.
     """
     height, width = mask.shape
-    out[top:bottom] = mask[top:bottom]
-    for y in range(max(top, 1), min(bottom, height - 1)):
-        for x in range(1, width - 1):
-            if not mask[y, x] or (
-                mask[y - 1, x] and mask[y + 1, x] and mask[y, x - 1] and mask[y, x + 1]
-            ):
+    out = mask.copy()
+    for _ in range(depth):
+        mask = out.copy()
+        for i in range(runs.total[0]):
+            y = runs.rows[i]
+            if y == 0 or y == height - 1:
                 continue
-            largest = 0.0
-            for v in range(max(0, y - 2), min(height, y + 3)):
-                for u in range(max(0, x - 2), min(width, x + 3)):
-                    if mask[v, u]:
-                        square = _square_residual(frame, predicted, v, u)
-                        largest = max(largest, square)
-            own = _square_residual(frame, predicted, y, x)
-            if own < contrast * contrast * largest:
-                out[y, x] = False
+            for x in range(max(runs.starts[i], 1), min(runs.ends[i], width - 1)):
+                inside = mask[y - 1, x] and mask[y + 1, x]
+                inside = inside and mask[y, x - 1] and mask[y, x + 1]
+                if inside or not mask[y, x]:
+                    continue
+                largest = 0.0
+                for v in range(max(0, y - 2), min(height, y + 3)):
+                    for u in range(max(0, x - 2), min(width, x + 3)):
+                        if mask[v, u]:
+                            square = _square_residual(frame, predicted, v, u)
+                            largest = max(largest, square)
+                own = _square_residual(frame, predicted, y, x)
+                if own < contrast * contrast * largest:
+                    out[y, x] = False
+    return out
 
 
 @njit(**FAST, forceinline=True)

@@ -45,10 +45,11 @@ def find_shift(
     if min(height, width) < 4 * side or not inside.any():
         return 0, 0
     y, x, noise = y[inside], x[inside], noise[inside]
-    here, now = image[y, x].mean(axis=-1), frame[y, x].mean(axis=-1)
+    average = np.full(frame.shape[2], 1 / frame.shape[2], np.float32)  # over channels
+    here, now = image[y, x] @ average, frame[y, x] @ average
     gain = np.median((now + 1) / (here + 1))
-    across = (image[y, x + 1] - image[y, x - 1]).mean(axis=-1)
-    down = (image[y + 1, x] - image[y - 1, x]).mean(axis=-1)
+    across = (image[y, x + 1] - image[y, x - 1]) @ average
+    down = (image[y + 1, x] - image[y - 1, x]) @ average
     gradient = gain * np.maximum(np.abs(across), np.abs(down))
     edge = gradient > EDGE_CONTRAST * noise
     y, x, noise, here = y[edge], x[edge], noise[edge], gain * here[edge]
@@ -56,7 +57,7 @@ def find_shift(
     if len(y) < MIN_EDGES or difference.mean() < STILL_COST:
         return 0, 0
     v, u = np.divmod(np.arange(side**2)[:, None], side) - np.array(MAX_SHIFT)
-    there = frame[y + v, x + u].mean(axis=-1)
+    there = frame[y + v, x + u] @ average
     difference = np.minimum(np.abs(there - here) / noise, MAX_DIFFERENCE)
     block = BLOCKS * (y * BLOCKS // height) + x * BLOCKS // width
     costs = difference @ np.eye(BLOCKS**2)[block]  # of each shift in each block

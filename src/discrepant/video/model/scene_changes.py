@@ -110,76 +110,84 @@ class CameraMotion:
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.step = max(1, min(shape[:2]) // MOTION_SIZE)
-        self.rows, self.columns = (side // self.step for side in shape[:2])
-        window = np.hanning(self.rows)[:, None] * np.hanning(self.columns)
-        self._window = window.astype(np.float32)
+        self._size = shape[0] // self.step, shape[1] // self.step
+        self._window = np.outer(*map(np.hanning, self._size)).astype(np.float32)
         self._earlier: deque[tuple[Array, Array]] = deque(maxlen=SLOW_INTERVALS)
         self._count = 0
-        self.shifts: list[float] = []  # in pixels of the frame
+        # Of each comparison: frame number, shift in pixels of the frame, correlation.
+        self._comparisons: deque[tuple[int, float, float]] = deque(maxlen=MAX_SHIFTS)
 
     def add_frame(self, frame: Array) -> None:
         """Compare a registered frame with earlier ones, every few frames."""
         self._count += 1
         if self._count % MOTION_INTERVAL != 1:
             return
-        now = self._small(frame)
+        small = np.empty(self._size, np.float32)
+        shrink(frame, self.step, small)
+        now = small, np.fft.rfft2((small - small.mean()) * self._window)
         if self._earlier:
-            shift = self._shift(self._earlier[-1], now)
+            shift, correlation = _shift(self._earlier[-1], now)
             if not shift and len(self._earlier) == SLOW_INTERVALS:
-                shift = self._shift(self._earlier[0], now)
-            self.shifts.append(shift * self.step)
-            self.shifts = self.shifts[-MAX_SHIFTS:]
+                shift, _ = _shift(self._earlier[0], now)
+            compared = self._count - 1, shift * self.step, correlation
+            self._comparisons.append(compared)
         self._earlier.append(now)
 
     def note(self) -> str | None:
-        """Return a note if the camera moves."""
-        shifts = [shift for shift in self.shifts if shift > 0]
-        if len(self.shifts) < MIN_COMPARISONS or len(shifts) < MOTION_FRACTION * len(
-            self.shifts
-        ):
+        """Return a note if the camera moves, with the cuts of its video."""
+        if len(self._comparisons) < MIN_COMPARISONS:
             return None
-        return (
-            f"The camera seems to move: in {len(shifts)} of {len(self.shifts)} "
+        numbers, shifts, correlations = np.array(self._comparisons).T
+        moved = shifts > 0
+        if moved.mean() < MOTION_FRACTION:
+            return None
+        # Frames before and after a cut agree among themselves, but not across it.
+        differ = correlations < MIN_RELATIVE_SIMILARITY * np.median(correlations)
+        cuts = numbers[1:-1][differ[1:-1] & ~differ[:-2] & ~differ[2:]].astype(int)
+        listed = ", ".join(map(str, cuts[:3])) + (" and later" if len(cuts) > 3 else "")
+        note = (
+            f"The camera seems to move: in {np.sum(moved)} of {len(shifts)} "
             f"comparisons the whole frame had shifted within "
             f"{MOTION_INTERVAL * SLOW_INTERVALS} frames, "
-            f"typically by {np.median(shifts):.0f} pixels. Background and foreground "
-            "are separated for a camera that is fixed or trembles by a few pixels; "
-            "stabilise the video first."
+            f"typically by {np.median(shifts[moved]):.0f} pixels. Background and "
+            "foreground are separated for a camera that is fixed or trembles by a few "
+            "pixels; stabilise the video first."
         )
+        if not len(cuts):
+            return note
+        return f"{note} There is a cut before frame {listed}; split the video there."
 
-    def _small(self, frame: Array) -> tuple[Array, Array]:
-        """Return a small grey image of a frame, and its spectrum."""
-        small = np.empty((self.rows, self.columns), np.float32)
-        shrink(frame, self.step, small)
-        return small, np.fft.rfft2((small - small.mean()) * self._window)
 
-    def _shift(self, before: tuple[Array, Array], now: tuple[Array, Array]) -> float:
-        """Return the distance between two images; zero if in doubt.
+def _shift(
+    before: tuple[Array, Array], now: tuple[Array, Array]
+) -> tuple[float, float]:
+    """Return the distance between two images, zero if in doubt, and their correlation.
 
-        A shift counts if undoing it brings most of the image closer, and most of its
-        blocks: a large object that passes leaves the other blocks worse.
-        """
-        (one, first), (two, second) = before, now
-        cross = first * np.conj(second)
-        size = np.abs(cross)
-        if not size.max() > 0:
-            return 0.0
-        peaks = np.fft.irfft2(cross / (size + 1e-3 * size.max()), one.shape)
-        peak = np.unravel_index(np.argmax(peaks), peaks.shape)
-        down, right = (
-            int(p - n if p > n // 2 else p)
-            for p, n in zip(peak, peaks.shape, strict=True)
-        )
-        distance = max(abs(down), abs(right))
-        if distance < MIN_SHIFT or distance > min(one.shape) // 3:
-            return 0.0
-        back = np.roll(two, (down, right), axis=(0, 1))
-        inner = np.s_[abs(down) : -abs(down) or None, abs(right) : -abs(right) or None]
-        still, undone = (np.abs(image - one)[inner] for image in (two, back))
-        if np.median(undone) >= MAX_REMAINING * np.median(still):
-            return 0.0
-        shifted = blocks_agree(_block_means(still), _block_means(undone), MAX_REMAINING)
-        return float(np.hypot(down, right)) if shifted else 0.0
+    Each is an image and its spectrum; the correlation is that of the phases, after the
+    shift is undone. A shift counts if undoing it brings most of the image closer, and
+    most of its blocks: a large object that passes leaves the other blocks worse.
+    """
+    (one, first), (two, second) = before, now
+    cross = first * np.conj(second)
+    size = np.abs(cross)
+    if not size.max() > 0:
+        return 0.0, 1.0
+    peaks = np.fft.irfft2(cross / (size + 1e-3 * size.max()), one.shape)
+    peak = np.unravel_index(np.argmax(peaks), peaks.shape)
+    correlation = float(peaks[peak])
+    down, right = (
+        int(p - n if p > n // 2 else p) for p, n in zip(peak, peaks.shape, strict=True)
+    )
+    distance = max(abs(down), abs(right))
+    if distance < MIN_SHIFT or distance > min(one.shape) // 3:
+        return 0.0, correlation
+    back = np.roll(two, (down, right), axis=(0, 1))
+    inner = np.s_[abs(down) : -abs(down) or None, abs(right) : -abs(right) or None]
+    still, undone = (np.abs(image - one)[inner] for image in (two, back))
+    closer = np.median(undone) < MAX_REMAINING * np.median(still) and blocks_agree(
+        _block_means(still), _block_means(undone), MAX_REMAINING
+    )
+    return float(np.hypot(down, right)) if closer else 0.0, correlation
 
 
 def _block_means(values: Array) -> Array:

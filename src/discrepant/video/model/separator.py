@@ -1,4 +1,4 @@
-"""Classification of one frame after the other: fit, predict, classify, update.
+"""The stages that separate a frame; `Stream` calls them in their order.
 
 Importing this module loads the compiler.
 """
@@ -26,7 +26,6 @@ from discrepant.video.model.scene_changes import (
 )
 from discrepant.video.model.settings import (
     BORDER_CONTRAST,
-    DEFAULT_LEARNING_TIME,
     DETAIL_SIDE,
     MAX_BORDER_DEPTH,
     MAX_DETAIL,
@@ -64,8 +63,6 @@ class Separator:
         Of the present scene.
     predicted : ndarray of shape (rows, columns, channels)
         The background of the last frame, in grey levels and registered.
-    frame : ndarray of shape (rows, columns, channels)
-        The last frame, registered to the background.
     shift : tuple of int
         How far the last frame lay below and right of the background, in pixels.
     mask : ndarray of bool, (rows, columns)
@@ -80,21 +77,20 @@ class Separator:
         self,
         first: Array,
         age: float,
-        learning_time: float = 25 * DEFAULT_LEARNING_TIME,
+        learning_time: float,
         roi: Array | None = None,
     ) -> None:
         shape = first.shape[1:]
         self._bands = RowBands(shape)
         self.background = Background(first, age, self._bands)
-        self.shift, self.frame = (0, 0), first[0]
-        self.learning, self._outside = True, None if roi is None else ~roi
+        self.shift, self.learning = (0, 0), True
+        self._outside = np.zeros(shape[:2], bool) if roi is None else ~roi
         self.predicted = np.empty(shape, np.float32)
         self.mask = self._aligned_mask = np.zeros(shape[:2], bool)
         self._pixel_settings = PixelSettings.of(shape[2])
         self._max_hole = max(MAX_HOLE, int(MAX_HOLE_FRACTION * self.mask.size))
         runs = shape[0] * (shape[1] // 2 + 1)
         self._runs, self._old_runs = _run_buffers(runs), _run_buffers(runs)
-        self._trim_buffers = np.zeros((2, *self.mask.shape), bool)
         side = math.sqrt(self.mask.size)
         self._detail = max(1, min(round(side / DETAIL_SIDE), MAX_DETAIL))
         self._feedback_settings = FeedbackSettings(margin=self._detail)
@@ -122,10 +118,10 @@ class Separator:
         )
         self._feedback = FeedbackState(
             factor=np.ones(shape, np.float32),
-            age=np.zeros(shape, np.int32),
+            component=np.full(shape, -1, np.int32),
             vanished=np.zeros(shape, bool),
         )
-        self._run_count = self._old_run_count = 0
+        self._runs.total[0] = self._old_runs.total[0] = 0
         self._scene_changes = SceneChanges()
         self._recent.clear()
 
@@ -134,25 +130,7 @@ class Separator:
         """Smoothed score of the last frame in 8 bits, see `PROBABILITY`."""
         return self.in_frame(self._arrays.score_code)
 
-    @property
-    def probability(self) -> Array:
-        """Probability that each pixel of the last frame is foreground."""
-        return np.asarray(PROBABILITY[self.score_code])
-
-    def process(self, frame: Array) -> FrameFit:
-        """Register and classify one frame, then update the background."""
-        frame = self._register(frame)
-        fit = self._classify(frame)
-        if self.learning and self._scene_changed(frame):
-            fit = self._classify(frame)
-        self._track_components()
-        if self.learning:
-            self._update_background(frame, fit)
-        self.mask = self._final_mask(frame)
-        self._count += 1
-        return fit._replace(shift=self.shift)
-
-    def _register(self, frame: Array) -> Array:
+    def register(self, frame: Array) -> Array:
         """Return a frame in the position of the background; `shift` is its own."""
         background = self.background
         image = background.state.image
@@ -163,7 +141,6 @@ class Separator:
             down, right = self.shift
             fill = np.clip(np.rint(image), 0, 255) if frame.dtype == np.uint8 else image
             frame = move(frame, -down, -right, fill.astype(frame.dtype))
-        self.frame = frame
         return frame
 
     def in_frame(self, array: Array) -> Array:
@@ -172,39 +149,45 @@ class Separator:
             return array
         return move(array, *self.shift, fill=array)
 
-    def _classify(self, frame: Array) -> FrameFit:
-        """Predict the background of a frame, and classify its pixels."""
-        background, predicted, arrays = self.background, self.predicted, self._arrays
+    def predict_background(self, frame: Array) -> FrameFit:
+        """Fit light and patterns of the background to a frame; fill `predicted`."""
+        background = self.background
         fit = background.fit_frame(frame)
-        self._bands.each(lambda band: background.predict(fit, predicted, band))
-        # Shadows use the prediction beside a band, smoothing the scores: one by one.
-        self._bands.each(lambda band: self._score_pixels(frame, band))
-        weight = self._pixel_settings.space_weight
-        self._bands.each(lambda band: kernels.smooth_scores(arrays, weight, *band))
-        if self._outside is not None:
-            arrays.component_mask[self._outside] = False
-            arrays.score_code[self._outside] = 0
-        kernels.clean_components(
-            arrays.component_mask, MIN_COMPONENT, self._max_hole, self._runs
-        )
-        self._run_count = kernels.absorption_speed(
-            frame, predicted, background.state.variance, arrays.component_mask,
-            OUTLINE_VOTE, MAX_GHOST_SPEED, self._object_speed, self._runs,
-            arrays.absorption_speed,
-        )  # fmt: skip
+        self._bands.each(lambda band: background.predict(fit, self.predicted, band))
         return fit
 
-    def _score_pixels(self, frame: Array, band: Band) -> None:
-        kernels.score_pixels(
-            frame, self.predicted, self.background.state.variance,
-            self._feedback.factor, self._arrays.score, *band, self._pixel_settings,
+    def score_pixels(self, frame: Array) -> None:
+        """Score each pixel by its residual, shadows and its neighbours."""
+        arrays, settings = self._arrays, self._pixel_settings
+
+        def score(band: Band) -> None:
+            kernels.score_pixels(
+                frame, self.predicted, self.background.state.variance,
+                self._feedback.factor, arrays.score, *band, settings,
+            )  # fmt: skip
+
+        self._bands.each(score)
+        weight = settings.space_weight
+        self._bands.each(lambda band: kernels.smooth_scores(arrays, weight, *band))
+        arrays.component_mask[self._outside] = False
+        arrays.score_code[self._outside] = 0
+
+    def find_components(self, frame: Array) -> None:
+        """Find connected components: objects, and ghosts to absorb sooner."""
+        arrays, mask = self._arrays, self._arrays.component_mask
+        kernels.clean_components(mask, MIN_COMPONENT, self._max_hole, self._runs)
+        kernels.absorption_speed(
+            frame, self.predicted, self.background.state.variance, mask, OUTLINE_VOTE,
+            MAX_GHOST_SPEED, self._object_speed, self._runs, arrays.absorption_speed,
         )  # fmt: skip
 
-    def _scene_changed(self, frame: Array) -> bool:
+    def scene_changed(self, frame: Array) -> bool:
         """Detect another scene and continue with its background.
 
         The previous scene is recognised at once, a new one after some frames.
         """
+        if not self.learning:
+            return False
         scene, previous = self.background, self._previous_scene
         values = frame.reshape(-1, frame.shape[-1])[scene.pixels].astype(np.float32)
         covered = self._arrays.component_mask.ravel()[scene.pixels]
@@ -225,7 +208,7 @@ class Separator:
         self.scene_starts.append(self._count)
         return True
 
-    def _track_components(self) -> None:
+    def follow_components(self) -> None:
         """Follow components from frame to frame; raise the feedback where they vanish.
 
         The background is held under components, and beside objects that stay.
@@ -233,17 +216,13 @@ class Separator:
         arrays, settings = self._arrays, self._feedback_settings
         if not self.learning:
             settings = settings._replace(growth=np.float32(1), decay=np.float32(1))
-        kernels.update_feedback(
-            arrays.component_mask, self._runs, self._run_count, self._old_runs,
-            self._old_run_count, self._feedback, settings,
-        )  # fmt: skip
-        kernels.hold(
-            arrays, self._feedback.age, self._runs, self._run_count, settings.lifetime,
-            self._object_speed,
-        )  # fmt: skip
+        kernels.update_feedback(self._runs, self._old_runs, self._feedback, settings)
+        kernels.hold(arrays, self._runs, settings.lifetime, self._object_speed)
 
-    def _update_background(self, frame: Array, fit: FrameFit) -> None:
+    def update_background(self, frame: Array, fit: FrameFit) -> None:
         """Update image, patterns and noise; search for patterns now and then."""
+        if not self.learning:
+            return
         background, arrays, predicted = self.background, self._arrays, self.predicted
         gains = background.pattern_gains(fit.coefficients)
         self._bands.each(
@@ -254,25 +233,21 @@ class Separator:
             background.drop_weak_patterns()
             background.find_patterns(list(self._recent))
 
-    def _final_mask(self, frame: Array) -> Array:
-        """Return the mask with soft borders trimmed and outlines smoothed."""
-        trimmed, before = self._trim_buffers
-        trimmed[:] = self._arrays.component_mask
-        for _ in range(min(self._detail, MAX_BORDER_DEPTH)):
-            trimmed, before = before, trimmed
-            arguments = frame, self.predicted, before, BORDER_CONTRAST, trimmed
-            self._bands.each(lambda band: kernels.trim_borders(*arguments, *band))  # noqa: B023
+    def finish_mask(self, frame: Array) -> None:
+        """Fill the mask, with soft borders trimmed and outlines smoothed."""
+        covered = self._arrays.component_mask
+        depth = min(self._detail, MAX_BORDER_DEPTH)
+        trimmed = kernels.trim_borders(
+            frame, self.predicted, covered, self._runs, depth, BORDER_CONTRAST
+        )
         kernels.smooth_mask(
-            trimmed, self._arrays.component_mask, self._runs, self._run_count,
-            MEDIAN_RADIUS, self._detail, MIN_AREA_FRACTION * trimmed.size,
-            MIN_THICKNESS, self._median_buffers, self._aligned_mask,
+            trimmed, covered, self._runs, MEDIAN_RADIUS, self._detail,
+            MIN_AREA_FRACTION * trimmed.size, MIN_THICKNESS, self._median_buffers,
+            self._aligned_mask,
         )  # fmt: skip
         self._runs, self._old_runs = self._old_runs, self._runs
-        self._old_run_count = self._run_count
-        mask = self.in_frame(self._aligned_mask)
-        if self._outside is not None and self.shift != (0, 0):
-            mask[self._outside] = False
-        return mask
+        self.mask = self.in_frame(self._aligned_mask) & ~self._outside
+        self._count += 1
 
     def save(self, path: str | Path) -> None:
         """Write the background and the feedback to a NumPy archive (.npz)."""
@@ -295,8 +270,9 @@ class Separator:
 
 
 def _run_buffers(count: int) -> RunBuffers:
-    starts, ends, rows, parent = np.empty((4, count), np.int32)
-    return RunBuffers(starts, ends, rows, parent, np.empty((count, 3)))
+    starts, ends, rows, parent, age = np.empty((5, count), np.int32)
+    total, sums = np.zeros(1, np.int32), np.empty((count, 3))
+    return RunBuffers(starts, ends, rows, parent, sums, age, total)
 
 
 def _probabilities() -> Array:
