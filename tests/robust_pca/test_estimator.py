@@ -130,26 +130,54 @@ def test_refusals(problem, settings, word):
         RobustPCA(random_state=0, **settings).fit(problem.observed)
 
 
-def odd_inputs():
-    frame = pd.DataFrame(np.ones((4, 3)), columns=["a", "b", "c"])
-    yield frame.assign(d=pd.Timestamp("2020-01-01"))
-    yield frame.rename(columns={"a": 0})
-    yield scipy.sparse.eye(5).tocsr()
-    yield np.zeros((3, 3), "M8[s]")
-    yield np.zeros((3, 3), "m8[s]")
-    yield np.zeros((3, 3), [("a", float)])
-    torch = pytest.importorskip("torch")
-    yield torch.ones(4, 3, requires_grad=True)
-    yield torch.ones(4, 3, dtype=torch.bfloat16)
+FRAME = pd.DataFrame(np.ones((4, 3)), columns=["a", "b", "c"])
+ODD_INPUTS = {
+    "dates": lambda: FRAME.assign(d=pd.Timestamp("2020-01-01")),
+    "column names of several types": lambda: FRAME.rename(columns={"a": 0}),
+    "sparse": lambda: scipy.sparse.eye(5).tocsr(),
+    "times": lambda: np.zeros((3, 3), "M8[s]"),
+    "durations": lambda: np.zeros((3, 3), "m8[s]"),
+    "records": lambda: np.zeros((3, 3), [("a", float)]),
+    "text": lambda: FRAME.assign(d="x"),
+    "lazy polars": lambda: pytest.importorskip("polars").from_pandas(FRAME).lazy(),
+    "torch with gradient": lambda: pytest.importorskip("torch").ones(
+        4, 3, requires_grad=True
+    ),
+    "torch bfloat16": lambda: pytest.importorskip("torch").ones(
+        4, 3, dtype=pytest.importorskip("torch").bfloat16
+    ),
+}
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("kind", ODD_INPUTS)
 @pytest.mark.parametrize("solver", ["implicit", "descent"])
-def test_odd_inputs_get_one_sentence(number, solver):
-    data = list(odd_inputs())[number]
+def test_odd_inputs_get_one_sentence(kind, solver):
+    data = ODD_INPUTS[kind]()
     with pytest.raises(InputError) as caught:
         RobustPCA(solver).fit(data)
     assert "\n" not in str(caught.value)
+
+
+def test_zeros_are_a_matrix_of_rank_zero():
+    model = RobustPCA(random_state=0).fit(np.zeros((30, 20)))
+    assert model.rank_ == 0 and not model.outliers_.any()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_fractions_of_variance_do_not_overflow(fitted, problem, scale):
+    model = RobustPCA(random_state=0).fit(scale * problem.observed)
+    np.testing.assert_allclose(
+        model.explained_variance_ratio_, fitted.explained_variance_ratio_, rtol=1e-6
+    )
+    assert model.score(scale * problem.observed) == pytest.approx(
+        fitted.score(problem.observed)
+    )
+
+
+def test_columns_too_few_for_a_fit_with_noise_come_with_a_warning():
+    Y = np.c_[np.tile([1.0, 2.0], 20), np.arange(40)]
+    with pytest.warns(UserWarning, match="40×2 is narrow"):
+        RobustPCA(random_state=0).fit(Y)
 
 
 @pytest.mark.parametrize("n_jobs", [-1, -2, -100, 3])

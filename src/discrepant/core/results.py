@@ -221,6 +221,11 @@ class Result(DisplayMixin):
         steps = self.history["step"]
         return int(steps[-1]) if len(steps) else 0
 
+    @property
+    def row_score(self) -> Array:
+        """How unusual each row of a matrix is: the fraction of its entries flagged."""
+        return np.asarray(self.outliers.mean(axis=1)).ravel()
+
     def coordinates(self, rows: Array) -> Array:
         """Return the l1 coordinates of new rows in the row space of X.
 

@@ -1,8 +1,10 @@
 """RobustPCA: robust principal components as a scikit-learn estimator."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -11,23 +13,19 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
+from sklearn.utils.validation import check_is_fitted
 
 from discrepant.core.array_libraries import ArrayKind, in_kind_of, to_numpy
 from discrepant.core.errors import InputError
-from discrepant.core.labels import labels_of
+from discrepant.core.labels import Labels, labels_of
 from discrepant.core.linalg import Array
-from discrepant.core.progress import reporting
-from discrepant.core.results import History, Result, Status
+from discrepant.core.progress import Report, reporting
+from discrepant.core.results import Certificate, History, Result, Status
 from discrepant.core.validation import real_array
 from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
 from discrepant.paper.stopping import DEFAULT_STOP, Residual, Steps
-from discrepant.robust_pca.fit_warnings import (
-    fit_warnings,
-    sample_data,
-    sparse_entries_warnings,
-)
-from discrepant.robust_pca.fitted import FittedPartsMixin
-from discrepant.robust_pca.input_data import is_dask, validate_array
+from discrepant.robust_pca.fit_warnings import fit_warnings
+from discrepant.robust_pca.input_data import is_dask, validate_data_of
 from discrepant.robust_pca.partial_fit import PartialFitMixin
 from discrepant.robust_pca.settings import (
     DEFAULT_PASSES,
@@ -36,13 +34,24 @@ from discrepant.robust_pca.settings import (
     check_parameters,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 # Parameters of the implicit solver besides tol and max_iter.
 SETTINGS = ("alpha", "psd", "noise", "fdr", "polish", "effort", "random_state")
 
 
+def _part(name: str, description: str) -> property:
+    """Return a property: an array of the result, in the container of the data."""
+
+    def part(model: "RobustPCA") -> Any:
+        return model._in_container(getattr(model._fitted(), name))
+
+    return property(part, doc=description)
+
+
 class RobustPCA(
     PartialFitMixin,
-    FittedPartsMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     BaseEstimator,
@@ -168,14 +177,17 @@ class RobustPCA(
     True
     """
 
-    noise_: float | Array
+    noise_: Any
     rank_: int
-    singular_values_: Array
-    components_: Array
+    singular_values_: Any
+    components_: Any
     alpha_: float
     n_iter_: int
     status_: Status
     history_: History
+    _result: Result
+    _labels: Labels | None
+    _array_kind: ArrayKind | None
 
     def __init__(
         self,
@@ -232,27 +244,19 @@ class RobustPCA(
         check_parameters(self)
         previous = getattr(self, "_result", None) if self.warm_start else None
         self._forget_previous_fit()  # an interrupted fit leaves no attributes
-        if is_dask(X):
-            result, messages = self._dask("fit", X, previous)
-            labels, kind = None, None
+        data = validate_data_of(self, X, reset=True)
+        if self.solver == "descent":
+            result = self._fit_by_descent(data)
+        elif self.missing == "unstored":
+            result = self._fit_stored_entries(data)
         else:
-            Y = validate_array(self, X, reset=True)
-            if self.missing == "unstored":
-                result = self._fit_stored_entries(Y)
-                messages = sparse_entries_warnings(result)
-            else:
-                if self.solver == "descent":
-                    result = self._fit_by_descent(Y)
-                else:
-                    result = self._fit_implicit(Y, previous)
-                messages = fit_warnings(Y, result, sample_data(result))
-            labels, kind = labels_of(X), ArrayKind.of(X)
+            result = self._fit_rows(data, previous)
         doubts = []
-        for warning in messages:
+        for warning in fit_warnings(data, result):
             warnings.warn(warning, stacklevel=2)
             doubts.append(warning.doubt)
-        self._set_fitted_attributes(result, labels, kind)
-        self.status_ = replace(self.status_, doubts=tuple(doubts))
+        self._set_fitted_attributes(result, labels_of(X), ArrayKind.of(X))
+        self.status_ = replace(result.status, doubts=tuple(doubts))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -263,29 +267,27 @@ class RobustPCA(
         of them are clean. After a fit with noise, entries are weighted by their noise
         and by their probability of being clean.
         """
-        self._fitted()
-        if is_dask(X):
-            return self._dask("transform", X)
-        rows = validate_array(self, X, reset=False)
+        result = self._fitted()
+        rows = validate_data_of(self, X, reset=False)
+        if is_dask(rows):
+            from discrepant.robust_pca.dask.result import block_coordinates
+
+            return block_coordinates(result, rows)
         if not issparse(rows) and np.isinf(rows).any():
             raise InputError(
                 "Input X contains infinity; replace it by NaN to mark it as missing."
             )
-        coordinates = self._fitted().coordinates(rows).astype(rows.dtype)
-        return in_kind_of(X, coordinates)
+        return in_kind_of(X, result.coordinates(rows).astype(rows.dtype))
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the rows with the given coordinates; a frame for a frame."""
         V = self._fitted().components
-        if is_dask(X):
-            return self._dask("inverse_transform", X)
-        C = real_array(to_numpy(X))
-        shape = tuple(C.shape)
-        if len(shape) != 2 or shape[1] != self.rank_:
+        C = X if is_dask(X) else real_array(to_numpy(X))
+        if C.ndim != 2 or C.shape[1] != self.rank_:
             raise InputError(
-                f"Coordinates of shape (rows, {self.rank_}) are needed, got {shape}."
+                f"Coordinates of shape (rows, {self.rank_}) are needed, got {C.shape}."
             )
-        rows = (C @ V).astype(C.dtype)
+        rows = (C @ V).astype(C.dtype if C.dtype.kind == "f" else np.float64)
         labels = labels_of(X)
         if labels is None:
             return in_kind_of(X, rows)
@@ -298,63 +300,131 @@ class RobustPCA(
         Sums are over observed entries. One is perfect. Gross corruption of the rows
         lowers the score by its size, not by its square.
         """
-        if is_dask(X):
-            return float(self._dask("score", X))
-        C, V = to_numpy(self.transform(X)), self._fitted().components
-        rows = validate_array(self, X, reset=False)
+        result, C = self._fitted(), self.transform(X)
+        rows = validate_data_of(self, X, reset=False)
         if issparse(rows):
             raise InputError("score needs an array; mark missing entries by NaN.")
-        largest = float(np.nanmax(np.abs(rows), initial=0.0))
-        if not largest:
-            return 1.0
-        scaled = rows / largest  # so that no sum overflows
-        expected = (np.asarray(C) / largest) @ V
-        residual = np.nansum(np.abs(scaled - expected))
-        return 1 - float(residual / np.nansum(np.abs(scaled)))
+        C = C if is_dask(C) else np.asarray(to_numpy(C))
+        # In units of the largest singular value, so that no sum overflows.
+        unit = float(np.max(result.singular_values, initial=0.0)) or 1.0
+        residual = np.nansum(np.abs(rows / unit - (C / unit) @ result.components))
+        total = np.nansum(np.abs(rows / unit))
+        if is_dask(rows):
+            import dask
 
-    def _settings(self) -> SolverSettings:
-        """Return the settings of the implicit solver."""
-        return SolverSettings(
-            **{name: getattr(self, name) for name in SETTINGS},
-            tol=DEFAULT_TOL if self.tol is None else self.tol,
-            max_iter=self.max_iter or DEFAULT_PASSES,
-        )
+            residual, total = dask.compute(residual, total)
+        return 1 - float(residual / total) if total else 1.0
 
-    def _fit_implicit(self, Y: Array, previous: Result | None) -> Result:
-        """Fit an array by the implicit solver."""
-        from discrepant.robust_pca.exact.result import ExactResult
-        from discrepant.robust_pca.noisy.result import NoisyResult
+    # -- parts of the result -----------------------------------------------------------
+
+    low_rank_ = _part("low_rank", "The low-rank part.")
+    sparse_ = _part("sparse", "The sparse part.")
+    outliers_ = _part("outliers", "Which entries are flagged as corrupt.")
+    probability_ = _part("probability", "The probability that each entry is corrupt.")
+    residual_ = _part(
+        "residual", "The noise: data minus both parts. NaN where the data are missing."
+    )
+
+    @property
+    def row_score_(self) -> Any:
+        """How unusual each row is: the larger, the more."""
+        return self._converted(self._fitted().row_score)
+
+    @property
+    def explained_variance_ratio_(self) -> Any:
+        """Fraction of the uncorrupted data's squares that each component explains."""
+        result = self._fitted()
+        # In units of the largest singular value, so that no square overflows.
+        unit = np.max(result.singular_values, initial=0.0).astype(np.float64) or 1.0
+        squares = (result.singular_values / unit) ** 2
+        ratio = squares / max(squares.sum() + _sum_of_squares(result, unit), 1e-300)
+        if self._array_kind is not None:
+            ratio = ratio.astype(result.components.dtype)
+        return self._converted(ratio)
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far the result is from a global optimum."""
+        return self._fitted().certificate
+
+    def plot(self) -> "Figure":
+        """Draw the data, the low-rank part and the corruption.
+
+        Columns of very different sizes are each drawn in units of their spread.
+        """
+        return self._fitted().plot()
+
+    def _fitted(self) -> Result:
+        """Return the result of the fit; raise an error if there is none."""
+        check_is_fitted(self)
+        return self._result
+
+    def _set_fitted_attributes(
+        self, result: Result, labels: Labels | None, kind: ArrayKind | None
+    ) -> None:
+        """Set the attributes of a fit; from here on the model is fitted."""
+        self._labels, self._array_kind = labels, kind
+        noise = result.noise
+        uniform = np.all(noise == noise[0])
+        self.noise_ = float(noise[0]) if uniform else self._converted(noise)
+        self.rank_ = result.rank
+        self.singular_values_ = self._converted(result.singular_values)
+        self.components_ = self._converted(result.components)
+        self.alpha_ = 1 / result.lam
+        self.n_iter_ = result.n_steps
+        self.status_ = result.status
+        self.history_ = result.history
+        self._result = result
+
+    def _forget_previous_fit(self) -> None:
+        """Delete the attributes of an earlier fit."""
+        for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
+            delattr(self, name)
+        for name in ("_result", "_labels", "_array_kind", "_tracker"):
+            self.__dict__.pop(name, None)
+
+    def _in_container(self, values: Any) -> Any:
+        """Return values as the kind of array or labelled frame passed to `fit`."""
+        if self._labels is not None:
+            return self._labels.frame(values)
+        return self._converted(values)
+
+    def _converted(self, values: Any) -> Any:
+        """Return values as the kind of array passed to `fit`."""
+        kind = self._array_kind
+        return values if kind is None else kind.convert(values)
+
+    # -- the solvers -------------------------------------------------------------------
+
+    def _fit_rows(self, Y: Any, previous: Result | None = None) -> Result:
+        """Fit an array, in memory or of Dask, by the implicit solver."""
+        from discrepant.robust_pca.dask.cluster import worker_pool
+        from discrepant.robust_pca.dask.result import DaskResult
+        from discrepant.robust_pca.dask.rows import DaskRows
+        from discrepant.robust_pca.result import LowRankResult
         from discrepant.robust_pca.rows.in_memory import ArrayRows
-
-        rows = ArrayRows(Y, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
-        start = previous if isinstance(previous, ExactResult | NoisyResult) else None
-        if start is not None and not start.program.rows.same_layout(rows):
-            start = None
-        return self._solve_rows(rows, start)
-
-    def _solve_rows(self, rows: Any, start: Any) -> Result:
-        """Fit rows, in memory or in Dask, by the implicit solver."""
         from discrepant.robust_pca.solve import solve
 
-        try:
-            with reporting(self.verbose, "Fitting") as report:
-                return solve(rows, self._settings(), start, report)
-        except SystemError as error:  # compiled code reports Ctrl-C in this way
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise KeyboardInterrupt from None
-            raise
-
-    def _dask(self, method: str, X: Any, *arguments: Any) -> Any:
-        """Call a method of this estimator for a Dask array."""
-        from discrepant.robust_pca.dask import estimator as dask_estimator
-
-        return getattr(dask_estimator, method)(self, X, *arguments)
+        limit, is_lazy = self.memory_limit, is_dask(Y)
+        rows = (
+            DaskRows(Y, memory_limit=limit)
+            if is_lazy
+            else ArrayRows(Y, n_jobs=self.n_jobs, memory_limit=limit)
+        )
+        start: Any = previous.fit if isinstance(previous, DaskResult) else previous
+        if not (
+            isinstance(start, LowRankResult) and start.program.rows.same_layout(rows)
+        ):
+            start = None
+        with worker_pool(Y) if is_lazy else nullcontext(), self._reporting() as report:
+            fit = solve(rows, self._settings(), start, report)
+        return DaskResult(fit, Y) if is_lazy else fit
 
     def _fit_stored_entries(self, Y: Any) -> Result:
         """Fit the stored entries of a sparse matrix."""
         from discrepant.robust_pca.sparse_entries.solve import solve_stored
 
-        with reporting(self.verbose, "Fitting") as report:
+        with self._reporting() as report:
             return solve_stored(Y, self._settings(), self.n_jobs, report)
 
     def _fit_by_descent(self, Y: Array) -> Result:
@@ -371,6 +441,50 @@ class RobustPCA(
             Y, None, settings, random_state=self.random_state, progress=self.verbose
         )
 
+    def _settings(self) -> SolverSettings:
+        """Return the settings of the implicit solver."""
+        return SolverSettings(
+            **{name: getattr(self, name) for name in SETTINGS},
+            tol=DEFAULT_TOL if self.tol is None else self.tol,
+            max_iter=self.max_iter or DEFAULT_PASSES,
+        )
+
+    @contextmanager
+    def _reporting(self) -> Iterator[Report]:
+        """Yield the callback for progress; Ctrl-C in compiled code interrupts."""
+        try:
+            with reporting(self.verbose, "Fitting") as report:
+                yield report
+        except SystemError as error:  # compiled code reports Ctrl-C in this way
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            raise
+
+    # -- conventions of scikit-learn ---------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_result" in self.__dict__
+
+    def _repr_html_inner(self) -> str:
+        """Return the HTML card of the result, followed by scikit-learn's."""
+        return self._result_html() + str(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._result_html() + bundle["text/html"]
+        return bundle
+
+    def _result_html(self) -> str:
+        return self._result._repr_html_() if self.__sklearn_is_fitted__() else ""
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> tuple[()]:
+        """Keep scikit-learn from reading all attributes: some take as long as a fit."""
+        return ()
+
+    def __dir__(self) -> list[str]:
+        return list(object.__dir__(self))  # scikit-learn's reads each, see above
+
     @property
     def _n_features_out(self) -> int:
         """Number of coordinates, for `get_feature_names_out`."""
@@ -381,3 +495,12 @@ class RobustPCA(
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _sum_of_squares(result: Result, unit: float) -> float:
+    """Return the sum of squares of the residual; if sparse, extrapolated to all."""
+    residual: Any = result.residual / unit
+    if not issparse(residual):
+        return float(np.nansum(residual**2))
+    mean = np.mean(residual.data**2) if residual.nnz else 0.0
+    return float(mean * np.prod(residual.shape))

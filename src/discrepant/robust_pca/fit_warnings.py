@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from discrepant.core.arrays import even_sample
 from discrepant.core.linalg import Array
-from discrepant.core.results import Result
+from discrepant.core.results import Outcome, Result
 from discrepant.core.robust_statistics import MAX_SCALE_RATIO, row_scales
 from discrepant.robust_pca.doubts import Doubt, FitWarning
 
@@ -27,28 +28,14 @@ MAX_MISFIT_FRACTION = 0.5
 MIN_CLEAN_FRACTION = 0.5
 
 
-def fit_warnings(
-    Y: Any, result: Result, data_sample: tuple[Array, Array] | None = None
-) -> Iterator[FitWarning]:
-    """Yield the warnings about a fit.
-
-    Parameters
-    ----------
-    Y : array of shape (m, n)
-        The data.
-    result : Result
-        The fit.
-    data_sample : tuple of ndarray, optional
-        Sizes of the columns, and the entries of `even_sample`. By default they are read
-        from Y; see `sample_data` for data that are not in memory.
-    """
+def fit_warnings(Y: Any, result: Result) -> Iterator[FitWarning]:
+    """Yield the warnings about a fit of the data Y, of shape (m, n)."""
     yield from getattr(result, "doubts", ())
     has_noise = bool(result.noise.any())
     # Exact entries decide, however many others are corrupt.
     proven = getattr(result, "proven", False)
     rows, columns = Y.shape
-    sampled = even_sample(Y.shape)
-    sizes, entries = data_sample or (row_scales(Y.T, entries=64), Y[sampled])
+    sizes, entries, low_rank = _sample(Y, result)
     sizes = sizes[sizes > 0]
     if (
         sizes.size
@@ -56,7 +43,6 @@ def fit_warnings(
         and not (has_noise or proven)
     ):
         yield Doubt.UNEQUAL_COLUMNS.warning(ratio=sizes.max() / sizes.min())
-    low_rank = result.block(*sampled)
     largest = np.abs(entries[~np.isnan(entries)]).max(initial=0.0)
     if np.abs(low_rank).max(initial=0.0) > EXTRAPOLATION * largest:
         yield Doubt.EXTRAPOLATED.warning()
@@ -71,7 +57,7 @@ def fit_warnings(
         yield Doubt.MOSTLY_CORRUPT.warning(fraction=1 - mixture.clean)
     if has_noise and result.rank == 0:
         yield Doubt.NOTHING_GAINED.warning()
-    if has_noise and min(Y.shape) < NARROW:
+    if result.status.outcome is not Outcome.EXACT and min(Y.shape) < NARROW:
         yield Doubt.NARROW.warning(rows=rows, columns=columns)
     yield from _convergence_warnings(result, has_noise)
 
@@ -91,32 +77,21 @@ def _convergence_warnings(result: Result, has_noise: bool) -> Iterator[FitWarnin
         )
 
 
-def sparse_entries_warnings(result: Any) -> Iterator[FitWarning]:
-    """Yield the warnings about a fit of stored entries (`SparseEntriesResult`)."""
-    if not result.rank:
-        yield Doubt.NOTHING_GAINED.warning()
-    n_rows, n_columns = result.undetermined
-    if n_rows or n_columns:
-        yield Doubt.FEW_STORED.warning(
-            rows=n_rows, columns=n_columns, rank=max(result.rank, 1)
-        )
-    if result.status.stopped:
-        yield Doubt.STOPPED.warning(status=result.status)
-    elif not result.status.converged:
-        yield Doubt.NOT_CONVERGED.warning(status=result.status)
+def _sample(Y: Any, result: Any) -> tuple[Array, Array, Array]:
+    """Return sizes of the columns, some entries of the data, and of the low-rank part.
 
-
-def sample_data(result: Any) -> tuple[Array, Array] | None:
-    """Return column sizes and a sample of the entries of a fit's data.
-
-    They are read through the rows of the fit, since the data may be on file. None if
-    the fit has no rows.
+    The data are read through the rows of the fit if it has any, since they may be on
+    file or in blocks. Of stored entries, the columns' sizes are not compared.
     """
+    if sparse.issparse(Y):
+        few = slice(None, None, max(len(result.fitted) // ENTRIES_READ, 1))
+        return np.zeros(0), result.entries.y[few], result.fitted[few]
+    sampled = even_sample(Y.shape)
     rows = getattr(getattr(result, "program", None), "rows", None)
     if rows is None:
-        return None
-    entries = min(max(ENTRIES_READ // rows.shape[1], 16), 64)
-    return rows.scales(1, entries), rows.sample()
+        return row_scales(Y.T, entries=64), Y[sampled], result.block(*sampled)
+    number = min(max(ENTRIES_READ // rows.shape[1], 16), 64)
+    return rows.scales(1, number), rows.sample(), result.block(*sampled)
 
 
 def _misfit_fraction(entries: Array, low_rank: Array) -> float:

@@ -12,19 +12,21 @@ from discrepant.core.labels import column_types, container_kind
 from discrepant.core.validation import error_text, masked_to_nan
 
 
-def validate_array(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return data as a floating-point array, or as a sparse matrix if that is allowed.
+def validate_data_of(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return data as an array of floats, or a sparse matrix if that is allowed.
 
-    An array of another library becomes a NumPy array. With `reset` the estimator takes
-    number and names of the features from the data; otherwise they must agree with its
-    own.
+    An array of another library becomes a NumPy array; a Dask array stays one, and its
+    blocks are validated when they are computed. With `reset` the estimator takes number
+    and names of the features from the data; otherwise they must agree with its own.
     """
     if is_dask(X):
-        raise InputTypeError(
-            "An array in memory is needed, got a Dask collection; pass X.compute()."
-        )
+        return _validate_dask_array(estimator, X, reset)
     X = to_numpy(X)
     unstored = estimator.missing == "unstored"
+    if type(X).__name__ == "LazyFrame":
+        raise InputTypeError(
+            "A table in memory is needed, got a LazyFrame: collect() it."
+        )
     if sparse.issparse(X) and not unstored:
         raise InputTypeError(
             "A dense array is needed, got sparse data. If entries that are not stored "
@@ -53,6 +55,64 @@ def validate_array(estimator: Any, X: Any, *, reset: bool) -> Any:
     except (ValueError, TypeError, RuntimeError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
         raise kind(error_text(error) + ".") from None
+
+
+def _validate_dask_array(estimator: Any, X: Any, reset: bool) -> Any:
+    """Return a Dask array of known shape; unless `reset`, of valid blocks of floats.
+
+    In a fit, blocks are validated as they are loaded (`dask.blocks.load`).
+    """
+    import dask.array as da
+
+    if estimator.missing != "nan" or estimator.solver != "implicit":
+        raise InputError('A Dask array needs solver="implicit" and missing="nan".')
+    if not isinstance(X, da.Array):
+        kind = type(X).__name__
+        raise InputTypeError(
+            f"A Dask array is needed, got a Dask {kind}; pass "
+            "X.to_dask_array(lengths=True)."
+        )
+    if X.ndim != 2:
+        raise InputError(f"A matrix (2-D) is needed, got {X.ndim}-D data.")
+    if X.dtype.kind not in "fiubO":
+        raise InputError(
+            f"The Dask array holds {X.dtype}; numbers are needed (drop or encode other "
+            "columns)."
+        )
+    if np.isnan(X.shape).any():
+        try:
+            X = X.copy().compute_chunk_sizes()
+        except Exception as error:
+            raise InputError(
+                "The shape of the Dask array is unknown, and computing its blocks to "
+                f"determine it fails: {error_text(error)}."
+            ) from None
+    for axis, unit in enumerate(("sample(s)", "feature(s)")):
+        if not X.shape[axis]:
+            raise InputError(
+                f"Found array with 0 {unit} (shape={X.shape}) while a minimum of 1 is "
+                "required."
+            )
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+        return X
+    if X.shape[1] != estimator.n_features_in_:
+        raise InputError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+    return X.map_blocks(_finite_block, dtype, dtype=dtype, meta=np.empty((0, 0), dtype))
+
+
+def _finite_block(block: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Return a block of new rows as floats; NaN is missing."""
+    rows = np.asarray(masked_to_nan(block)).astype(dtype, copy=False)
+    if np.isinf(rows).any():
+        raise InputError(
+            "Input X contains infinity; replace it by NaN to mark it as missing."
+        )
+    return rows
 
 
 def is_dask(X: Any) -> bool:

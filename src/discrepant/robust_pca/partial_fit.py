@@ -14,11 +14,11 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from discrepant.core.array_libraries import ArrayKind
-from discrepant.core.errors import InputError
+from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.linalg import Array
 from discrepant.core.results import Result
 from discrepant.core.robust_regression import l1_coordinates
-from discrepant.robust_pca.input_data import validate_array
+from discrepant.robust_pca.input_data import is_dask, validate_data_of
 from discrepant.robust_pca.settings import check_parameters
 
 # Rows in the window.
@@ -126,10 +126,14 @@ class PartialFitMixin:
             Ignored.
         """
         check_parameters(self)
-        if self.missing == "unstored" or self.psd or self.solver != "implicit":
+        if self.missing == "unstored" or self.psd:
             raise InputError(
-                'partial_fit needs solver="implicit", missing="nan" and psd=False: '
-                "a stream consists of dense rows, which form no square matrix."
+                'partial_fit needs missing="nan" and psd=False: a stream consists of '
+                "dense rows, which form no square matrix."
+            )
+        if is_dask(X):
+            raise InputTypeError(
+                "An array in memory is needed, got a Dask collection; pass X.compute()."
             )
         first = "_tracker" not in self.__dict__
         previous = self.__dict__.get("_result") if first else None
@@ -137,11 +141,11 @@ class PartialFitMixin:
             previous = None  # not in NumPy arrays: start from scratch
         if first and previous is None:
             self._forget_previous_fit()
-        rows = validate_array(self, X, reset=first and previous is None)
+        rows = validate_data_of(self, X, reset=first and previous is None)
         if first:
             self._tracker = RowTracker(previous)
         tracker = self._tracker
-        tracker.update(rows, lambda window: self._fit_implicit(window, None))
+        tracker.update(rows, self._fit_rows)
         self.n_samples_seen_ = tracker.n_rows_seen
         if tracker.result is not self.__dict__.get("_result"):
             self._set_fitted_attributes(tracker.result, None, ArrayKind.of(X))

@@ -93,10 +93,11 @@ def solve(
     if run.noise is None and isinstance(result, NoisyResult):
         return with_row_model(result, settings.fdr, run.rng)
     if isinstance(result, ExactResult) and not (
-        result.proven or run.wants_convex_program
+        result.proven or result.polished or run.wants_convex_program
     ):
-        corrupt_fraction = float(result.history["support"][-1])
-        if not result.polished and corrupt_fraction > MAX_CONVEX_FRACTION:
+        support = result.history.get("support", np.zeros(1))  # none for zeros
+        corrupt_fraction = float(support[-1])
+        if corrupt_fraction > MAX_CONVEX_FRACTION:
             doubt = Doubt.UNCONFIRMED_FLAGS.warning(fraction=corrupt_fraction)
             return replace(result, doubts=(*result.doubts, doubt))
     return result

@@ -64,6 +64,7 @@ class TestSameAnswers:
             np.testing.assert_allclose(
                 two.compute().astype(float), one.astype(float), atol=1e-3
             )
+        np.testing.assert_allclose(there.row_score_, here.row_score_, atol=1e-3)
 
     def test_new_rows(self):
         Y, _ = made()

@@ -1,12 +1,14 @@
 """Sparse tables of which only the stored entries are known."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from discrepant import InputError, RobustPCA
+from discrepant.robust_pca.doubts import Doubt
 
 
 def problem(shape=(400, 150), observed=0.2, rank=3, wrong=0.05, noise=0.0, seed=0):
@@ -74,6 +76,20 @@ def test_nothing_wrong_and_nothing_there():
     )
     with pytest.warns(UserWarning, match="No component"):
         assert fitted(noise).rank_ == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_too_few_entries_are_not_wrong_in_silence(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((120, 3)) @ rng.standard_normal((3, 20))
+    Y = X + 0.1 * rng.standard_normal(X.shape)
+    bad = rng.random(X.shape) < 0.05
+    Y[bad] += rng.choice([-1, 1], bad.sum()) * rng.uniform(5, 10, bad.sum())
+    table = sparse.csr_array(np.where(rng.random(X.shape) < 0.5, Y, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pca = fitted(table)
+    assert error(pca, X) < 0.1 or Doubt.MOSTLY_CORRUPT in pca.status_.doubts
 
 
 def test_new_rows_are_placed_by_what_they_store():

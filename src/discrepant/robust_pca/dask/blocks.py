@@ -50,13 +50,16 @@ def load(block: Any, position: BlockPosition) -> Array:
 
 
 def run_on_block(
-    task: str, block: Any, position: tuple[Any, ...], block_data: Any, common_data: Any
+    task: Callable[[ArrayRows, Any, Any], Any],
+    block: Any,
+    position: tuple[Any, ...],
+    block_data: Any,
+    common_data: Any,
 ) -> Any:
-    """Run a task (a key of `TASKS`) on one block, with its own and with common data."""
+    """Run a task, one of those below, on one block, with its own and common data."""
     Z = load(block, BlockPosition(*position))
-    rows = ArrayRows(Z, n_jobs=1, long_axis=0)
-    with rows:
-        return TASKS[task](rows, block_data, common_data)
+    with ArrayRows(Z, n_jobs=1, long_axis=0) as rows:
+        return task(rows, block_data, common_data)
 
 
 def to_compact_dtype(numbers: Array) -> Array:
@@ -71,7 +74,7 @@ def to_compact_dtype(numbers: Array) -> Array:
     return numbers.astype(np.float32)
 
 
-def _preview(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+def preview(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
     """Scan the block; return some of its entries and a few whole rows."""
     (sampled, whole), columns = block_data, common_data
     scan = rows.run("scan", (0.0,)).tile_sums
@@ -79,18 +82,18 @@ def _preview(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
     return scan, lines[: len(sampled), columns], lines[len(sampled) :]
 
 
-def _take(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+def take(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
     """Return some rows, or all rows at some columns."""
     indices, axis = (block_data, 0) if common_data is None else (common_data, 1)
     return rows.take(indices, axis).astype(rows.dtype)
 
 
-def _scales(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+def scales(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
     """Return the scale of each row."""
     return rows.scales(0, common_data).astype(np.float32)
 
 
-def _run(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+def run(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
     """Run a kernel; the pass lacks what belongs to the rows of the block."""
     (U, left, row_values), pass_ = block_data, common_data
     if U is not None:
@@ -102,17 +105,8 @@ def _run(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
     return out._replace(right=out.right.astype(rows.dtype), by_row=by_row)
 
 
-def _regress(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
+def regress(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
     """Regress some rows, or all, robustly on a row space."""
     indices = np.arange(rows.m) if block_data is None else block_data
     coordinates, *numbers = rows.regress(indices, common_data)
     return coordinates, *map(to_compact_dtype, numbers)
-
-
-TASKS: dict[str, Callable[[ArrayRows, Any, Any], Any]] = {
-    "preview": _preview,
-    "take": _take,
-    "scales": _scales,
-    "run": _run,
-    "regress": _regress,
-}

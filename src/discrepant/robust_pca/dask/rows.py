@@ -7,7 +7,7 @@ Dask array itself is never gathered.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from discrepant.core.arrays import even_sample
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.robust_pca.dask.blocks import BlockPosition, run_on_block
+from discrepant.robust_pca.dask import blocks
 from discrepant.robust_pca.dask.cluster import compute_tasks
 from discrepant.robust_pca.rows.in_memory import ArrayRows
 from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows, RowSpace
@@ -93,7 +93,7 @@ class DaskRows(Rows):
                 "keep the defaults of alpha, psd, polish, solver and noise, with which "
                 "a sample of the rows is enough for most data."
             )
-        parts = self._run_tasks("take", lambda block: None, np.arange(self.n))
+        parts = self._run_tasks(blocks.take, np.arange(self.n))
         Z = np.concatenate([part.T for part in parts]) if parts else self._no_rows()
         return ArrayRows(self.to_caller_layout(np.ascontiguousarray(Z)))
 
@@ -110,12 +110,12 @@ class DaskRows(Rows):
     def take(self, indices: Array, axis: int) -> Array:
         """Return some rows (axis 0) or columns (axis 1) as float64, one per line."""
         if axis:
-            parts = self._run_tasks("take", lambda block: None, np.asarray(indices))
+            parts = self._run_tasks(blocks.take, np.asarray(indices))
             return np.concatenate(parts, axis=1, dtype=np.float64)
         order = np.argsort(indices, kind="stable")
         local = self._split_by_block(np.asarray(indices)[order])
         needed = [k for k, part in enumerate(local) if len(part)]
-        parts = self._run_tasks("take", lambda block: local[block], None, needed)
+        parts = self._run_tasks(blocks.take, None, local, needed)
         lines = np.empty((len(indices), self.n))
         lines[order] = np.concatenate(parts) if parts else self._no_rows()
         return lines
@@ -125,7 +125,7 @@ class DaskRows(Rows):
         if (axis == 0) is self.transposed:  # of the short axis, from a few rows
             few = ArrayRows(self._preview()[2], n_jobs=1, long_axis=0)
             return few.scales(1, entries)
-        scales = self._run_tasks("scales", lambda block: None, entries)
+        scales = self._run_tasks(blocks.scales, entries)
         return np.concatenate(scales, dtype=np.float64)
 
     def _preview(self) -> tuple[Array, Array, Array]:
@@ -138,7 +138,7 @@ class DaskRows(Rows):
             step = max(self.m // PREVIEW_ROWS, 1)
             whole = self._split_by_block(np.arange(0, self.m, step))
             parts = self._run_tasks(
-                "preview", lambda block: (some[block], whole[block]), columns
+                blocks.preview, columns, list(zip(some, whole, strict=True))
             )
             scan, entries, lines = map(np.concatenate, zip(*parts, strict=True))
             self._previewed = scan, entries, lines
@@ -163,11 +163,11 @@ class DaskRows(Rows):
         )
         left, right = self._as_factor(pass_.left), self._as_factor(pass_.right)
 
-        def block_data(block: int) -> Any:
-            rows = slice(*self._bounds[block])
-            values = None if row_values is None else row_values[:, rows]
-            return *(None if X is None else X[rows] for X in (U, left)), values
-
+        by_block: list[Any] = []
+        for start, stop in self._bounds:
+            values = None if row_values is None else row_values[:, start:stop]
+            factors = (None if X is None else X[start:stop] for X in (U, left))
+            by_block.append((*factors, values))
         common = replace(
             pass_,
             low_rank=None if U is None else (NO_ROWS, C),
@@ -175,7 +175,7 @@ class DaskRows(Rows):
             left=None,
             line_values=None if row_values is None else (NO_ROWS, column_values),
         )
-        results = self._run_tasks("run", block_data, common)
+        results = self._run_tasks(blocks.run, common, by_block)
         parts: Any = PassResult(*map(list, zip(*results, strict=True)))  # type: ignore[arg-type]
         row_sums = [np.concatenate(sums) for sums in zip(*parts.by_row, strict=True)]
         n_row_sums = (pass_.n_sums or (0, 0))[0]
@@ -195,7 +195,7 @@ class DaskRows(Rows):
         if not all_rows:
             local = self._split_by_block(indices)
         needed = [k for k, rows in enumerate(local) if rows is None or len(rows)]
-        parts = self._run_tasks("regress", lambda block: local[block], space, needed)
+        parts = self._run_tasks(blocks.regress, space, local, needed)
         C, residual, clean, observed = map(np.concatenate, zip(*parts, strict=True))
         counts = (count.astype(np.int64) for count in (clean, observed))
         return RowFits(C, residual.astype(np.float64), *counts)
@@ -204,23 +204,24 @@ class DaskRows(Rows):
 
     def _run_tasks(
         self,
-        task: str,
-        block_data: Callable[[int], Any],
+        task: Callable[..., Any],
         common_data: Any,
-        blocks: list[int] | None = None,
+        by_block: list[Any] | None = None,
+        which: Iterable[int] | None = None,
     ) -> list[Any]:
-        """Run a task on all blocks, or on some, and return the result of each."""
+        """Run a task on all blocks, or on some, and return the result of each.
+
+        `by_block` are data that belong to one block each.
+        """
         from dask import delayed
 
         common = delayed(_identity, pure=False)(common_data)  # sent to a worker once
-        run_task = delayed(run_on_block, pure=False)
+        run_task = delayed(blocks.run_on_block, pure=False)
         tasks = []
-        for k in range(len(self._bounds)) if blocks is None else blocks:
-            position = BlockPosition(
-                *self._bounds[k], self.n, self.dtype.str, self.transposed
-            )
-            block, data = self._blocks[k], block_data(k)
-            tasks.append(run_task(task, block, tuple(position), data, common))
+        for k in range(len(self._bounds)) if which is None else which:
+            position = *self._bounds[k], self.n, self.dtype.str, self.transposed
+            data = None if by_block is None else by_block[k]
+            tasks.append(run_task(task, self._blocks[k], position, data, common))
         return compute_tasks(tasks)
 
     def _split_by_block(self, indices: Array) -> list[Array]:

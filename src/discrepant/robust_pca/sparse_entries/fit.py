@@ -8,6 +8,7 @@ entries, to rounding.
 """
 
 import numpy as np
+from sklearn.utils.extmath import randomized_svd
 
 from discrepant.core.linalg import Array, svd
 from discrepant.core.recorder import Recorder
@@ -127,17 +128,15 @@ class EntriesFit:
 
     def _leading_triplets(self, x: Array, k: int) -> tuple[Array, Array, Array]:
         """Return leading singular triplets of the matrix that is x at the entries."""
-        entries = self.entries
-        m, n = entries.shape
-        k = min(k, m, n)
-        V = np.linalg.qr(self.rng.standard_normal((n, k)))[0]
-        P, Q = np.empty((m, k)), np.empty((n, k))
-        for _ in range(POWER_STEPS):
-            entries.run(entries.rows, kernels.multiply, x, V, P)
-            U = np.linalg.qr(P)[0]
-            entries.run(entries.columns, kernels.multiply, x, U, Q)
-            V, s, rotation = svd(Q)
-        return U @ rotation.T, s, V
+        U, s, Vt = randomized_svd(
+            self.entries.to_csr(x),
+            min(k, *self.entries.shape),
+            n_oversamples=0,
+            n_iter=POWER_STEPS,
+            power_iteration_normalizer="QR",
+            random_state=int(self.rng.integers(1 << 31)),
+        )
+        return U, s, Vt.T
 
     def _fit_at_rank(self) -> bool:
         """Fit at the present rank until σ has settled; return whether it vanished."""
@@ -170,7 +169,7 @@ class EntriesFit:
         """Set the weight of each entry from its residual."""
         entries = self.entries
         entries.run(
-            entries.rows,
+            0,
             kernels.weights,
             self.residual,
             1 / self.sigma,
@@ -192,27 +191,24 @@ class EntriesFit:
         entries, y, w = self.entries, self.entries.y, self.weights
         row_scale, column_scale = self.line_scale
         solve = kernels.least_squares
-        entries.run(entries.rows, solve, y, w, self.V, ridges[0], row_scale, self.U)
-        entries.run(
-            entries.columns, solve, y, w, self.U, ridges[1], column_scale, self.V
-        )
+        entries.run(0, solve, y, w, self.V, ridges[0], row_scale, self.U)
+        entries.run(1, solve, y, w, self.U, ridges[1], column_scale, self.V)
         self._update_residual()
 
     def _update_residual(self) -> None:
         entries = self.entries
-        entries.run(
-            entries.rows, kernels.residuals, entries.y, self.U, self.V, self.residual
-        )
+        entries.run(0, kernels.residuals, entries.y, self.U, self.V, self.residual)
 
     def _update_line_scales(self) -> None:
         """Set the scale of rows and columns that lag, that is fit worse than the rest.
 
         With the common σ all their entries would count as corrupt, and remain so.
         """
-        for lines, scale in zip(self.entries.by_axis, self.line_scale, strict=True):
-            self.entries.run(lines, kernels.medians, self.residual, scale)
+        for axis, scale in enumerate(self.line_scale):
+            self.entries.run(axis, kernels.medians, self.residual, scale)
             scale /= MAD * self.sigma
-            error = LAGGING_ERRORS / np.sqrt(np.maximum(lines.counts, 1))
+            counts = self.entries.by_axis[axis].counts
+            error = LAGGING_ERRORS / np.sqrt(np.maximum(counts, 1))
             scale[scale < LAGGING_RATIO + error] = 1
 
     def _reset_line_scales(self) -> None:
@@ -248,12 +244,10 @@ class EntriesFit:
     def _histogram(self, line_scale: tuple[Array, Array]) -> Array:
         """Count z = |residual|/σ in bins, with σ of each row and column."""
         counts = np.zeros(BINS, np.int64)
-        rows = self.entries.rows
+        arrays, inverse = self.entries.rows.arrays, 1 / self.sigma
         # In one thread: threads would increment the same counts.
-        bounds = 0, rows.lines
-        kernels.histogram(
-            rows.arrays, self.residual, 1 / self.sigma, line_scale, counts, *bounds
-        )
+        bounds = 0, self.entries.shape[0]
+        kernels.histogram(arrays, self.residual, inverse, line_scale, counts, *bounds)
         return counts
 
     def _finish(self) -> bool:
@@ -263,8 +257,9 @@ class EntriesFit:
         for round_ in range(FINISH_ROUNDS):
             if round_ % RESELECT_ROUNDS == 0:
                 row_scale, column_scale = self.line_scale
+                rows = self.entries.rows
                 scale = np.maximum(
-                    row_scale[self.entries.row], column_scale[self.entries.column]
+                    np.repeat(row_scale, rows.counts), column_scale[rows.cross_index]
                 )
                 self.weights[:] = np.abs(self.residual) < CLEAN_Z * self.sigma * scale
             self._reset_line_scales()

@@ -14,6 +14,9 @@ import numpy as np
 from discrepant.core.jit import njit
 from discrepant.robust_pca.rows.robust_kernels import BINS, Z_AT_HALF
 
+# Smallest square of a pivot: a line without entries has none.
+MIN_SQUARE = 1e-300
+
 
 @njit(cache=True, nogil=True)
 def residuals(entries, y, U, V, e, start, end):
@@ -26,17 +29,6 @@ def residuals(entries, y, U, V, e, start, end):
             for a in range(rank):
                 rest -= U[i, a] * V[cross_index[k], a]
             e[position[k]] = rest
-
-
-@njit(cache=True, nogil=True)
-def multiply(entries, x, V, out, start, end):
-    """Write out = X V, where X is x at the entries and zero elsewhere."""
-    pointer, cross_index, position = entries
-    for i in range(start, end):
-        out[i] = 0
-        for k in range(pointer[i], pointer[i + 1]):
-            for a in range(V.shape[1]):
-                out[i, a] += x[position[k]] * V[cross_index[k], a]
 
 
 @njit(cache=True, nogil=True)
@@ -78,100 +70,53 @@ def weights(entries, e, inverse_sigma, scales, table, w, start, end):
 @njit(cache=True, nogil=True)
 def least_squares(entries, y, w, V, ridge, line_scale, U, start, end):
     """Write the weighted ridge regression of each line on V; ridge·line_scale²."""
-    pointer, cross_index, position = entries
-    rank = V.shape[1]
-    A, b = np.empty((rank, rank)), np.empty(rank)
     for i in range(start, end):
-        A[:], b[:] = 0, 0
-        for k in range(pointer[i], pointer[i + 1]):
-            add_equation(A, b, w[position[k]], y[position[k]], V[cross_index[k]])
-        for a in range(rank):
-            A[a, a] += ridge[a] * line_scale[i] ** 2
-        solve(A, b)
+        L, b = normal_equations(entries, i, y, w, V, ridge * line_scale[i] ** 2)
+        solve_lower(L, b)
+        for a in range(len(b) - 1, -1, -1):  # Lᵀ x = b
+            for c in range(a + 1, len(b)):
+                b[a] -= L[c, a] * b[c]
+            b[a] /= L[a, a]
         U[i] = b
 
 
 @njit(cache=True, nogil=True)
-def leverages(entries, w, V, ridge, line_scale, out, start, end):
+def leverages(entries, y, w, V, ridge, line_scale, out, start, end):
     """Add the leverage of each entry in the regression of its line on V."""
     pointer, cross_index, position = entries
-    rank = V.shape[1]
-    A, b = np.empty((rank, rank)), np.empty(rank)
     for i in range(start, end):
-        A[:], b[:] = 0, 0
+        L, x = normal_equations(entries, i, y, w, V, ridge * line_scale[i] ** 2)
         for k in range(pointer[i], pointer[i + 1]):
-            add_equation(A, b, w[position[k]], 0.0, V[cross_index[k]])
-        for a in range(rank):
-            A[a, a] += ridge[a] * line_scale[i] ** 2
-        factor(A)
-        for k in range(pointer[i], pointer[i + 1]):
-            square = 0.0
-            for a in range(rank):  # L x = v
-                t = V[cross_index[k], a]
-                for c in range(a):
-                    t -= A[a, c] * b[c]
-                b[a] = t / A[a, a]
-                square += b[a] ** 2
-            out[position[k]] += w[position[k]] * square
+            x[:] = V[cross_index[k]]
+            solve_lower(L, x)
+            out[position[k]] += w[position[k]] * np.sum(x**2)
 
 
 @njit(cache=True, nogil=True)
-def robust_regressions(entries, y, V, ridge, scale, rounds, U, start, end):
-    """Write a robust regression of each line on V: least absolute deviations.
-
-    It is computed by iteratively reweighted least squares from zero coordinates.
-    """
+def normal_equations(entries, i, y, w, V, ridge):
+    """Return L and b of the weighted ridge regression of line i on V: L Lᵀ x = b."""
     pointer, cross_index, position = entries
-    rank = V.shape[1]
-    A, b = np.empty((rank, rank)), np.empty(rank)
-    for i in range(start, end):
-        U[i] = 0
-        for round_ in range(rounds):
-            A[:], b[:] = 0, 0
-            for k in range(pointer[i], pointer[i + 1]):
-                rest = y[position[k]]
-                for a in range(rank):
-                    rest -= U[i, a] * V[cross_index[k], a]
-                w = scale / (abs(rest) + scale) if round_ else 1.0
-                add_equation(A, b, w, y[position[k]], V[cross_index[k]])
-            for a in range(rank):
-                A[a, a] += ridge[a]
-            solve(A, b)
-            U[i] = b
-
-
-@njit(cache=True, nogil=True, inline="always")
-def add_equation(A, b, w, y, v):
-    """Add an equation to the normal equations; only the lower half of A is used."""
-    for a in range(len(v)):
-        b[a] += w * y * v[a]
-        for c in range(a + 1):
-            A[a, c] += w * v[a] * v[c]
-
-
-@njit(cache=True, nogil=True)
-def factor(A):
-    """Replace the lower half of A by its Cholesky factor."""
-    for a in range(len(A)):
-        for c in range(a + 1):
-            t = A[a, c]
-            for d in range(c):
-                t -= A[a, d] * A[c, d]
-            if a == c:
-                A[a, a] = np.sqrt(max(t, 1e-300))
-            else:
-                A[a, c] = t / A[c, c]
-
-
-@njit(cache=True, nogil=True)
-def solve(A, b):
-    """Solve A x = b in position, from the lower half of A."""
-    factor(A)
+    L, b = np.diag(ridge), np.zeros(len(ridge))
+    for k in range(pointer[i], pointer[i + 1]):
+        v, weight = V[cross_index[k]], w[position[k]]
+        for a in range(len(b)):
+            b[a] += weight * y[position[k]] * v[a]
+            for c in range(a + 1):
+                L[a, c] += weight * v[a] * v[c]
     for a in range(len(b)):
-        for d in range(a):
-            b[a] -= A[a, d] * b[d]
-        b[a] /= A[a, a]
-    for a in range(len(b) - 1, -1, -1):
-        for d in range(a + 1, len(b)):
-            b[a] -= A[d, a] * b[d]
-        b[a] /= A[a, a]
+        for c in range(a + 1):
+            for d in range(c):
+                L[a, c] -= L[a, d] * L[c, d]
+            if c < a:
+                L[a, c] /= L[c, c]
+        L[a, a] = np.sqrt(max(L[a, a], MIN_SQUARE))
+    return L, b
+
+
+@njit(cache=True, nogil=True)
+def solve_lower(L, b):
+    """Solve L x = b in place, for a lower triangular L."""
+    for a in range(len(b)):
+        for c in range(a):
+            b[a] -= L[a, c] * b[c]
+        b[a] /= L[a, a]

@@ -1,15 +1,19 @@
 """Result of a fit of stored entries: its parts are as sparse as the data."""
 
-import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array, issparse
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.results import Certificate
-from discrepant.robust_pca.result import FactoredResult, locked_cached_property
+from discrepant.robust_pca.doubts import Doubt, FitWarning
+from discrepant.robust_pca.noisy.mixture import Mixture
+from discrepant.robust_pca.result import FactoredResult
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 
@@ -18,43 +22,27 @@ from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 REGRESSION_ROUNDS = 30
 
 
-@dataclass(frozen=True)
-class StoredData:
-    """The data, with the class of the sparse matrix they came in, and a lock."""
-
-    entries: StoredEntries = field(repr=False)
-    sparse_class: Any  # of the input, and of the parts
-    lock: Any = field(default_factory=threading.RLock, repr=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"entries": self.entries, "sparse_class": self.sparse_class}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in {**state, "lock": threading.RLock()}.items():
-            object.__setattr__(self, name, value)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseEntriesResult(FactoredResult):
     """Low-rank part as U diag(s) Vᵀ; everything else at the stored entries only."""
 
     noise: Array
     alpha: float
-    stored: StoredData = field(repr=False)
+    mixture: Mixture | None  # of the residuals; None for an exact fit
+    entries: StoredEntries = field(repr=False)  # the data
     corrupt_probability: Array = field(repr=False)  # of each stored entry
     flag_threshold: float = field(repr=False)  # probability from which one is flagged
 
     @property
-    def lock(self) -> Any:
-        """The lock under which parts are computed."""
-        return self.stored.lock
+    def doubts(self) -> Iterator[FitWarning]:
+        """Yield a warning if rows or columns have fewer stored entries than the rank.
 
-    @property
-    def undetermined(self) -> tuple[int, int]:
-        """Number of rows and of columns with fewer stored entries than the rank."""
+        Other doubts are those about every fit.
+        """
         needed = max(self.rank, 1)
-        rows, columns = self.stored.entries.by_axis
-        return int((rows.counts < needed).sum()), int((columns.counts < needed).sum())
+        few = [int((lines.counts < needed).sum()) for lines in self.entries.by_axis]
+        if any(few):
+            yield Doubt.FEW_STORED.warning(rows=few[0], columns=few[1], rank=needed)
 
     @property
     def certificate(self) -> Certificate:
@@ -64,54 +52,51 @@ class SparseEntriesResult(FactoredResult):
             "of the size of the full matrix."
         )
 
-    @locked_cached_property
+    @property
     def low_rank(self) -> Any:
         """X at the stored entries; `block` returns it anywhere."""
         return self._to_sparse(self.fitted)
 
-    @locked_cached_property
+    @property
     def sparse(self) -> Any:
         """Y − X on the outliers, and zero at the other stored entries."""
-        y = self.stored.entries.y
+        y = self.entries.y
         return self._to_sparse(np.where(self._is_outlier, y - self.fitted, 0.0))
 
-    @locked_cached_property
+    @property
     def residual(self) -> Any:
         """Y − X − S at the stored entries."""
-        y = self.stored.entries.y
+        y = self.entries.y
         return self._to_sparse(np.where(self._is_outlier, 0.0, y - self.fitted))
 
-    @locked_cached_property
+    @property
     def outliers(self) -> Any:
         """Which stored entries are flagged as corrupt."""
-        stored = self.stored
-        return stored.entries.to_sparse(self._is_outlier, stored.sparse_class)
+        return self.entries.to_sparse(self._is_outlier)
 
-    @locked_cached_property
+    @property
     def probability(self) -> Any:
         """P(corrupt) of each stored entry."""
         return self._to_sparse(self.corrupt_probability)
 
-    @locked_cached_property
+    @cached_property
     def fitted(self) -> Array:
         """X at the stored entries, as a one-dimensional array."""
-        entries = self.stored.entries
-        residual = np.empty(len(entries.y))
         U, V = (np.ascontiguousarray(F, np.float64) for F in self.factors)
-        entries.run(entries.rows, kernels.residuals, entries.y, U, V, residual)
-        return np.asarray(entries.y - residual)
+        y, residual = self.entries.y, np.empty(len(self.entries.y))
+        self.entries.run(0, kernels.residuals, y, U, V, residual)
+        return np.asarray(y - residual)
 
     def coordinates(self, rows: Any) -> Array:
         """Return the coordinates of new rows in the row space of X.
 
-        Missing are the entries that a sparse matrix does not store, and NaN elsewhere.
+        They minimise the sum of absolute errors, up to the noise. Missing are the
+        entries that a sparse matrix does not store, and NaN elsewhere.
         """
-        from scipy import sparse
-
-        if not sparse.issparse(rows):
+        if not issparse(rows):
             rows = np.asarray(rows)
             observed = np.nonzero(~np.isnan(rows))
-            rows = sparse.coo_array((rows[observed], observed), rows.shape)
+            rows = coo_array((rows[observed], observed), rows.shape)
         coordinates = np.zeros((rows.shape[0], self.rank))
         if not rows.nnz or not self.rank:
             return coordinates
@@ -121,16 +106,12 @@ class SparseEntriesResult(FactoredResult):
         scale = max(float(self.noise[0]), floor)
         squares = self.singular_values.astype(float) ** 2
         ridge = scale**2 / np.maximum(squares / len(self.U), 1e-300)
-        entries.run(
-            entries.rows,
-            kernels.robust_regressions,
-            entries.y,
-            V,
-            ridge,
-            scale,
-            REGRESSION_ROUNDS,
-            coordinates,
-        )
+        y, weights, residual = entries.y, np.ones(len(entries.y)), entries.y.copy()
+        prior = V, ridge, np.ones(len(coordinates))
+        for _ in range(REGRESSION_ROUNDS):
+            entries.run(0, kernels.least_squares, y, weights, *prior, coordinates)
+            entries.run(0, kernels.residuals, y, coordinates, V, residual)
+            weights = scale / (np.abs(residual) + scale)
         return coordinates
 
     @property
@@ -138,5 +119,4 @@ class SparseEntriesResult(FactoredResult):
         return self.corrupt_probability >= self.flag_threshold
 
     def _to_sparse(self, values: Array) -> Any:
-        entries, sparse_class = self.stored.entries, self.stored.sparse_class
-        return entries.to_sparse(values.astype(entries.dtype), sparse_class)
+        return self.entries.to_sparse(values.astype(self.entries.dtype))
