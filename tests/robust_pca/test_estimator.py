@@ -174,12 +174,6 @@ def test_fractions_of_variance_do_not_overflow(fitted, problem, scale):
     )
 
 
-def test_columns_too_few_for_a_fit_with_noise_come_with_a_warning():
-    Y = np.c_[np.tile([1.0, 2.0], 20), np.arange(40)]
-    with pytest.warns(UserWarning, match="40×2 is narrow"):
-        RobustPCA(random_state=0).fit(Y)
-
-
 @pytest.mark.parametrize("n_jobs", [-1, -2, -100, 3])
 def test_number_of_threads(problem, n_jobs):
     model = RobustPCA(random_state=0, n_jobs=n_jobs).fit(problem.observed)

@@ -83,9 +83,9 @@ class Doubt(Enum):
         "a model."
     )
     NARROW = (
-        "A table of {rows}×{columns} is narrow: noise and corruption of an entry are "
-        "hard to distinguish, and flags are less reliable than fdr states. "
-        "discrepant.clean is intended for such tables."
+        "A table of {rows}×{columns} is narrow for a low-rank fit with noise: its "
+        "flags are less reliable than fdr states. discrepant.clean is intended for "
+        "such tables."
     )
     FEW_STORED = (
         "{rows} rows and {columns} columns store fewer entries than the rank, {rank}: "

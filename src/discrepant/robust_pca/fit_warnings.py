@@ -8,7 +8,7 @@ from scipy import sparse
 
 from discrepant.core.arrays import even_sample
 from discrepant.core.linalg import Array
-from discrepant.core.results import Outcome, Result
+from discrepant.core.results import Result
 from discrepant.core.robust_statistics import MAX_SCALE_RATIO, row_scales
 from discrepant.robust_pca.doubts import Doubt, FitWarning
 
@@ -57,7 +57,7 @@ def fit_warnings(Y: Any, result: Result) -> Iterator[FitWarning]:
         yield Doubt.MOSTLY_CORRUPT.warning(fraction=1 - mixture.clean)
     if has_noise and result.rank == 0:
         yield Doubt.NOTHING_GAINED.warning()
-    if result.status.outcome is not Outcome.EXACT and min(Y.shape) < NARROW:
+    if has_noise and min(Y.shape) < NARROW:
         yield Doubt.NARROW.warning(rows=rows, columns=columns)
     yield from _convergence_warnings(result, has_noise)
 
