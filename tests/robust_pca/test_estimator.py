@@ -26,6 +26,7 @@ DESERVED = {
     Doubt.NARROW,
     Doubt.NOTHING_GAINED,
     Doubt.UNCERTAIN,
+    Doubt.UNCONFIRMED_FLAGS,
 }
 
 
@@ -197,6 +198,14 @@ def test_thin_tables_come_with_a_warning(shape):
     Y = corrupted_matrix(shape, 1, 0, random_state=0).low_rank
     with pytest.warns(UserWarning, match="smaller alpha"):
         RobustPCA(random_state=0).fit(Y)
+
+
+@pytest.mark.filterwarnings("error")
+def test_flags_of_many_entries_in_two_columns_are_unconfirmed():
+    Y = np.c_[np.tile([1.0, 2.0], 20), np.arange(40)]
+    with pytest.warns(UserWarning, match="unreliable"):
+        RobustPCA(random_state=0).fit(Y)
+    RobustPCA(noise=0, random_state=0).fit(Y)  # the user asks for this program
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

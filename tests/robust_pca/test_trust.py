@@ -165,6 +165,15 @@ class TestNothingWrong:
         assert relative_error(pca.low_rank_, X) < 1e-12
         assert pca.outliers_.sum() == count
 
+    @pytest.mark.parametrize("size", [1e16, 1e300])
+    def test_an_entry_beside_which_all_others_are_rounding_is_wrong(self, size):
+        X = draw(50, 2) @ draw(2, 40, seed=1)
+        Y = X.copy()
+        Y[3, 5] = size
+        pca = RobustPCA(random_state=0).fit(Y)
+        assert relative_error(pca.low_rank_, X) < 1e-12
+        assert np.argwhere(pca.outliers_).tolist() == [[3, 5]]
+
 
 class TestThePapersProblem:
     """n = 50; the convex program recovers none of these."""

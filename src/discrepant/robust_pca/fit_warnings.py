@@ -30,12 +30,17 @@ MIN_CLEAN_FRACTION = 0.5
 
 def fit_warnings(Y: Any, result: Result) -> Iterator[FitWarning]:
     """Yield the warnings about a fit of the data Y, of shape (m, n)."""
-    yield from getattr(result, "doubts", ())
     has_noise = bool(result.noise.any())
     # Exact entries decide, however many others are corrupt.
     proven = getattr(result, "proven", False)
     rows, columns = Y.shape
     sizes, entries, low_rank = _sample(Y, result)
+    misfit = _misfit_fraction(entries, low_rank)
+    in_doubt = result.status.converged and not (has_noise or proven)
+    is_misfit = in_doubt and misfit > MAX_MISFIT_FRACTION
+    for warning in getattr(result, "doubts", ()):
+        if not (is_misfit and warning.doubt is Doubt.UNCONFIRMED_FLAGS):
+            yield warning
     sizes = sizes[sizes > 0]
     if (
         sizes.size
@@ -46,9 +51,7 @@ def fit_warnings(Y: Any, result: Result) -> Iterator[FitWarning]:
     largest = np.abs(entries[~np.isnan(entries)]).max(initial=0.0)
     if np.abs(low_rank).max(initial=0.0) > EXTRAPOLATION * largest:
         yield Doubt.EXTRAPOLATED.warning()
-    misfit = _misfit_fraction(entries, low_rank)
-    in_doubt = result.status.converged and not (has_noise or proven)
-    if misfit > MAX_MISFIT_FRACTION and in_doubt:
+    if is_misfit:  # it says more than UNCONFIRMED_FLAGS
         yield Doubt.MISFIT.warning(
             fraction=misfit, limit=MISFIT, rows=rows, columns=columns
         )

@@ -93,7 +93,7 @@ def solve(
     if run.noise is None and isinstance(result, NoisyResult):
         return with_row_model(result, settings.fdr, run.rng)
     if isinstance(result, ExactResult) and not (
-        result.proven or result.polished or run.wants_convex_program
+        result.proven or result.polished or run.user_wants_convex_program
     ):
         support = result.history.get("support", np.zeros(1))  # none for zeros
         corrupt_fraction = float(support[-1])
@@ -140,18 +140,17 @@ class _Run:
         return self.noise is None or self.noise_is_zero
 
     @property
-    def wants_convex_program(self) -> bool:
-        """Whether the convex program is to be solved, rather than a fit with noise.
-
-        The user asks for it by noise=0, an α of their own or polish=False. With fewer
-        than four rows or columns noise cannot be distinguished from signal.
-        """
+    def user_wants_convex_program(self) -> bool:
+        """Whether noise=0, an α of the user's own or polish=False asks for it."""
         if self.noise is not None:
             return self.noise_is_zero
-        if min(self.program.rows.shape) < MIN_LINES:
-            return True
         own_program = self.settings.alpha_is_given or not self.settings.polish
         return own_program and self.settings.noise == "auto"
+
+    @property
+    def is_too_narrow_for_noise(self) -> bool:
+        """Whether there are too few rows or columns to tell noise from signal."""
+        return self.noise is None and min(self.program.rows.shape) < MIN_LINES
 
     def new_recorder(self) -> Recorder:
         """Return an empty recorder with the full budget of passes."""
@@ -295,7 +294,7 @@ def _solve_all_rows(run: _Run, start: MatrixFit | None) -> MatrixFit:
 def _separate(run: _Run, start: MatrixFit | None) -> MatrixFit:
     """Separate corruption: by the convex program, with noise, or whichever applies."""
     exact_start = start if isinstance(start, ExactResult) else None
-    if run.wants_convex_program:
+    if run.user_wants_convex_program or run.is_too_narrow_for_noise:
         return _convex_optimum(run, exact_start)
     if run.noise is not None:
         return _fit_noisy(run)

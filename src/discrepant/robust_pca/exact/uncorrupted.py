@@ -53,6 +53,9 @@ def uncorrupted_fit(program: ConvexProblem, log: Recorder) -> UncorruptedFit | N
     rows, scale = program.rows, program.scale
     if not scale.top or scale.observed < rows.size:
         return None
+    rounding = CLEAR * ROUNDING * float(np.finfo(rows.dtype).eps)
+    if scale.bound <= rounding * scale.top:  # ordinary entries are rounding beside it
+        return None
     program = replace(program, scale=replace(scale, bound=scale.top))
     rank = _rank_of_block(program)
     if rank is None or _freedom(program, rank) > rows.size / 2:
@@ -62,7 +65,7 @@ def uncorrupted_fit(program: ConvexProblem, log: Recorder) -> UncorruptedFit | N
         if factors is None:
             return None
         U, V, s = factors
-        zeta = CLEAR * ROUNDING * float(np.finfo(rows.dtype).eps) * s[0]
+        zeta = rounding * s[0]
         fit = clean_fit(program, U, V * s, zeta)
         if fit.clean.sum() < fit.observed.sum():
             return None
