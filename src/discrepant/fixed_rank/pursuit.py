@@ -4,9 +4,9 @@ A round weights each measurement by its residual, solves the weighted least squa
 the tangent space, and computes the residuals again. When the scale of the residuals
 stops falling, the pursuit adds the components that exceed those of the same residuals
 with random signs: those show how large a component noise and errors of this size
-produce through this operator. The weights redescend with a cutoff that falls more
-slowly than the residuals: it tolerates a bad start, and in the end corrupt measurements
-lose all influence, so that the residual of an exact fit falls to rounding.
+produce through this operator. The weights are Huber's at first, which tolerate a bad
+start. Then they redescend, so that corrupt measurements lose all influence and the
+residual of an exact fit falls to rounding.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,23 +24,32 @@ from discrepant.fixed_rank.tangent_space import (
     fit_least_squares,
 )
 
+# Residual, in scales, up to which a Huber weight is one: 95% efficient if normal.
+HUBER_CUTOFF = 1.345
 # Residual, in scales, at which a redescending weight has fallen to a quarter.
 REDESCENDING_CUTOFF = 4.0
 # Residual, in units of data_scale^(1/3)·scale^(2/3), at which a redescending weight has
 # fallen to a quarter; the larger of both cutoffs counts (see `_weights`).
 LATE_CUTOFF = 3.0
-# Largest number of steps of conjugate gradients per round, and the relative accuracy at
-# which they stop earlier: low, because the weights change after them.
-GRADIENT_STEPS, GRADIENT_TOL = 8, 3e-2
+# Steps of conjugate gradients per round: few, because the weights change after them.
+GRADIENT_STEPS = 4
+# Relative accuracy at which conjugate gradients stop earlier.
+GRADIENT_TOL = 1e-3
 # A round is slow if more than this fraction of the scale is left after it.
 SLOW = 0.8
-# Draws of random signs at each search for components, where those of earlier searches
-# count too, and in the test whether X explains outliers.
-SIGN_DRAWS = 2
+# Draws of random signs at the first search for components: they calibrate the edge.
+FIRST_SIGN_DRAWS = 4
+# Draws of random signs at each later search; earlier draws count too.
+LATER_SIGN_DRAWS = 2
+# Draws of random signs for the test whether X explains outliers.
+TEST_SIGN_DRAWS = 2
 # Margin above the mean edge, in units of n^(−2/3) of it. The largest singular value of
 # a random n×n matrix varies by 0.65 n^(−2/3) of itself (Tracy and Widom), and a
 # component has to exceed the mean by three times that.
 EDGE_MARGIN = 2.0
+# Fraction of the scale of the data below which weights redescend at once: by then large
+# errors are far above the other residuals.
+REDESCEND_BELOW = 0.02
 # Number of stalled rounds after which the pursuit ends.
 MAX_STALLED = 8
 # A slow round that leaves more than this fraction of the scale counts as several.
@@ -49,11 +58,16 @@ NO_PROGRESS = 0.98
 NO_PROGRESS_ROUNDS = 4
 # Largest number of rounds of one pursuit.
 MAX_ROUNDS = 80
+# Largest fraction of the measured numbers that the degrees of freedom of X may reach.
+MAX_FREEDOM = 0.9
 # Fraction of the scale of the data up to which a residual fits exactly.
 EXACT = 1e-8
 # Residual, in units of the scale that rounding leaves, up to which it fits exactly; the
 # larger of both bounds counts.
 EXACT_ROUNDINGS = 10
+# Scale, in units of the scale that rounding leaves, at which the pursuit ends: nothing
+# is left to improve.
+MIN_SCALE_ROUNDINGS = 1e-3
 # A search is repeated only if the scale has fallen below this fraction of its last one.
 SEARCH_AGAIN_BELOW = 0.9
 # Standard deviations above the mean of random signs that count as significant.
@@ -86,6 +100,7 @@ class Fit:
     scale: float  # robust standard deviation of the residuals
     data_scale: float  # the same of the data y
     rounding: float  # the scale, relative to `data_scale`, that rounding leaves
+    redescending: bool = False  # whether the weights redescend, or are Huber's
     # Dual norms of A*(residuals with random signs), relative to ‖residuals‖.
     edges: list[float] = field(default_factory=list)
     # Scale at the last search for components, if it added none.
@@ -132,7 +147,7 @@ def initial_fit(A: Measurements, at: FixedRankMatrix | None, kind: Symmetry) -> 
         return Fit(zero, A.y, data_scale, data_scale, A.rounding)
     e = A.y - A.forward(*at.factors)
     scale = residual_scale(e, at.degrees_of_freedom / A.n_numbers)
-    return Fit(at, e, scale, data_scale, A.rounding)
+    return Fit(at, e, scale, data_scale, A.rounding, redescending=True)
 
 
 def pursue(
@@ -149,15 +164,18 @@ def pursue(
     are added, one at a time, when the fit has stopped improving, although they are not
     significant. If the fit becomes exact, that proves them.
     """
+    min_scale = MIN_SCALE_ROUNDINGS * fit.rounding * fit.data_scale
     last_scale, stalled = np.inf, 0
     for turn in range(MAX_ROUNDS):
-        if fit.exact or fit.scale == 0:
+        if fit.exact or fit.scale <= min_scale:
             break
         slow = fit.scale > SLOW * last_scale
         weights = _weights(fit, sigma)
         if turn == 0 or slow:
             if add_components(A, fit, weights, rng):
-                stalled = 0
+                slow, stalled = False, 0
+            elif slow and not fit.redescending:
+                fit.redescending, weights = True, _weights(fit, sigma, True)
             elif slow:
                 progress = fit.scale < NO_PROGRESS * last_scale
                 stalled += 1 if progress else NO_PROGRESS_ROUNDS
@@ -165,8 +183,10 @@ def pursue(
             if not (extra_components and add_components(A, fit, weights, rng, 1)):
                 break
             extra_components, stalled = extra_components - 1, 0
+            fit.redescending, weights = False, _weights(fit, sigma)
         last_scale = fit.scale
         _refit(A, fit, weights)
+        fit.redescending |= fit.scale < REDESCEND_BELOW * fit.data_scale
         if not log.note("pursuit", fit.at, fit.e, A):
             break
     return fit
@@ -179,18 +199,21 @@ def _refit(A: Measurements, fit: Fit, weights: Array) -> None:
     fit.scale = residual_scale(fit.e, fit.at.degrees_of_freedom / A.n_numbers)
 
 
-def _weights(fit: Fit, sigma: float | None) -> Array:
+def _weights(fit: Fit, sigma: float | None, redescending: bool = False) -> Array:
     """Return the regression weight of each measurement, from its residual.
 
     If the operator measures rows or columns one by one, some of them converge late, and
-    their large residuals are not errors. Therefore the cutoff falls only as the scale
-    to the power 2/3, and includes ever larger multiples of the scale. The few errors
-    within it matter less and less.
+    their large residuals are not errors. Therefore the cutoff of the redescending
+    weights falls only as the scale to the power 2/3, and includes ever larger multiples
+    of the scale. The few errors within it matter less and less.
     """
-    scale = max(fit.scale, sigma or 0.0)
-    late_scale = fit.data_scale ** (1 / 3) * scale ** (2 / 3)
-    cutoff = max(REDESCENDING_CUTOFF * scale, LATE_CUTOFF * late_scale)
-    return _redescending_weights(np.abs(fit.e), cutoff)
+    size, scale = np.abs(fit.e), max(fit.scale, sigma or 0.0)
+    if redescending or fit.redescending:
+        late_scale = fit.data_scale ** (1 / 3) * scale ** (2 / 3)
+        cutoff = max(REDESCENDING_CUTOFF * scale, LATE_CUTOFF * late_scale)
+        return _redescending_weights(size, cutoff)
+    cutoff = HUBER_CUTOFF * scale
+    return np.asarray(np.minimum(1.0, cutoff / np.maximum(size, cutoff)))
 
 
 def _redescending_weights(size: Array, cutoff: float) -> Array:
@@ -214,7 +237,7 @@ def outliers_explained_by_signal(
         return False
     outliers = clipped(e, float(np.median(np.abs(e[is_outlier])))) * is_outlier
     explained = norm(at.project(A.adjoint(outliers)))
-    random = [outliers * A.signs(rng) for _ in range(SIGN_DRAWS)]
+    random = [outliers * A.signs(rng) for _ in range(TEST_SIGN_DRAWS)]
     by_chance = np.mean([norm(at.project(A.adjoint(z))) for z in random])
     margin = SIGNIFICANT / np.sqrt(2 * at.degrees_of_freedom)
     return bool(explained > (1 + margin) * by_chance)
@@ -227,7 +250,7 @@ def refit_with_shrinking_cutoff(
 
     The cutoff shrinks from round to round. `fit` itself is unchanged.
     """
-    refit = replace(fit, scale_at_last_search=np.inf)
+    refit = replace(fit, redescending=True, scale_at_last_search=np.inf)
     min_cutoff = REDESCENDING_CUTOFF * fit.scale + MIN_CUTOFF * fit.data_scale
     while cutoff > min_cutoff:
         _refit(A, refit, _redescending_weights(np.abs(refit.e), cutoff))
@@ -262,7 +285,8 @@ def add_components(
     count = max(count, min(at_least or int(not at.rank), len(d)))
     while count and (
         at.rank + count > min(A.shape)
-        or degrees_of_freedom(A.shape, at.rank + count, at.kind, at.real) > A.n_numbers
+        or degrees_of_freedom(A.shape, at.rank + count, at.kind, at.real)
+        > MAX_FREEDOM * A.n_numbers
     ):
         count -= 1
     if count:
@@ -279,7 +303,7 @@ def noise_edge(
     Estimated by random signs of the weighted residuals; draws are kept in `fit.edges`.
     """
     size = norm(weighted_residual)
-    for _ in range(SIGN_DRAWS):
+    for _ in range(LATER_SIGN_DRAWS if fit.edges else FIRST_SIGN_DRAWS):
         back = A.adjoint(weighted_residual * A.signs(rng))
         fit.edges.append(dual_norm(back, fit.at.kind) / (size or 1.0))
     mean = float(np.mean(fit.edges))

@@ -305,8 +305,8 @@ class RobustPCA(
         if issparse(rows):
             raise InputError("score needs an array; mark missing entries by NaN.")
         C = C if is_dask(C) else np.asarray(to_numpy(C))
-        # In units of the largest singular value, so that no sum overflows.
-        unit = float(np.max(result.singular_values, initial=0.0)) or 1.0
+        # In units of the largest entry, so that no sum overflows.
+        unit = np.maximum(np.nan_to_num(np.abs(rows)).max(), np.finfo(rows.dtype).tiny)
         residual = np.nansum(np.abs(rows / unit - (C / unit) @ result.components))
         total = np.nansum(np.abs(rows / unit))
         if is_dask(rows):
