@@ -30,7 +30,9 @@ from discrepant.fixed_rank.noise import (
 from discrepant.fixed_rank.pursuit import (
     Fit,
     initial_fit,
+    outliers_explained_by_signal,
     pursue,
+    refit_with_shrinking_cutoff,
 )
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
@@ -289,8 +291,18 @@ class SensingRun:
 
 def _exact_result(run: SensingRun, fit: Fit) -> SensingResult:
     """Return the result of an exact fit, with a warning if X is not determined."""
-    caveats, clean = [], fit.clean
-    if not run.is_determined(fit.at, clean):
+    A, caveats = run.A, []
+    determined = run.is_determined(fit.at, fit.clean)
+    if not determined or outliers_explained_by_signal(
+        A, fit.at, fit.e, ~fit.clean, run.rng
+    ):
+        cutoff = float(np.max(np.abs(fit.e)))
+        refit = refit_with_shrinking_cutoff(A, fit, cutoff, run.rng, run)
+        if refit.exact and refit.clean.sum() >= fit.clean.sum():
+            fit = refit
+        determined = run.is_determined(fit.at, fit.clean)
+    clean = fit.clean
+    if not determined:
         caveats.append(
             "The measurements do not determine X: a part of it can change without "
             "changing any of the measurements that fit, and is arbitrary. More, or "
