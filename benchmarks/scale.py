@@ -85,7 +85,7 @@ def counted_reads():
 
         setattr(rows.ArrayRows, name, run)
 
-    for name in ("run_pass", "regress", "take"):
+    for name in ("run", "regress", "take"):
         counting(name)
     yield fractions
     for name, function in real.items():

@@ -65,15 +65,20 @@ def missing_values(data: np.ndarray) -> np.ndarray:
         raise InputError(
             "The data are empty or a single number; an array of values is needed."
         )
+    refuse_infinite(data)
+    missing: np.ndarray = np.isnan(data)
+    if missing.all():
+        raise InputError("All values are missing; at least one must be observed.")
+    return missing
+
+
+def refuse_infinite(data: Any) -> None:
+    """Refuse data with an infinite value."""
     if np.isinf(data).any():
         raise InputError(
             "The data contain infinite values; replace them by NaN to mark them as "
             "missing."
         )
-    missing: np.ndarray = np.isnan(data)
-    if missing.all():
-        raise InputError("All values are missing; at least one must be observed.")
-    return missing
 
 
 def check_mapped(values: np.ndarray) -> None:

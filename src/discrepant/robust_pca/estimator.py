@@ -273,10 +273,6 @@ class RobustPCA(
             from discrepant.robust_pca.dask.result import block_coordinates
 
             return block_coordinates(result, rows)
-        if not issparse(rows) and np.isinf(rows).any():
-            raise InputError(
-                "Input X contains infinity; replace it by NaN to mark it as missing."
-            )
         return in_kind_of(X, result.coordinates(rows).astype(rows.dtype))
 
     def inverse_transform(self, X: Any) -> Any:

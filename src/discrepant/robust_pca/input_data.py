@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 from discrepant.core.array_libraries import to_numpy
 from discrepant.core.errors import InputError, InputTypeError
 from discrepant.core.labels import column_types, container_kind
-from discrepant.core.validation import error_text, masked_to_nan
+from discrepant.core.validation import error_text, masked_to_nan, refuse_infinite
 
 
 def validate_data_of(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -44,7 +44,7 @@ def validate_data_of(estimator: Any, X: Any, *, reset: bool) -> Any:
             "encode such columns)."
         )
     try:
-        return validate_data(
+        data = validate_data(
             estimator,
             masked_to_nan(X),
             reset=reset,
@@ -55,6 +55,9 @@ def validate_data_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     except (ValueError, TypeError, RuntimeError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
         raise kind(error_text(error) + ".") from None
+    if not (reset or sparse.issparse(data)):  # a fit finds infinite values by itself
+        refuse_infinite(data)
+    return data
 
 
 def _validate_dask_array(estimator: Any, X: Any, reset: bool) -> Any:
@@ -108,10 +111,7 @@ def _validate_dask_array(estimator: Any, X: Any, reset: bool) -> Any:
 def _finite_block(block: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """Return a block of new rows as floats; NaN is missing."""
     rows = np.asarray(masked_to_nan(block)).astype(dtype, copy=False)
-    if np.isinf(rows).any():
-        raise InputError(
-            "Input X contains infinity; replace it by NaN to mark it as missing."
-        )
+    refuse_infinite(rows)
     return rows
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.robust_statistics import MIN_CORRUPT_FRACTION, clipping_bound_from
+from discrepant.core.validation import refuse_infinite
 from discrepant.robust_pca.rows import passes
 from discrepant.robust_pca.rows.in_memory import ArrayRows
 from discrepant.robust_pca.rows.rows import Rows
@@ -34,11 +35,7 @@ class DataScale:
     def of(cls, rows: Rows) -> "DataScale":
         """Scan the data; the rows must be open."""
         top, observed = passes.scan(rows)
-        if not np.isfinite(top):
-            raise InputError(
-                "The data contain infinite values; replace them by NaN to mark them "
-                "as missing."
-            )
+        refuse_infinite(top)
 
         def line_scales() -> Array:
             return np.concatenate([rows.scales(axis) for axis in (0, 1)])
@@ -78,6 +75,13 @@ class ConvexProblem:
     def clipped_at(self, bound: float) -> "ConvexProblem":
         """Return the same problem with another clipping bound."""
         return replace(self, scale=replace(self.scale, bound=bound))
+
+    def count_observed(self) -> tuple[Array, Array]:
+        """Return the number of observed entries of each row and of each column."""
+        rows = self.rows
+        if self.scale.observed == rows.size:
+            return np.full(rows.m, float(rows.n)), np.full(rows.n, float(rows.m))
+        return passes.count_observed(rows)
 
     def wrongly_clipped(
         self, low_rank: tuple[Array, Array], fraction: float = 0.0

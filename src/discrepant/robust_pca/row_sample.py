@@ -20,7 +20,7 @@ from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import (
     clean_cutoff,
-    clean_fit,
+    covers_all_lines,
     polish,
     rounding_error,
 )
@@ -35,6 +35,7 @@ from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.result import LowRankResult, Step
 from discrepant.robust_pca.row_regression import regress_all_rows
 from discrepant.robust_pca.rows.in_memory import ArrayRows
+from discrepant.robust_pca.rows.passes import clean_residual
 from discrepant.robust_pca.rows.rows import RowFits, Rows
 
 # Rows of a sample: enough for a rank of a fifteenth of them, and to estimate the noise
@@ -104,21 +105,18 @@ def extend_exact_fit(
         size = float(np.linalg.norm(A)) / np.sqrt(rows.size)
         error = rounding_error(program) * size
         zeta = clean_cutoff(error, max(corrupt_fraction, 1 / rows.size) / size)
-        clean = clean_fit(program, A, B, zeta)
-        residual = float(np.sqrt(clean.square)) / clean.norm
-        rank = len(B.T)
-        log.note(Step("sweep", residual, np.nan, rank, np.nan, clean.support))
-        if not clean.covers_all_lines or log.ended:
+        fit = clean_residual(rows, (A, B), unit=program.unit, zeta=zeta, products=False)
+        observed, n_clean = program.scale.observed, float(fit.n_clean[0].sum())
+        residual = float(np.sqrt(fit.square / fit.data_square))
+        support = 1 - n_clean / observed
+        log.note(Step("sweep", residual, np.nan, len(B.T), np.nan, support))
+        if not covers_all_lines(program, fit) or log.ended:
             return None
-        if clean.error > error:
+        clean_error = float(np.sqrt(fit.square / n_clean))
+        if clean_error > error:
+            n_corrupt = observed - n_clean
             polished = polish(
-                program,
-                A,
-                B,
-                n_corrupt=clean.support * program.scale.observed,
-                norm_Y=clean.norm,
-                residual=residual,
-                log=log,
+                program, A, B, n_corrupt=n_corrupt, error=clean_error, log=log
             )
             if not polished.exact:
                 return None

@@ -183,9 +183,6 @@ class Silent:
         self.error, self.cancelled = error, False
         self.scheduler = type("Scheduler", (), {"address": "tcp://gone:8786"})
 
-    def nthreads(self):
-        return {}
-
     def compute(self, tasks):
         if self.error:
             raise self.error
@@ -217,15 +214,21 @@ class TestFaults:
         assert pca.fit(Y).rank_ == RANK
 
     def test_no_workers_raises_a_sentence(self, monkeypatch):
-        pytest.importorskip("distributed")
+        distributed = pytest.importorskip("distributed")
         monkeypatch.setattr(cluster, "SCHEDULER_TIMEOUT", 0.2)
-        with pytest.raises(cluster.ClusterError, match="has no workers"):
-            cluster._check_workers(Silent())
+        with (
+            distributed.LocalCluster(
+                n_workers=0, processes=False, dashboard_address=None
+            ) as local,
+            distributed.Client(local),
+            pytest.raises(cluster.ClusterError, match="has no workers"),
+        ):
+            fitted(da.from_array(made()[0], chunks=(400, 40)))
 
     def test_other_versions_are_named(self):
         pytest.importorskip("distributed")
         client = Silent()
-        client.nthreads = lambda: {"tcp://a:1": 1}
+        client.wait_for_workers = lambda number, timeout: None
         client.run = lambda *args, **options: {"tcp://a:1": "0.0.1"}
         with pytest.warns(UserWarning, match=r"another version.*a:1: 0\.0\.1"):
             cluster._check_workers(client)

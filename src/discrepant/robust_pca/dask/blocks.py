@@ -15,9 +15,7 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.core.validation import error_text, masked_to_nan
 from discrepant.robust_pca.rows.in_memory import ArrayRows
-
-# Integers below this limit are sent in two bytes.
-UINT16_LIMIT = 1 << 16
+from discrepant.robust_pca.rows.rows import Pass
 
 
 class BlockPosition(NamedTuple):
@@ -62,22 +60,10 @@ def run_on_block(
         return task(rows, block_data, common_data)
 
 
-def to_compact_dtype(numbers: Array) -> Array:
-    """Convert numbers by row for sending: counts to two bytes, sums to four.
-
-    They are compared with each other and added up; seven digits are enough.
-    """
-    in_range = np.all((numbers >= 0) & (numbers < UINT16_LIMIT))
-    counts = numbers.astype(np.uint16) if in_range else numbers
-    if counts.dtype == np.uint16 and np.array_equal(counts, numbers):
-        return counts
-    return numbers.astype(np.float32)
-
-
 def preview(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
     """Scan the block; return some of its entries and a few whole rows."""
     (sampled, whole), columns = block_data, common_data
-    scan = rows.run("scan", (0.0,)).tile_sums
+    scan = rows.run(Pass("scan", (0.0,))).tile_sums
     lines = rows.take(np.concatenate([sampled, whole]), 0).astype(rows.dtype)
     return scan, lines[: len(sampled), columns], lines[len(sampled) :]
 
@@ -100,13 +86,11 @@ def run(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
         pass_ = replace(pass_, low_rank=(U, pass_.low_rank[1]))
     if row_values is not None:
         pass_ = replace(pass_, line_values=(row_values, pass_.line_values[1]))
-    out = rows.run_pass(replace(pass_, left=left))
-    by_row: Any = [to_compact_dtype(sums) for sums in out.by_row]
-    return out._replace(right=out.right.astype(rows.dtype), by_row=by_row)
+    out = rows.run(replace(pass_, left=left))
+    return out._replace(right=out.right.astype(rows.dtype))
 
 
 def regress(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
     """Regress some rows, or all, robustly on a row space."""
     indices = np.arange(rows.m) if block_data is None else block_data
-    coordinates, *numbers = rows.regress(indices, common_data)
-    return coordinates, *map(to_compact_dtype, numbers)
+    return rows.regress(indices, common_data)

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from discrepant import __version__
@@ -97,7 +97,10 @@ def _check_workers(client: Any) -> None:
     Dask itself compares the versions of Python and NumPy.
     """
     with _describe_cluster_errors(client):
-        _wait_for_workers(client)
+        try:
+            client.wait_for_workers(1, timeout=SCHEDULER_TIMEOUT)
+        except TimeoutError:
+            raise ClusterError(_no_workers(client)) from None
         answers = client.run(installed_version, on_error="return")
     for address, answer in answers.items():
         if isinstance(answer, BaseException):
@@ -165,7 +168,8 @@ def _on_cluster(client: Any, tasks: list[Any]) -> list[Any]:
                     raise InputError(_describe_task_error(error)) from error
             return list(client.gather(futures))
         finally:
-            _cancel(client, futures)
+            with suppress(Exception):  # the cluster is gone, and the futures with it
+                client.cancel(futures, force=True)  # and all that they depend on
 
 
 def _wait(client: Any, futures: list[Any]) -> None:
@@ -188,37 +192,18 @@ def _wait(client: Any, futures: list[Any]) -> None:
             last_active = time.monotonic()
 
 
-def _wait_for_workers(client: Any) -> None:
-    start = time.monotonic()
-    while not client.nthreads():
-        if time.monotonic() - start > SCHEDULER_TIMEOUT:
-            raise ClusterError(_no_workers(client))
-        time.sleep(0.1)
-
-
 def _no_workers(client: Any) -> str:
     address = getattr(client.scheduler, "address", "this address")
     return f"The cluster at {address} has no workers. {FIT_AGAIN}."
-
-
-def _cancel(client: Any, futures: list[Any]) -> None:
-    """Cancel futures and all tasks that they depend on."""
-    try:
-        client.cancel(futures, force=True)
-    except Exception:  # the cluster is gone, and the futures with it
-        return
 
 
 @contextmanager
 def _describe_cluster_errors(client: Any) -> Iterator[None]:
     """Turn errors of the cluster into a `ClusterError` of one sentence."""
     from concurrent.futures import CancelledError
-    from concurrent.futures import TimeoutError as FutureTimeoutError
 
     from distributed import KilledWorker
-    from distributed.comm import CommClosedError
 
-    lost = CancelledError, CommClosedError, OSError, FutureTimeoutError, TimeoutError
     try:
         yield
     except (InputError, MemoryError):
@@ -229,7 +214,7 @@ def _describe_cluster_errors(client: Any) -> Iterator[None]:
             f"lack of memory ({error_text(error)[:120]}). Use smaller blocks. "
             f"{FIT_AGAIN}."
         ) from None
-    except lost as error:
+    except (CancelledError, OSError) as error:  # OSError: no connection, a timeout
         address = getattr(client.scheduler, "address", "this address")
         raise ClusterError(
             f"The cluster at {address} is lost ({error_text(error)[:120]}). "

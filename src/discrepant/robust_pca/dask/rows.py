@@ -150,13 +150,11 @@ class DaskRows(Rows):
         """Refuse: no array of the size of a Dask array is kept."""
         raise NotImplementedError("no array of the size of a Dask array is kept")
 
-    def run_pass(self, pass_: Pass) -> PassResult:
+    def run(self, pass_: Pass) -> PassResult:
         """Run a kernel over all blocks; the rows of the factors go with each block."""
         if pass_.kernel == "scan":
             none, scan = np.zeros((0, 0)), self._preview()[0]
             return PassResult(none, none, scan, none, none, none)
-        if pass_.arrays:
-            raise NotImplementedError("no array of the size of a Dask array is kept")
         U, C = map(self._as_factor, pass_.low_rank or (None, None))
         row_values, column_values = map(
             self._as_factor, pass_.line_values or (None, None)
@@ -176,16 +174,16 @@ class DaskRows(Rows):
             line_values=None if row_values is None else (NO_ROWS, column_values),
         )
         results = self._run_tasks(blocks.run, common, by_block)
-        parts: Any = PassResult(*map(list, zip(*results, strict=True)))  # type: ignore[arg-type]
-        row_sums = [np.concatenate(sums) for sums in zip(*parts.by_row, strict=True)]
-        n_row_sums = (pass_.n_sums or (0, 0))[0]
+        right, left, tile_sums, by_row, by_column, histogram = zip(
+            *results, strict=True
+        )
         return PassResult(
-            np.concatenate(parts.right, dtype=np.float64),
-            np.sum(parts.left, axis=0),
-            np.concatenate(parts.tile_sums),
-            np.array(row_sums, np.float64).reshape(n_row_sums, self.m),
-            np.sum(parts.by_column, axis=0),
-            np.sum(parts.histogram, axis=0),
+            np.concatenate(right, dtype=np.float64),
+            np.sum(left, axis=0),
+            np.concatenate(tile_sums),
+            np.concatenate(by_row, axis=1),
+            np.sum(by_column, axis=0),
+            np.sum(histogram, axis=0),
         )
 
     def regress(self, indices: Array, space: RowSpace) -> RowFits:
@@ -196,9 +194,7 @@ class DaskRows(Rows):
             local = self._split_by_block(indices)
         needed = [k for k, rows in enumerate(local) if rows is None or len(rows)]
         parts = self._run_tasks(blocks.regress, space, local, needed)
-        C, residual, clean, observed = map(np.concatenate, zip(*parts, strict=True))
-        counts = (count.astype(np.int64) for count in (clean, observed))
-        return RowFits(C, residual.astype(np.float64), *counts)
+        return RowFits(*map(np.concatenate, zip(*parts, strict=True)))
 
     # -- tasks ---------------------------------------------------------------------
 
@@ -245,26 +241,16 @@ def _row_blocks(
     Z: Any, dtype: np.dtype[Any]
 ) -> tuple[list[Any], list[tuple[int, int]]]:
     """Return blocks of whole rows, and where each begins and ends."""
-    heights = _block_heights(Z.chunks[0], Z.shape[1] * dtype.itemsize)
+    from dask.array.core import normalize_chunks
+
+    row_bytes = Z.shape[1] * dtype.itemsize
+    size = Z.shape[0] * row_bytes
+    for_workers = min(max(size // BLOCKS, MIN_BLOCK_BYTES), MAX_BLOCK_BYTES)
+    wanted = max(for_workers, min(size // MAX_TASKS, HUGE_BLOCK_BYTES))
+    limit = min(max(wanted, max(Z.chunks[0]) * row_bytes), SPLIT_BYTES)
+    heights, _ = normalize_chunks(
+        ("auto", -1), Z.shape, limit, dtype, previous_chunks=Z.chunks
+    )
     ends = list(itertools.accumulate(heights))
     blocks = Z.rechunk({0: heights, 1: -1}).to_delayed(optimize_graph=True).ravel()
     return list(blocks), list(zip([0, *ends[:-1]], ends, strict=True))
-
-
-def _block_heights(chunks: tuple[int, ...], row_bytes: int) -> tuple[int, ...]:
-    """Return the number of rows of each block: merged chunks, huge ones split."""
-    size = sum(chunks) * row_bytes
-    for_workers = min(max(size // BLOCKS, MIN_BLOCK_BYTES), MAX_BLOCK_BYTES)
-    wanted = max(for_workers, min(size // MAX_TASKS, HUGE_BLOCK_BYTES))
-    heights, height = [], 0
-    for chunk in (chunk for chunk in chunks if chunk):
-        if height and (height + chunk) * row_bytes > wanted:
-            heights.append(height)
-            height = 0
-        height += chunk
-    heights.append(height)
-    limit = max(SPLIT_BYTES // max(row_bytes, 1), 1)
-    pieces = (
-        (limit,) * (h // limit) + ((h % limit,) if h % limit else ()) for h in heights
-    )
-    return tuple(itertools.chain.from_iterable(pieces))

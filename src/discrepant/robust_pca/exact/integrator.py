@@ -227,8 +227,7 @@ class _Integration:
             stepper.U[:, :r],
             stepper.C[:, :r],
             n_corrupt=stepper.n_corrupt,
-            norm_Y=stepper.norm_Y,
-            residual=residual,
+            error=residual * stepper.norm_Y / np.sqrt(stepper.program.scale.observed),
             log=self.log,
         )
         # An exact fit that leaves out a few rows or columns costs no attempt.

@@ -14,7 +14,7 @@ from discrepant.core.linalg import Array
 from discrepant.core.recorder import Recorder
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.result import Step
-from discrepant.robust_pca.rows import passes
+from discrepant.robust_pca.rows.passes import CleanResidual, clean_residual
 
 # Relative error at which nothing is left to gain: float64 rounds at 2e-16, and sums
 # over a row of a few thousand entries lose three more digits.
@@ -66,8 +66,7 @@ def polish(
     B: Array,
     *,
     n_corrupt: float,
-    norm_Y: float,
-    residual: float,
+    error: float,
     log: Recorder,
 ) -> PolishResult:
     """Fit A Bᵀ to the clean entries by least squares.
@@ -79,8 +78,8 @@ def polish(
 
     The step is the gradient in the metric of the factors, with heavy-ball momentum β
     set by the contraction so far. With X ⪰ 0 the factors A and B stay equal.
-    `n_corrupt` is the number of entries classified as corrupt so far, and `residual` is
-    relative to ‖Y‖ = `norm_Y`.
+    `n_corrupt` is the number of entries classified as corrupt so far, and `error` the
+    root mean square residual of the others.
     """
     rows, unit, observed = program.rows, program.unit, program.scale.observed
     eps = float(np.finfo(rows.dtype).eps)
@@ -91,14 +90,14 @@ def polish(
     if program.psd:
         A = B = A * np.sqrt(np.linalg.norm(B, axis=0))
     f = max(n_corrupt, 1) / observed / size
-    zeta = clean_cutoff(residual * norm_Y / np.sqrt(observed) / 2, f)
+    zeta = clean_cutoff(error / 2, f)
     previous, slow, widened, beta = np.inf, 0, 0, 0.0
     move_A: Array | float = 0.0
     move_B: Array | float = 0.0
     while True:
-        fit = passes.clean_residual(rows, (A, B), unit=unit, zeta=zeta)
-        RB, RA, square, clean, outlier_l1 = fit
-        failed = PolishResult(A, B, zeta, outlier_l1, PolishOutcome.FAILED)
+        fit = clean_residual(rows, (A, B), unit=unit, zeta=zeta)
+        RB, RA, clean = fit.right, fit.left, float(fit.n_clean[0].sum())
+        failed = PolishResult(A, B, zeta, fit.outlier_l1, PolishOutcome.FAILED)
         first = previous == np.inf
         if first and clean < FIRST_KEEP * (observed - n_corrupt):
             if widened == MAX_WIDENINGS:
@@ -107,20 +106,20 @@ def polish(
             continue
         if clean < ENTRIES_PER_FREEDOM * freedom:
             return failed
-        error = float(np.sqrt(square / clean))
-        relative = float(np.sqrt(square) / norm_Y)
+        error = float(np.sqrt(fit.square / clean))
+        relative = float(np.sqrt(fit.square / fit.data_square))
         support = float(1 - clean / observed)
         log.note(Step("polish", relative, np.nan, r, np.nan, support))
         if log.ended:
             return failed
         ratio = 1.0 if first else error / previous
         if error <= tolerance * size or (ratio > 0.7 and error <= 200 * eps * size):
-            covered = clean_fit(program, A, B, zeta).covers_all_lines
+            covered = covers_all_lines(program, fit)
             left_out = PolishOutcome.LINES_LEFT_OUT
             return replace(failed, outcome=PolishOutcome.EXACT if covered else left_out)
         slow += ratio > SLOW
         if not first and (slow >= MAX_SLOW or ratio > 2):
-            if clean_fit(program, A, B, zeta).covers_all_lines:
+            if covers_all_lines(program, fit):
                 return replace(failed, outcome=PolishOutcome.NOISE_FLOOR)
             return failed
         if not first:
@@ -143,43 +142,15 @@ def polish(
         zeta = max(clean_cutoff(expected, f), 100 * eps * size)
 
 
-@dataclass(frozen=True)
-class CleanFit:
-    """Entries within ζ of a low-rank matrix, counted by row and column."""
+def covers_all_lines(program: ConvexProblem, fit: CleanResidual) -> bool:
+    """Whether every row and column has enough clean entries.
 
-    clean: Array  # clean entries of each row, then of each column
-    observed: Array  # observed entries, likewise
-    square: float  # Σ(Y − A Bᵀ)² over the clean entries
-    norm: float  # ‖Y‖
-
-    @property
-    def error(self) -> float:
-        """Root mean square residual of the clean entries."""
-        return float(np.sqrt(2 * self.square / max(self.clean.sum(), 1)))
-
-    @property
-    def support(self) -> float:
-        """Fraction of the observed entries that are not clean."""
-        return float(1 - self.clean.sum() / max(self.observed.sum(), 1))
-
-    @property
-    def covers_all_lines(self) -> bool:
-        """Whether every row and column has enough clean entries.
-
-        A row whose entries are all classified as corrupt would never recover, and
-        would not show in the residual.
-        """
-        mean = self.clean.sum() / max(self.observed.sum(), 1)
-        return bool(np.all(self.clean >= MIN_COVERAGE * mean * self.observed))
-
-
-def clean_fit(program: ConvexProblem, A: Array, B: Array, zeta: float) -> CleanFit:
-    """Count the entries within ζ of A Bᵀ, in one pass."""
-    rows = program.rows
-    counts = passes.count_clean(rows, (A, B), unit=program.unit, zeta=zeta)
-    clean, observed = np.append(*counts.n_clean), np.append(*counts.n_observed)
-    square, norm = (float(x[0].sum()) for x in counts[2:])
-    return CleanFit(clean, observed, square, float(np.sqrt(norm)))
+    A row whose entries are all classified as corrupt would never recover, and would not
+    show in the residual.
+    """
+    clean, observed = np.append(*fit.n_clean), np.append(*program.count_observed())
+    mean = clean.sum() / max(observed.sum(), 1)
+    return bool(np.all(clean >= MIN_COVERAGE * mean * observed))
 
 
 def clean_cutoff(error: float, density: float) -> float:

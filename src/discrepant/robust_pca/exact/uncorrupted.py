@@ -16,7 +16,6 @@ from scipy import linalg
 from discrepant.core.linalg import Array, svd, sym
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
-from discrepant.robust_pca.exact.polish import clean_fit
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.exact.step import FIRST_MU, State
 from discrepant.robust_pca.problem import ConvexProblem
@@ -66,10 +65,12 @@ def uncorrupted_fit(program: ConvexProblem, log: Recorder) -> UncorruptedFit | N
             return None
         U, V, s = factors
         zeta = rounding * s[0]
-        fit = clean_fit(program, U, V * s, zeta)
-        if fit.clean.sum() < fit.observed.sum():
+        fit = passes.clean_residual(
+            rows, (U, V * s), unit=program.unit, zeta=zeta, products=False
+        )
+        if fit.n_clean[0].sum() < rows.size:
             return None
-    residual = float(np.sqrt(fit.square)) / fit.norm
+    residual = float(np.sqrt(fit.square / fit.data_square))
     log.note(Step("uncorrupted", residual, np.nan, len(s), np.nan, 0.0), 1.0)
     mu = FIRST_MU / s[0]
     state = State(U, V * s, None, (U, V * s), mu, zeta, residual)

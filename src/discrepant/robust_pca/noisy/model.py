@@ -21,7 +21,6 @@ from discrepant.robust_pca.noisy.lines import (
 )
 from discrepant.robust_pca.noisy.mixture import Mixture
 from discrepant.robust_pca.problem import ConvexProblem
-from discrepant.robust_pca.rows import passes
 
 MAX_LEVERAGE = 0.8  # largest leverage; beyond it, a residual says nothing about noise
 UNIT_RATIO = 30.0  # ratio of column scales above which columns have different units
@@ -98,10 +97,7 @@ class Model:
 
     def _lines(self) -> tuple[LineState, LineState]:
         """Return the state of all rows and columns, with their observed entries."""
-        if self.observed == self.rows.size:
-            m, n = float(self.m), float(self.n)
-            return LineState(np.full(self.m, n)), LineState(np.full(self.n, m))
-        by_row, by_column = passes.count_observed(self.rows)
+        by_row, by_column = self.program.count_observed()
         return LineState(by_row), LineState(by_column)
 
     def _initial_sigma(self) -> Array:

@@ -25,6 +25,8 @@ from discrepant.robust_pca.rows.rows import Pass, PassResult, RowFits, Rows, Row
 # again, and large enough for BLAS to run at full speed (`benchmarks/matrix.py`: a
 # quarter and four times as much are both slower).
 TILE_BYTES = 1 << 20
+# The compiled kernels by their names.
+KERNELS = vars(kernels) | vars(robust_kernels)
 # Entries per thread below which another thread costs more than it gains: about 30 µs of
 # work, the time to hand work to a thread.
 ENTRIES_PER_THREAD = 1 << 15
@@ -158,26 +160,16 @@ class ArrayRows(Rows):
             array[:] = fill
         return array
 
-    def run_pass(self, pass_: Pass) -> PassResult:
+    def run(self, pass_: Pass) -> PassResult:
         """Run a kernel over all tiles and multiply each tile by narrow factors."""
-        with_sums = pass_.n_sums is not None
-        run_kernel = getattr(robust_kernels if with_sums else kernels, pass_.kernel)
-        constants = tuple(self.dtype.type(x) for x in pass_.scalars)
-        right = self._as_factor(
-            np.empty((self.n, 0)) if pass_.right is None else pass_.right
-        )
-        right_product = np.empty((self.m, right.shape[1]), self.dtype)
-        left = right_product
+        right = self._as_factor(pass_.right, (self.n, 0))
+        left = right_product = np.empty((self.m, right.shape[1]), self.dtype)
         if not pass_.power:
-            left = np.empty((self.m, 0)) if pass_.left is None else pass_.left
-            left = self._as_factor(left)
-        row_values, column_values = (
-            self._as_factor(np.zeros((0, size)) if values is None else values)
-            for values, size in zip(
-                pass_.line_values or (None, None), (self.m, self.n), strict=True
-            )
-        )
-        table = self._as_factor(np.zeros(0) if pass_.table is None else pass_.table)
+            left = self._as_factor(pass_.left, (self.m, 0))
+        of_rows, of_columns = pass_.line_values or (None, None)
+        row_values = self._as_factor(of_rows, (0, self.m))
+        column_values = self._as_factor(of_columns, (0, self.n))
+        table = self._as_factor(pass_.table, (0,))
         n_row_sums, n_column_sums = pass_.n_sums or (0, 0)
         by_row = np.zeros((n_row_sums, self.m))
 
@@ -186,19 +178,12 @@ class ArrayRows(Rows):
             by_column = np.zeros((n_column_sums, self.n), self.dtype)
             histogram = np.zeros(pass_.bins, np.int64)
             for tile in self._tiles(bounds, pass_.low_rank):
-                by_line: tuple[Any, ...] = ()
-                if with_sums:
-                    values = self._as_factor(row_values[:, tile.rows])
-                    tile_by_row = np.zeros((n_row_sums, values.shape[1]), self.dtype)
-                    lines, sums = (values, column_values), (tile_by_row, by_column)
-                    if self.long_axis_is_second:
-                        lines, sums = lines[::-1], sums[::-1]
-                    by_line = lines, table, sums, histogram
-                arguments = *tile.corner, tile.values, *by_line, *constants
-                returned = run_kernel(self._Z, *pass_.arrays, *arguments)
+                values = self._as_factor(row_values[:, tile.rows])
+                tile_by_row = np.zeros((n_row_sums, values.shape[1]), self.dtype)
+                lines, sums = (values, column_values), (tile_by_row, by_column)
+                returned = self._run_kernel(pass_, tile, lines, table, sums, histogram)
                 tile_sums.append(returned or ())
-                if with_sums:
-                    by_row[:, tile.rows] = tile_by_row
+                by_row[:, tile.rows] = tile_by_row
                 multiply(tile)
             by_column = by_column.astype(np.float64)
             return np.array(tile_sums), multiply.left_product, by_column, histogram
@@ -214,12 +199,35 @@ class ArrayRows(Rows):
             histogram,
         )
 
+    def _run_kernel(
+        self,
+        pass_: Pass,
+        tile: "Tile",
+        lines: Any,
+        table: Array,
+        sums: Any,
+        counts: Any,
+    ) -> Any:
+        """Run the kernel of a pass on one tile; return the numbers that it returns."""
+        if callable(pass_.kernel):
+            parts = (X[tile.place] for X in (self._Z, *pass_.arrays))
+            return pass_.kernel(tile.values, *parts)
+        by_line: tuple[Any, ...] = ()
+        if pass_.n_sums is not None:
+            if self.long_axis_is_second:
+                lines, sums = lines[::-1], sums[::-1]
+            by_line = lines, table, sums, counts
+        corner = (part.start for part in tile.place)
+        scalars = map(self.dtype.type, pass_.scalars)
+        kernel = KERNELS[pass_.kernel]
+        return kernel(self._Z, *pass_.arrays, *corner, tile.values, *by_line, *scalars)
+
     def regress(self, indices: Array, space: RowSpace) -> RowFits:
         """Regress some rows (of increasing indices) robustly on a row space."""
         X = np.ascontiguousarray(space.basis.T, np.float64)
         scale = np.ascontiguousarray(space.scale, np.float64)
         k = len(indices)
-        fits = RowFits(np.empty((k, len(X))), np.empty(k), *np.empty((2, k), np.int64))
+        fits = RowFits(np.empty((k, len(X))), np.empty(k), *np.empty((2, k), np.int32))
 
         def run_range(bounds: tuple[int, int]) -> None:
             part = slice(*bounds)
@@ -264,10 +272,13 @@ class ArrayRows(Rows):
             values = buffer[: height * self.n].reshape(shape)
             if U is not None and C is not None:
                 np.dot(*((C, U[rows].T) if second else (U[rows], C.T)), out=values)
-            corner = (0, start) if second else (start, 0)
-            yield Tile(rows, corner, values, values.T if second else values)
+            place = (slice(0, self.n), rows) if second else (rows, slice(0, self.n))
+            yield Tile(rows, place, values, values.T if second else values)
 
-    def _as_factor(self, factor: Array) -> Array:
+    def _as_factor(
+        self, factor: Array | None, default_shape: tuple[int, ...] = ()
+    ) -> Array:
+        factor = np.zeros(default_shape) if factor is None else factor
         return np.ascontiguousarray(factor, self.dtype)
 
 
@@ -275,7 +286,7 @@ class Tile(NamedTuple):
     """Some rows of a working matrix, in memory that stays in cache."""
 
     rows: slice
-    corner: tuple[int, int]  # index of its first entry in Z
+    place: tuple[slice, slice]  # where it lies in Z
     values: Array  # oriented as Z is
     by_rows: Array  # the same memory, one line for each row
 

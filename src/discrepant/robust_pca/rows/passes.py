@@ -7,13 +7,14 @@ Arrays of the size of the data are laid out as `Rows.empty_like_data` returns th
 Missing entries (NaN) are left out of every sum.
 """
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.rows.robust_kernels import BINS, BINS_PER_LINE
-from discrepant.robust_pca.rows.rows import Rows
+from discrepant.robust_pca.rows.rows import Pass, Rows
 
 Factors = tuple[Array, Array]  # U (m, r) and C (n, r) of a low-rank matrix U Cᵀ
 
@@ -29,9 +30,7 @@ class DataScan(NamedTuple):
 
 def scan(rows: Rows) -> DataScan:
     """Find the largest |entry| and count the observed entries."""
-    tiles = rows.run("scan", (0.0,)).tile_sums
-    if not tiles.size:
-        return DataScan(0.0, 0)
+    tiles = rows.run(Pass("scan", (0.0,))).tile_sums.reshape(-1, 2)
     return DataScan(float(tiles[:, 0].max(initial=0.0)), int(tiles[:, 1].sum()))
 
 
@@ -59,7 +58,7 @@ def multiply_data(
     power: bool = False,
 ) -> DataProducts:
     """Multiply the data by narrow factors; with `power`, left = Y · right is used."""
-    out = rows.run("data", (unit,), right=right, left=left, power=power)
+    out = rows.run(Pass("data", (unit,), right=right, left=left, power=power))
     return DataProducts(out.right, out.left, float(out.tile_sums.sum()))
 
 
@@ -72,7 +71,11 @@ def multiply(
     power: bool = False,
 ) -> Products:
     """Multiply an array of the size of the data by narrow factors."""
-    out = rows.run("read", arrays=(X,), right=right, left=left, power=power)
+
+    def read(tile: Array, Y: Array, X: Array) -> None:
+        tile[:] = X
+
+    out = rows.run(Pass(read, arrays=(X,), right=right, left=left, power=power))
     return Products(out.right, out.left)
 
 
@@ -109,7 +112,7 @@ def implicit_step(
     the dual scale is μ_old/μ and the initial one zero. `bound` is λ/μ and
     w = `noise_shrinkage` is κ/(κ + μ), or one without noise.
     """
-    out = rows.run(
+    step = Pass(
         "step",
         (unit, initial_dual_scale, dual_scale, bound, noise_shrinkage),
         arrays=(T,),
@@ -118,6 +121,7 @@ def implicit_step(
         left=left,
         power=power,
     )
+    out = rows.run(step)
     return ImplicitStep(out.right, out.left, *out.tile_sums.sum(axis=0))
 
 
@@ -125,26 +129,48 @@ def start_from_dual(
     rows: Rows, T: Array, M: Array, low_rank: Factors, *, mu: float
 ) -> None:
     """Set T = L + M/μ: where a warm start begins."""
-    rows.run("start_from_dual", (mu,), arrays=(T, M), low_rank=low_rank)
+
+    def start(L: Array, Y: Array, T: Array, M: Array) -> None:
+        T[:] = L + M / mu
+
+    rows.run(Pass(start, arrays=(T, M), low_rank=low_rank))
 
 
 class CleanResidual(NamedTuple):
-    """R = Y − L where |Y − L| ≤ ζ, and zero elsewhere."""
+    """R = Y − L where |Y − L| ≤ ζ, and zero elsewhere; entries are clean within ζ."""
 
     right: Array  # R · C, (m, r)
     left: Array  # Rᵀ · U, (n, r)
     square: float  # ‖R‖²
-    n_clean: float  # number of entries within ζ
-    outlier_l1: float  # Σ|Y − L| over the others
+    outlier_l1: float  # Σ|Y − L| over the entries that are not clean
+    data_square: float  # ‖Y‖²
+    n_clean: tuple[Array, Array]  # clean entries of each row and of each column
 
 
 def clean_residual(
-    rows: Rows, low_rank: Factors, *, unit: float, zeta: float
+    rows: Rows, low_rank: Factors, *, unit: float, zeta: float, products: bool = True
 ) -> CleanResidual:
-    """Compute R and its products with both factors of L."""
-    U, C = low_rank
-    out = rows.run("clean_residual", (unit, zeta), low_rank=low_rank, right=C, left=U)
-    return CleanResidual(out.right, out.left, *out.tile_sums.sum(axis=0))
+    """Compute R and, unless it is only for the sums, its products with both factors."""
+    left, right = low_rank if products else (None, None)
+    out = rows.run(
+        Pass(
+            "clean_residual",
+            (unit, zeta),
+            low_rank=low_rank,
+            right=right,
+            left=left,
+            n_sums=(1, 1),
+        )
+    )
+    square, outlier_l1, data_square = map(float, out.tile_sums.reshape(-1, 3).sum(0))
+    n_clean = out.by_row[0], out.by_column[0]
+    return CleanResidual(out.right, out.left, square, outlier_l1, data_square, n_clean)
+
+
+def count_observed(rows: Rows) -> tuple[Array, Array]:
+    """Return the number of observed entries of each row and of each column."""
+    nothing = np.zeros((rows.m, 0)), np.zeros((rows.n, 0))
+    return clean_residual(rows, nothing, unit=1.0, zeta=np.inf).n_clean
 
 
 class WronglyClipped(NamedTuple):
@@ -159,10 +185,20 @@ def find_wrongly_clipped(
     rows: Rows, low_rank: Factors, *, unit: float, corrupt_fraction: float
 ) -> WronglyClipped:
     """Find clipped entries of which S = Y − L takes less than a fraction."""
-    scalars = (unit, corrupt_fraction)
-    tiles = rows.run("find_wrongly_clipped", scalars, low_rank=low_rank).tile_sums
+    kernel = partial(_wrongly_clipped, unit=unit, corrupt_fraction=corrupt_fraction)
+    tiles = rows.run(Pass(kernel, low_rank=low_rank)).tile_sums
     n_wrong, n_clipped = tiles[:, 1:].sum(axis=0)
     return WronglyClipped(float(tiles[:, 0].max()), n_wrong, n_clipped)
+
+
+def _wrongly_clipped(
+    L: Array, Y: Array, *, unit: float, corrupt_fraction: float
+) -> tuple[float, int, int]:
+    with np.errstate(over="ignore"):
+        is_clipped = np.abs(Y * unit) > 1
+    wrong = is_clipped & (1 - np.where(Y > 0, L, -L) < corrupt_fraction)
+    largest = np.max(np.abs(Y), where=wrong, initial=0)
+    return float(largest), wrong.sum(), is_clipped.sum()
 
 
 # ----------------------------------------------------------------- dual and certificate
@@ -172,7 +208,11 @@ def dual_of_step(
     rows: Rows, M: Array, T: Array, low_rank: Factors, *, mu: float, lam: float
 ) -> None:
     """Set M = μ(T − L), clipped to ±λ and zero where Y is missing; M may be T."""
-    rows.run("dual_of_step", (mu, lam), arrays=(M, T), low_rank=low_rank)
+
+    def dual(L: Array, Y: Array, M: Array, T: Array) -> None:
+        M[:] = np.where(np.isnan(Y), 0, np.clip(mu * (T - L), -lam, lam))
+
+    rows.run(Pass(dual, arrays=(M, T), low_rank=low_rank))
 
 
 def pin_dual_to_support(
@@ -191,14 +231,13 @@ def pin_dual_to_support(
 
     Returns the products of the new M. Its support is from then on where |M| = λ.
     """
-    out = rows.run(
-        "pin_dual_to_support",
-        (unit, lam, inner, zeta),
-        arrays=(M,),
-        low_rank=low_rank,
-        right=right,
-        left=left,
-    )
+
+    def pin(tile: Array, Y: Array, M: Array) -> None:
+        e = _clipped(Y, unit) - tile
+        free = np.where(np.isnan(Y), 0, np.clip(M, -inner, inner))
+        M[:] = tile[:] = np.where(np.abs(e) > zeta, np.where(e > 0, lam, -lam), free)
+
+    out = rows.run(Pass(pin, arrays=(M,), low_rank=low_rank, right=right, left=left))
     return Products(out.right, out.left)
 
 
@@ -216,13 +255,13 @@ def project_dual(
 
     Returns the products of the new M.
     """
+
+    def project(tile: Array, Y: Array, M: Array) -> None:
+        free = np.where(np.isnan(Y), 0, np.clip(M - tile, -inner, inner))
+        M[:] = tile[:] = np.where(np.abs(M) >= lam, M, free)
+
     out = rows.run(
-        "project_dual",
-        (lam, inner),
-        arrays=(M,),
-        low_rank=low_rank,
-        right=right,
-        left=left,
+        Pass(project, arrays=(M,), low_rank=low_rank, right=right, left=left)
     )
     return Products(out.right, out.left)
 
@@ -241,10 +280,23 @@ def certificate_sums(
     rows: Rows, M: Array, low_rank: Factors, *, unit: float, lam: float, knee: float
 ) -> CertificateSums:
     """Sum what a certificate needs; the knee is λ/κ, and zero without noise."""
-    out = rows.run(
-        "certificate_sums", (unit, lam, knee), arrays=(M,), low_rank=low_rank
-    )
+
+    def sums(L: Array, Y: Array, M: Array) -> tuple[Any, ...]:
+        y = np.nan_to_num(_clipped(Y.astype(np.float64), unit))
+        e = np.where(np.isnan(Y), 0, y - L)
+        size, m = np.abs(e), M.astype(np.float64)
+        penalty = np.where(size > knee, size - knee / 2, size**2 / (2 * knee or 1))
+        products = np.vdot(m, y), np.vdot(m, e), lam * penalty.sum(), np.vdot(m, m)
+        return size.sum(), *products
+
+    out = rows.run(Pass(sums, arrays=(M,), low_rank=low_rank))
     return CertificateSums(*out.tile_sums.sum(axis=0))
+
+
+def _clipped(Y: Array, unit: float) -> Array:
+    """Return entries times the unit, clipped to ±1; NaN stays NaN."""
+    with np.errstate(over="ignore"):
+        return np.clip(Y * unit, -1, 1)
 
 
 # --------------------------------------------------- parts of the result, in data units
@@ -252,8 +304,12 @@ def certificate_sums(
 
 def low_rank_part(rows: Rows, factors: Factors) -> Array:
     """Return X = U Cᵀ."""
+
+    def copy(L: Array, Y: Array, X: Array) -> None:
+        X[:] = L
+
     X = rows.empty_like_data()
-    rows.run("low_rank_part", arrays=(X,), low_rank=factors)
+    rows.run(Pass(copy, arrays=(X,), low_rank=factors))
     return X
 
 
@@ -273,21 +329,30 @@ def sparse_part(
     """
     S = rows.empty_like_data()
     dual, cutoff = (S, 0.0) if M is None else (M, dual_cutoff)
-    rows.run("sparse_part", (unit, cutoff, zeta), arrays=(S, dual), low_rank=low_rank)
+    scalars = unit, cutoff, zeta
+    rows.run(Pass("sparse_part", scalars, arrays=(S, dual), low_rank=low_rank))
     return S
 
 
 def residual_part(rows: Rows, S: Array, factors: Factors) -> Array:
     """Return R = Y − X − S with X = U Cᵀ; NaN where Y is missing."""
+
+    def subtract(L: Array, Y: Array, R: Array, S: Array) -> None:
+        R[:] = Y - L - S
+
     R = rows.empty_like_data()
-    rows.run("residual_part", arrays=(R, S), low_rank=factors)
+    rows.run(Pass(subtract, arrays=(R, S), low_rank=factors))
     return R
 
 
 def flagged_part(rows: Rows, flagged: Array, factors: Factors) -> Array:
     """Return S = Y − X where an entry is flagged, and zero elsewhere."""
+
+    def select(L: Array, Y: Array, S: Array, flagged: Array) -> None:
+        S[:] = np.where(flagged, Y - L, 0)
+
     S = rows.empty_like_data()
-    rows.run("flagged_part", arrays=(S, flagged), low_rank=factors)
+    rows.run(Pass(select, arrays=(S, flagged), low_rank=factors))
     return S
 
 
@@ -327,7 +392,7 @@ def robust_step(
     """
     n_bins = BINS_PER_LINE if histogram_axis is not None else 0
     strides = (1.0, float(stride)) if rows.long_axis_is_second else (float(stride), 1.0)
-    out = rows.run(
+    step = Pass(
         "robust_step",
         (unit, omega, *strides, _kernel_axis(rows, histogram_axis)),
         low_rank=low_rank,
@@ -338,6 +403,7 @@ def robust_step(
         right=right,
         power=True,
     )
+    out = rows.run(step)
     own = out.by_row if histogram_axis == 0 else out.by_column
     return RobustStep(
         out.right,
@@ -367,7 +433,7 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Count the leave-one-out residuals, in units of the noise."""
     sums = BINS_PER_LINE * (histogram_axis == 0), BINS_PER_LINE * (histogram_axis == 1)
-    out = rows.run(
+    count = Pass(
         "leave_one_out",
         (unit, _kernel_axis(rows, histogram_axis)),
         low_rank=low_rank,
@@ -376,6 +442,7 @@ def leave_one_out(
         n_sums=sums,
         bins=BINS,
     )
+    out = rows.run(count)
     return LeaveOneOut(out.histogram, (out.by_row, out.by_column)[histogram_axis])
 
 
@@ -394,7 +461,7 @@ def corrupt_probability(
     the bins; the rest is as in `leave_one_out`.
     """
     result = rows.empty_like_data()
-    rows.run(
+    evaluate = Pass(
         "corrupt_probability",
         (unit,),
         low_rank=low_rank,
@@ -404,31 +471,8 @@ def corrupt_probability(
         bins=len(weights),
         n_sums=(0, 0),
     )
+    rows.run(evaluate)
     return result
-
-
-def count_observed(rows: Rows) -> tuple[Array, Array]:
-    """Return the number of observed entries of each row and of each column."""
-    nothing = np.zeros((rows.m, 0)), np.zeros((rows.n, 0))
-    out = rows.run("count_observed", (1.0,), low_rank=nothing, n_sums=(1, 1))
-    return out.by_row[0], out.by_column[0]
-
-
-class CleanCounts(NamedTuple):
-    """Numbers for each row and each column; clean is where |Y − L| ≤ ζ."""
-
-    n_clean: tuple[Array, Array]
-    n_observed: tuple[Array, Array]
-    residual_square: tuple[Array, Array]  # Σ(Y − L)² over the clean entries
-    data_square: tuple[Array, Array]  # ΣY² over the observed entries
-
-
-def count_clean(
-    rows: Rows, low_rank: Factors, *, unit: float, zeta: float
-) -> CleanCounts:
-    """Count the entries that L fits within ζ, by row and by column."""
-    out = rows.run("count_clean", (unit, zeta), low_rank=low_rank, n_sums=(4, 4))
-    return CleanCounts(*zip(out.by_row, out.by_column, strict=True))
 
 
 def _kernel_axis(rows: Rows, axis: int | None) -> float:

@@ -13,7 +13,7 @@ zero, and the last one reaches to infinity. `passes` says what each kernel compu
 
 import numpy as np
 
-from discrepant.robust_pca.rows.kernels import clipped, kernel, under
+from discrepant.robust_pca.rows.kernels import clipped, kernel
 
 # Bins of z/(Z_AT_HALF + z), from z = 0 to infinity.
 BINS = 256
@@ -156,42 +156,3 @@ def corrupt_probability(
                 b = np.int32(x)
                 p = corrupt[b] + (x - b) * (corrupt[b + 1] - corrupt[b])
             out[row + i, column + j] = p
-
-
-@kernel
-def count_clean(Z, row, column, tile, lines, table, sums, histogram, unit, zeta):
-    """Count clean and observed cells of each line; sum their (Z − L)² and Z²."""
-    height, width = tile.shape
-    zero, one = unit * 0, unit / unit
-    by_first, by_second = sums
-    clean, observed = by_second[0], by_second[1]
-    squares, sizes = by_second[2], by_second[3]
-    for i in range(height):
-        L, z = tile[i], Z[row + i, column : column + width]
-        a, b, c, d = zero, zero, zero, zero
-        for j in range(width):
-            y = clipped(z[j], unit, one)
-            e = y - L[j]
-            there = one if y == y else zero
-            inside = one if abs(e) <= zeta else zero  # zero for NaN
-            e2 = e * e if abs(e) <= zeta else zero
-            y2 = y * y if y == y else zero
-            a += inside
-            b += there
-            c += e2
-            d += y2
-            clean[j] += inside
-            observed[j] += there
-            squares[j] += e2
-            sizes[j] += y2
-        by_first[0, i] += a
-        by_first[1, i] += b
-        by_first[2, i] += c
-        by_first[3, i] += d
-
-
-def count_observed(Z, row, column, tile, lines, table, sums, histogram, unit):
-    """Count the observed cells of each line of both axes."""
-    (z,) = under(tile, row, column, Z)
-    for axis, by_line in enumerate(sums):
-        by_line[0] += np.count_nonzero(~np.isnan(z), axis=1 - axis)

@@ -11,6 +11,7 @@ Solvers call the typed functions of `passes`, which describe a `Pass` to `Rows.r
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -24,14 +25,16 @@ from discrepant.core.linalg import Array
 class Pass:
     """One pass over the data: a kernel, its arguments, and factors of the tiles.
 
-    Without `n_sums` the kernel is a function of `kernels`, called for every tile as
-    ``kernel(Z, *arrays, row, column, tile, *scalars)``. With it the kernel is one of
-    `robust_kernels`, which reads and sums numbers for each row and each column:
-    ``kernel(Z, *arrays, row, column, tile, lines, table, sums, histogram, *scalars)``,
-    where lines and sums are pairs, for the two axes of Z.
+    A kernel changes a tile in place, and returns numbers that are summed over tiles.
+    A function is called as ``kernel(tile, Z_b, *arrays_b)`` with the parts of Z and of
+    the arrays that the tile covers. A name is that of a compiled kernel, called as
+    ``kernel(Z, *arrays, row, column, tile, *scalars)``. With `n_sums` it also reads and
+    sums numbers for each row and each column, and comes
+    ``lines, table, sums, histogram`` before the scalars; lines and sums are pairs, for
+    the two axes of Z.
     """
 
-    kernel: str
+    kernel: str | Callable[..., Any]
     scalars: tuple[float, ...] = ()  # passed in the type of the data
     arrays: tuple[Array, ...] = ()  # further arrays laid out as the data, such as T
     low_rank: tuple[Array, Array] | None = None  # U (m, r), C (n, r): tile = U_b Cᵀ
@@ -185,14 +188,8 @@ class Rows(ABC):
     def empty_like_data(self, fill: float | None = None) -> Array:
         """Return an array laid out as the data, of zeros or of another number."""
 
-    def run(
-        self, kernel: str, scalars: tuple[float, ...] = (), **arguments: Any
-    ) -> PassResult:
-        """Run a kernel over all tiles; the arguments are the fields of `Pass`."""
-        return self.run_pass(Pass(kernel, scalars, **arguments))
-
     @abstractmethod
-    def run_pass(self, pass_: Pass) -> PassResult:
+    def run(self, pass_: Pass) -> PassResult:
         """Run a kernel over all tiles and multiply each tile by narrow factors."""
 
     @abstractmethod

@@ -203,15 +203,13 @@ class EntryFits:
         e = np.where(self.observed, self.Y - proven.value(), 0.0) * self.size
         clean = np.abs(e) <= self.search.exact * self.size
         zeta = float(np.max(np.abs(e[clean]), initial=0.0))
-        norm = float(np.linalg.norm(self.A.y)) * self.size
         with program.rows:
             polished = polish(
                 program,
                 U,
                 C,
                 n_corrupt=float(np.sum(~clean)),
-                norm_Y=norm,
-                residual=float(np.linalg.norm(e[clean])) / norm,
+                error=float(np.linalg.norm(e[clean]) / np.sqrt(clean.sum())),
                 log=self.log,
             )
             if polished.exact:

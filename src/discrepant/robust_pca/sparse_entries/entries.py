@@ -10,7 +10,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
-from discrepant.core.validation import count_threads
+from discrepant.core.validation import count_threads, refuse_infinite
 
 # Tasks per thread: some lines take longer than others.
 TASKS_PER_THREAD = 4
@@ -54,11 +54,7 @@ class StoredEntries:
         by_row = sparse.coo_array((values, indices), self.shape).tocsr()
         if not len(values):
             raise InputError("No entry is stored; at least one must be observed.")
-        if not np.isfinite(values).all():
-            raise InputError(
-                "The data contain infinite values; replace them by NaN to mark them "
-                "as missing."
-            )
+        refuse_infinite(values)
         if by_row.nnz < len(values):  # formats disagree on the value of such entries
             raise InputError(
                 "Some entries are stored twice; add them up (sum_duplicates) or drop "
