@@ -22,11 +22,10 @@ from discrepant.robust_pca.doubts import Doubt, FitWarning
 DESERVED = {
     Doubt.HIDDEN,
     Doubt.LARGE_NOISE,
-    Doubt.MISFIT,
     Doubt.NARROW,
     Doubt.NOTHING_GAINED,
     Doubt.UNCERTAIN,
-    Doubt.UNCONFIRMED_FLAGS,
+    Doubt.UNCONFIRMED,
 }
 
 

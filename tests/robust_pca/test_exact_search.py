@@ -108,7 +108,7 @@ class TestExactSearch:
 
 
 def test_doubts_can_be_pickled_with_their_sentences():
-    warning = Doubt.UNDETERMINED.warning(rows=1, columns=2, rank=3)
+    warning = Doubt.FEW_STORED.warning(rows=1, columns=2, rank=3)
     copy = pickle.loads(pickle.dumps(warning))
-    assert copy.doubt is Doubt.UNDETERMINED
+    assert copy.doubt is Doubt.FEW_STORED
     assert str(copy) == str(warning)

@@ -8,6 +8,7 @@ adjoint is the adjoint with respect to real matrices.
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ SINGLE_ROUNDING = 4e-6
 # Residual, relative to the data, that rounding alone leaves of data in double
 # precision, which round at 1e-16.
 DOUBLE_ROUNDING = 1e-11
+# Residual, in units of the scale of the data, up to which a measurement fits exactly …
+EXACT = 1e-8
+# … and in units of the scale that rounding leaves; the larger of both counts.
+EXACT_ROUNDINGS = 10
+# Smallest fraction of the measured numbers that X is taken to leave to the noise.
+MIN_FREE_FRACTION = 0.1
 
 
 class Measurements:
@@ -57,6 +64,20 @@ class Measurements:
         single = self.observation.dtype.itemsize < (16 if self.complex_data else 8)
         return SINGLE_ROUNDING if single else DOUBLE_ROUNDING
 
+    @cached_property
+    def scale(self) -> float:
+        """Robust standard deviation of the data."""
+        return residual_scale(self.y)
+
+    @property
+    def exact_residual(self) -> float:
+        """Residual up to which a measurement fits exactly."""
+        return max(EXACT, EXACT_ROUNDINGS * self.rounding) * self.scale
+
+    def residual(self, L: Array, R: Array) -> Array:
+        """Return y − A(L Rᴴ), flat."""
+        return np.asarray(self.y - self.forward(L, R))
+
     def forward(self, L: Array, R: Array) -> Array:
         """Return A(L Rᴴ), flat."""
         if not L.shape[1]:
@@ -89,6 +110,18 @@ class Measurements:
         """Return measurements flat, in the dtype of y."""
         flat = np.asarray(measured).reshape(-1)
         return np.asarray(flat if self.complex_data else flat.real, self.y.dtype)
+
+
+def residual_scale(e: Array, freedom_fraction: float = 0.0) -> float:
+    """Return the standard deviation of residuals, estimated by their median modulus.
+
+    `freedom_fraction` is the ratio of the degrees of freedom of X to the number of
+    measured numbers: a fit makes residuals smaller than the noise by that.
+    """
+    # The median modulus of normal residuals of standard deviation one in each part.
+    median = 1.17741 if np.iscomplexobj(e) else 0.67449
+    free = max(1 - freedom_fraction, MIN_FREE_FRACTION)
+    return float(np.median(np.abs(e)) / median / np.sqrt(free))
 
 
 def direction(z: Array) -> Array:

@@ -7,23 +7,20 @@ rate (Benjamini and Hochberg). Fit, noise level and flags are repeated until the
 residuals stop changing.
 """
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erfc
+from scipy.special import expit
 
 from discrepant.core.linalg import Array
-from discrepant.fixed_rank.measurements import Measurements
-from discrepant.fixed_rank.pursuit import (
+from discrepant.fixed_rank.measurements import (
     MIN_FREE_FRACTION,
-    Fit,
-    RoundLog,
-    detection_limit,
-    outliers_explained_by_signal,
-    refit_with_shrinking_cutoff,
+    Measurements,
     residual_scale,
-    without_noise_components,
 )
+from discrepant.fixed_rank.pursuit import Fit, Pursuit, flag_outliers
 from discrepant.fixed_rank.tangent_space import FixedRankMatrix, fit_least_squares
 
 # Largest number of rounds; a round is a fit and new flags.
@@ -35,22 +32,17 @@ GRADIENT_TOL = 1e-4
 # Root mean square change of the residuals, in noise levels, below which the fit has
 # settled.
 SETTLED = 1e-2
-# Quantiles of the moduli of flagged residuals from which the cutoff of a refit starts:
-# all of them first, then the smaller ones only, because a huge error in a row or column
-# pulls the fit away from the other measurements of it.
-REFIT_QUANTILES = (1.0, 0.5, 0.1)
 # Fraction of the unflagged measurements that are left out to test the prediction.
 HELD_OUT = 0.1
-# Iterations of expectation maximisation for the probabilities of corruption.
-EM_ITERATIONS = 20
-# Smallest variance of errors, in variances of the noise, to keep the two apart.
-MIN_ERROR_VARIANCE = 4
-# Variance of errors, in variances of the noise, to start from if nothing is flagged.
-FIRST_ERROR_VARIANCE = 100
-# Largest fraction of corrupt measurements in the mixture.
-MAX_ERROR_FRACTION = 0.9
 # Gauss-Newton steps of the refit without the held-out measurements.
 HELD_OUT_STEPS = 2
+# Iterations of expectation maximisation for the mixture of noise and errors.
+EM_ITERATIONS = 40
+# Smallest variance of errors, in variances of the noise, to keep the two apart.
+MIN_ERROR_VARIANCE = 4
+# Standard deviation of the noise, in units of the data, below which a smaller one does
+# not shorten a description.
+MIN_NOISE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -61,140 +53,152 @@ class FitWithNoise:
     e: Array  # y − A(X)
     sigma: float  # standard deviation of the noise, of each part if complex
     is_outlier: Array  # mask of the flagged measurements
-    corrupt_probability: Array  # of each measurement
     settled: bool  # whether the residuals stopped changing
     # Smallest component that the noise cannot hide, relative to the largest.
     detection_limit: float
-    held_out_scale: float = np.inf  # scale of the residuals of held-out measurements
-    objection: str | None = None  # what speaks against the fit, as half a sentence
 
     @property
-    def expected_held_out_scale(self) -> float:
-        """Value of `held_out_scale` to expect if the fit and its noise are right."""
+    def corrupt_probability(self) -> Array:
+        """Posterior probability of each measurement to be corrupt."""
         numbers = 2 if np.iscomplexobj(self.e) else 1
-        n_fitted = numbers * float(np.sum(~self.is_outlier)) * (1 - HELD_OUT)
-        freedom_fraction = self.at.degrees_of_freedom / max(n_fitted, 1)
-        free = max(1 - freedom_fraction, MIN_FREE_FRACTION)
-        return float(self.sigma / np.sqrt(free))
+        variance = self.sigma**2 or np.finfo(float).tiny
+        square = np.abs(self.e) ** 2 / numbers
+        return fit_mixture(square, variance, numbers=numbers).corrupt_probability
 
 
-def fit_with_noise(
-    A: Measurements,
-    fit: Fit,
-    sigma: float | None,
-    fdr: float,
-    rng: np.random.Generator,
-    log: RoundLog,
-) -> FitWithNoise:
-    """Refit the result of a pursuit to the measurements that are not outliers.
-
-    The noise level is estimated if `sigma` is None.
-    """
-    e = fit.e
+def fit_with_noise(pursuit: Pursuit, fit: Fit) -> FitWithNoise:
+    """Refit the result of a pursuit to the measurements that are not outliers."""
+    A, sigma, fdr = pursuit.A, pursuit.sigma, pursuit.fdr
     noise = fit.scale if sigma is None else sigma
-    is_outlier = flag_outliers(e, noise, fdr)
-    at = without_noise_components(A, fit, (~is_outlier).astype(float), rng)
+    is_outlier = flag_outliers(fit.e, noise, fdr)
+    fit = copy(fit)
+    at = pursuit.without_noise_components(fit, (~is_outlier).astype(float))
     if at.rank < fit.at.rank:
-        e = A.y - A.forward(*at.factors)
+        fit.move(at)
     settled = False
     for _ in range(MAX_ROUNDS):
-        weights = (~is_outlier).astype(float)
-        at = fit_least_squares(A, at, weights, e, GRADIENT_STEPS, GRADIENT_TOL)
-        last_e, e = e, A.y - A.forward(*at.factors)
-        noise = _noise_level(e, is_outlier, at) if sigma is None else sigma
-        is_outlier = flag_outliers(e, noise, fdr)
-        change = float(np.sqrt(np.mean(np.abs(e - last_e) ** 2)))
-        settled = change <= SETTLED * noise
-        if not log.note("noise", at, e, A) or settled:
+        last_e = fit.e
+        _refit(fit, ~is_outlier)
+        noise = _noise_level(fit, is_outlier) if sigma is None else sigma
+        is_outlier = flag_outliers(fit.e, noise, fdr)
+        change = float(np.sqrt(np.mean(np.abs(fit.e - last_e) ** 2)))
+        settled = change <= SETTLED * max(noise, A.rounding * A.scale)
+        if not pursuit.record("noise", fit.at, fit.e) or settled:
             break
-    refit, weights = replace(fit, at=at, e=e), (~is_outlier).astype(float)
-    return FitWithNoise(
-        at=at,
-        e=e,
-        sigma=noise,
-        is_outlier=is_outlier,
-        corrupt_probability=_corrupt_probability(e, noise, is_outlier),
-        settled=settled,
-        detection_limit=detection_limit(A, refit, weights, rng),
-    )
+    limit = pursuit.detection_limit(fit, (~is_outlier).astype(float))
+    return FitWithNoise(fit.at, fit.e, noise, is_outlier, settled, limit)
 
 
-def refit_outliers(
-    A: Measurements, fit: Fit, fdr: float, rng: np.random.Generator, log: RoundLog
-) -> Fit:
-    """Return a pursuit with fewer outliers, if a change of X explains some of them."""
-    is_outlier = flag_outliers(fit.e, fit.scale, fdr)
-    if not outliers_explained_by_signal(A, fit.at, fit.e, is_outlier, rng):
-        return fit
-    for quantile in REFIT_QUANTILES:
-        cutoff = float(np.quantile(np.abs(fit.e[is_outlier]), quantile))
-        refit = refit_with_shrinking_cutoff(A, fit, cutoff, rng, log)
-        is_refit_outlier = flag_outliers(refit.e, refit.scale, fdr)
-        if is_refit_outlier.sum() < is_outlier.sum():
-            fit, is_outlier = refit, is_refit_outlier
-        if fit.exact or not is_outlier.any():
-            break
-    return fit
+def _refit(fit: Fit, included: Array) -> None:
+    """Fit X to some of the measurements by one Gauss-Newton step, in place."""
+    args = (included.astype(float), fit.e, GRADIENT_STEPS, GRADIENT_TOL)
+    fit.move(fit_least_squares(fit.A, fit.at, *args))
 
 
 def held_out_scale(
-    A: Measurements, fit: FitWithNoise, rng: np.random.Generator
+    A: Measurements, at: FixedRankMatrix, is_outlier: Array, rng: np.random.Generator
 ) -> float:
     """Return the scale of held-out residuals, predicted from the other measurements."""
-    unflagged = np.flatnonzero(~fit.is_outlier)
+    included = ~is_outlier
+    unflagged = np.flatnonzero(included)
     n_held_out = max(1, round(HELD_OUT * len(unflagged)))
     held_out = rng.choice(unflagged, n_held_out, replace=False)
-    weights = (~fit.is_outlier).astype(float)
-    weights[held_out] = 0.0
-    at, e = fit.at, fit.e
+    included[held_out] = False
+    fit = Fit(A, at, redescending=True)
     for _ in range(HELD_OUT_STEPS):
-        at = fit_least_squares(A, at, weights, e, GRADIENT_STEPS, GRADIENT_TOL)
-        e = A.y - A.forward(*at.factors)
-    return residual_scale(e[held_out])
+        _refit(fit, included)
+    return residual_scale(fit.e[held_out])
 
 
-def _noise_level(e: Array, is_outlier: Array, at: FixedRankMatrix) -> float:
+def expected_held_out_scale(
+    A: Measurements, at: FixedRankMatrix, is_outlier: Array, sigma: float
+) -> float:
+    """Return the `held_out_scale` to expect if a fit and its noise are right."""
+    n_fitted = float(np.mean(~is_outlier)) * A.n_numbers * (1 - HELD_OUT)
+    free = max(1 - at.degrees_of_freedom / max(n_fitted, 1), MIN_FREE_FRACTION)
+    return float(sigma / np.sqrt(free))
+
+
+def _noise_level(fit: Fit, is_outlier: Array) -> float:
     """Return the standard deviation of unflagged residuals, per remaining freedom."""
-    unflagged = e[~is_outlier]
-    n_numbers = unflagged.size * (2 if np.iscomplexobj(e) else 1)
-    free = max(n_numbers - at.degrees_of_freedom, MIN_FREE_FRACTION * n_numbers, 1)
+    unflagged = fit.e[~is_outlier]
+    n_numbers = unflagged.size * fit.A.n_numbers / fit.A.y.size
+    free = n_numbers - fit.at.degrees_of_freedom
+    free = max(free, MIN_FREE_FRACTION * n_numbers, 1)
     return float(np.sqrt(np.sum(np.abs(unflagged) ** 2) / free))
 
 
-def flag_outliers(e: Array, sigma: float, fdr: float) -> Array:
-    """Return the mask of residuals too large for the noise, at a false discovery rate.
+class ResidualMixture(NamedTuple):
+    """Mixture of normal noise and normal errors, fitted to residuals."""
 
-    By the procedure of Benjamini and Hochberg.
+    corrupt_probability: Array
+    noise_variance: float
+    n_clean: float  # expected number of residuals without an error
+    log_likelihood: float  # without the constant ½ log 2π of each residual
+
+
+def fit_mixture(
+    square: Array,
+    noise_variance: float,
+    numbers: int = 1,
+    freedom: int | None = None,
+) -> ResidualMixture:
+    """Fit a mixture of noise and errors to residuals by expectation maximisation.
+
+    Parameters
+    ----------
+    square : ndarray
+        Squared moduli of the residuals, per real number.
+    noise_variance : float
+        Variance of the noise; a first guess if `freedom` is given.
+    numbers : int
+        Real numbers of each residual: two if they are complex.
+    freedom : int, optional
+        Degrees of freedom of the fit; then the variance of the noise is estimated.
     """
-    z = np.abs(e) / (sigma or 1.0)
-    p_value = np.exp(-(z**2) / 2) if np.iscomplexobj(e) else erfc(z / np.sqrt(2))
-    ordered = np.sort(p_value)
-    passed = np.flatnonzero(ordered <= fdr * np.arange(1, z.size + 1) / z.size)
-    limit = ordered[passed[-1]] if passed.size else -1.0
-    return np.asarray(p_value <= limit)
-
-
-def _corrupt_probability(e: Array, sigma: float, is_outlier: Array) -> Array:
-    """Return the posterior probability of each measurement to be corrupt.
-
-    By expectation maximisation for a mixture of the noise, of known variance, and
-    normal errors, whose fraction and variance are estimated.
-    """
-    numbers = 2 if np.iscomplexobj(e) else 1
-    square = np.abs(e) ** 2 / numbers
-    noise_variance = sigma**2 or np.finfo(float).tiny
-    min_fraction = 0.5 / e.size
-    fraction = max(float(is_outlier.mean()), min_fraction)
-    variance = FIRST_ERROR_VARIANCE * noise_variance
-    if is_outlier.any():
-        variance = float(square[is_outlier].mean())
+    min_fraction = 0.5 / square.size
+    fraction, error_variance = 0.1, float(square.mean())
     for _ in range(EM_ITERATIONS):
-        variance = max(variance, MIN_ERROR_VARIANCE * noise_variance)
-        excess = square / noise_variance - square / variance
-        log_ratio = numbers / 2 * (excess - np.log(variance / noise_variance))
-        log_odds = np.log(fraction / (1 - fraction)) + log_ratio
-        probability = 1 / (1 + np.exp(-np.clip(log_odds, -700, 700)))
-        mean = float(probability.mean())
-        fraction = min(max(mean, min_fraction), MAX_ERROR_FRACTION)
-        variance = float(probability @ square / probability.sum())
-    return np.asarray(probability)
+        error_variance = max(error_variance, MIN_ERROR_VARIANCE * noise_variance)
+        log_noise, log_error = (
+            np.log(weight) - numbers / 2 * (np.log(variance) + square / variance)
+            for weight, variance in (
+                (1 - fraction, noise_variance),
+                (fraction, error_variance),
+            )
+        )
+        probability = expit(log_error - log_noise)
+        fraction = float(np.clip(probability.mean(), min_fraction, 1 - min_fraction))
+        error_variance = float(probability @ square / max(probability.sum(), 1e-9))
+        n_clean = float((1 - probability).sum())
+        if freedom is not None:
+            left = max(n_clean - freedom, 0.05 * n_clean, 1.0)
+            noise_variance = float((1 - probability) @ square) / left
+            noise_variance = max(noise_variance, MIN_NOISE**2)
+    likelihood = float(np.logaddexp(log_noise, log_error).sum())
+    return ResidualMixture(probability, noise_variance, n_clean, likelihood)
+
+
+def description_length(e: Array, freedom: int) -> float:
+    """Return the description length of a fit, in nats, from its residuals.
+
+    It is −log likelihood of the residuals plus the digits of X. The residuals are noise
+    or errors, both normal, with variances fitted by EM. Each parameter of X takes the
+    digits above the noise, and those by which its estimate is more precise.
+
+    Parameters
+    ----------
+    e : ndarray
+        Residuals, in units of the size of the data.
+    freedom : int
+        Degrees of freedom of X.
+    """
+    square, best = e * e, np.inf
+    # χ² with one degree of freedom: its median is 0.455, its lower quartile 0.1.
+    variances = (np.median(square) / 0.455, np.quantile(square, 0.25) / 0.1, 0.0)
+    for variance in variances:
+        mixture = fit_mixture(square, max(variance, MIN_NOISE**2), freedom=freedom)
+        digits = max(-0.5 * np.log(mixture.noise_variance), 0.0)
+        digits += 0.5 * np.log(max(mixture.n_clean / max(freedom, 1), 1) + 1)
+        best = min(best, float(freedom * digits - mixture.log_likelihood))
+    return best

@@ -10,8 +10,8 @@ class Doubt(Enum):
     """A reason not to rely on a fit; the value is the sentence of its warning."""
 
     NOTHING_GAINED = (
-        "No component is significant: none exceeds the noise. The low-rank part is "
-        "zero, and only entries that are large by themselves are flagged."
+        "No component is significant: none exceeds the noise, so the low-rank part is "
+        "zero or need not be the truth."
     )
     NO_SHORTER = (
         "The low-rank part does not describe the data in fewer digits than zero does: "
@@ -29,7 +29,10 @@ class Doubt(Enum):
         "The low-rank part is known to {error:.0%} of its size only: the noise is "
         "large for the number of its parameters."
     )
-    UNSETTLED = "The flags of corrupt entries did not settle: they may be unreliable."
+    UNSETTLED = (
+        "The flags of corrupt values did not settle: they are less reliable than their "
+        "probabilities."
+    )
     NOT_PREDICTED = (
         "Held-out entries are not predicted: their residuals are {ratio:.1f} times as "
         "large as the noise suggests, so the low-rank part may be wrong."
@@ -43,27 +46,26 @@ class Doubt(Enum):
         "may be wrong."
     )
     UNDETERMINED = (
-        "In {rows} rows and {columns} columns no more entries fit than the rank, "
-        "{rank}: their low-rank part is a guess."
+        "The data do not determine X{where}: it can change there without changing any "
+        "value that fits, and is a guess. More, or different, data are needed."
+    )
+    TOO_FEW = (
+        "The {count} measurements that fit are too few for a low-rank part of rank "
+        "{rank}, which has {freedom} degrees of freedom: it need not be the truth."
     )
     MOSTLY_CORRUPT = (
         "{fraction:.0%} of the entries do not fit the low-rank part: it may be wrong."
     )
-    MISFIT = (
-        "{fraction:.0%} of the entries differ from the low-rank part by more than "
-        "{limit:.0%} of the median entry, and are classified as corrupt. A table of "
-        "{rows}×{columns} may be too narrow, or hold too much noise and corruption; a "
-        "smaller alpha leaves more to the low-rank part."
+    UNCONFIRMED = (
+        "The result is an optimum of the convex program, which neither an exact fit "
+        "nor a noise level confirms: it need not be the truth. Flags are unreliable, "
+        "and {fraction:.0%} of the data do not fit. More data, or fewer corrupt ones, "
+        "are needed; a smaller alpha leaves more to the low-rank part."
     )
     UNEQUAL_COLUMNS = (
         "The columns differ in size by a factor of {ratio:.0e}. Entries of large "
         "columns are classified as corrupt, or small columns are lost; rescale the "
         "columns first."
-    )
-    UNCONFIRMED_FLAGS = (
-        "{fraction:.0%} of the entries are flagged because they differ from the "
-        "low-rank part, but neither an exact fit nor a noise level confirms it: the "
-        "flags are unreliable."
     )
     CONSTANT_COLUMNS = (
         "More than half of the entries are equal in {columns}: their entries are not "
@@ -91,9 +93,9 @@ class Doubt(Enum):
         "{rows} rows and {columns} columns store fewer entries than the rank, {rank}: "
         "their low-rank part is a guess."
     )
-    STOPPED = "The fit {status}; the result so far may be far off."
-    NOT_CONVERGED = "The fit {status}. Raise max_iter."
-    NOT_OPTIMAL = "{status}; {certificate}. Raise max_iter, or raise tol."
+    STOPPED = "The fit was stopped early; the result so far may be far off."
+    NOT_CONVERGED = "The fit {status}: raise max_iter."
+    NOT_OPTIMAL = "{status}; {certificate}: raise max_iter, or tol."
 
     def warning(self, **figures: Any) -> "FitWarning":
         """Return the warning of this doubt, with its figures filled in."""

@@ -22,8 +22,14 @@ ENTRIES_READ = 1 << 18
 EXTRAPOLATION = 3.0
 # An entry does not fit if its residual is above this fraction of the median |entry|.
 MISFIT = 0.3
-# Fraction of entries that do not fit above which the low-rank part is in doubt.
-MAX_MISFIT_FRACTION = 0.5
+# Fraction of entries that do not fit above which an optimum of the convex program is in
+# doubt, and if the user asked for this optimum.
+MAX_MISFIT_FRACTION, MAX_REQUESTED_MISFIT_FRACTION = 0.25, 0.5
+# Residual, in units of the median |entry|, up to which an entry counts as exact.
+NEARLY_EXACT = 1e-6
+# Fraction of distinct values in the entries that fit exactly, below which they may be
+# those of a table of few values, which proves nothing.
+MIN_DISTINCT = 0.5
 # Fraction of clean entries in a fit with noise below which it is in doubt.
 MIN_CLEAN_FRACTION = 0.5
 
@@ -31,30 +37,14 @@ MIN_CLEAN_FRACTION = 0.5
 def fit_warnings(Y: Any, result: Result) -> Iterator[FitWarning]:
     """Yield the warnings about a fit of the data Y, of shape (m, n)."""
     has_noise = bool(result.noise.any())
-    # Exact entries decide, however many others are corrupt.
-    proven = getattr(result, "proven", False)
     rows, columns = Y.shape
     sizes, entries, low_rank = _sample(Y, result)
-    misfit = _misfit_fraction(entries, low_rank)
-    in_doubt = result.status.converged and not (has_noise or proven)
-    is_misfit = in_doubt and misfit > MAX_MISFIT_FRACTION
-    for warning in getattr(result, "doubts", ()):
-        if not (is_misfit and warning.doubt is Doubt.UNCONFIRMED_FLAGS):
-            yield warning
-    sizes = sizes[sizes > 0]
-    if (
-        sizes.size
-        and sizes.max() > MAX_SCALE_RATIO * sizes.min()
-        and not (has_noise or proven)
-    ):
-        yield Doubt.UNEQUAL_COLUMNS.warning(ratio=sizes.max() / sizes.min())
+    yield from getattr(result, "doubts", ())
+    if not has_noise:
+        yield from _doubts_without_noise(result, sizes[sizes > 0], entries, low_rank)
     largest = np.abs(entries[~np.isnan(entries)]).max(initial=0.0)
     if np.abs(low_rank).max(initial=0.0) > EXTRAPOLATION * largest:
         yield Doubt.EXTRAPOLATED.warning()
-    if is_misfit:  # it says more than UNCONFIRMED_FLAGS
-        yield Doubt.MISFIT.warning(
-            fraction=misfit, limit=MISFIT, rows=rows, columns=columns
-        )
     mixture = getattr(result, "mixture", None)  # of a fit with noise
     if mixture is not None and mixture.clean < MIN_CLEAN_FRACTION:
         yield Doubt.MOSTLY_CORRUPT.warning(fraction=1 - mixture.clean)
@@ -65,12 +55,37 @@ def fit_warnings(Y: Any, result: Result) -> Iterator[FitWarning]:
     yield from _convergence_warnings(result, has_noise)
 
 
+def _doubts_without_noise(
+    result: Any, sizes: Array, entries: Array, low_rank: Array
+) -> Iterator[FitWarning]:
+    """Yield what speaks against an optimum of the convex program.
+
+    Nothing does if it is exact: a polish ends only if more entries fit than X has
+    degrees of freedom. If their values are distinct, no wrong X of this rank could do
+    that.
+    """
+    observed = ~np.isnan(entries)
+    entries, residual = entries[observed], np.abs(entries - low_rank)[observed]
+    usual = float(np.median(np.abs(entries))) if entries.size else 0.0
+    if getattr(result, "polished", False):
+        clean = entries[residual <= NEARLY_EXACT * usual]
+        if result.proven or len(np.unique(clean)) >= MIN_DISTINCT * len(clean):
+            return
+    if sizes.size and sizes.max() > MAX_SCALE_RATIO * sizes.min():
+        yield Doubt.UNEQUAL_COLUMNS.warning(ratio=sizes.max() / sizes.min())
+    requested = getattr(result, "requested", True)
+    limit = MAX_REQUESTED_MISFIT_FRACTION if requested else MAX_MISFIT_FRACTION
+    misfit = float(np.mean(residual > MISFIT * usual)) if usual else 0.0
+    if result.status.converged and misfit > limit:
+        yield Doubt.UNCONFIRMED.warning(fraction=misfit)
+
+
 def _convergence_warnings(result: Result, has_noise: bool) -> Iterator[FitWarning]:
     """Yield a warning if the solver did not converge."""
     if result.status.converged:
         return
     if result.status.stopped:
-        yield Doubt.STOPPED.warning(status=result.status)
+        yield Doubt.STOPPED.warning()
     elif has_noise:
         yield Doubt.NOT_CONVERGED.warning(status=result.status)
     # The residual may still fall slowly when the certificate is already good.
@@ -95,13 +110,3 @@ def _sample(Y: Any, result: Any) -> tuple[Array, Array, Array]:
         return row_scales(Y.T, entries=64), Y[sampled], result.block(*sampled)
     number = min(max(ENTRIES_READ // rows.shape[1], 16), 64)
     return rows.scales(1, number), rows.sample(), result.block(*sampled)
-
-
-def _misfit_fraction(entries: Array, low_rank: Array) -> float:
-    """Return the fraction of entries far from the low-rank part (see `MISFIT`)."""
-    observed = ~np.isnan(entries)
-    usual = float(np.median(np.abs(entries[observed]))) if observed.any() else 0.0
-    if not usual:
-        return 0.0
-    residual = np.abs(entries - low_rank)[observed]
-    return float(np.mean(residual > MISFIT * usual))

@@ -25,7 +25,6 @@ from discrepant.core.recorder import Recorder
 from discrepant.core.validation import check_square
 from discrepant.paper.alpha import alpha_from_entries
 from discrepant.robust_pca.dask.rows import DaskRows
-from discrepant.robust_pca.doubts import Doubt
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.exact.uncorrupted import uncorrupted_fit
@@ -60,9 +59,6 @@ from discrepant.robust_pca.settings import (
 SAMPLE_PROGRESS = 0.3
 # Rows and columns needed to distinguish noise from signal.
 MIN_LINES = 4
-# Fraction of corrupt entries above which the convex program is seldom exact: its
-# sparse part then holds noise, unless a polish confirms it.
-MAX_CONVEX_FRACTION = 0.25
 # Duality gap up to which an exact decomposition counts as the optimum.
 OPTIMAL_GAP = 1e-3
 # Tolerance of the residual, in rounding errors of the data's type, at the least.
@@ -92,14 +88,8 @@ def solve(
     result = _solve(run, start)
     if run.noise is None and isinstance(result, NoisyResult):
         return with_row_model(result, settings.fdr, run.rng)
-    if isinstance(result, ExactResult) and not (
-        result.proven or result.polished or run.user_wants_convex_program
-    ):
-        support = result.history.get("support", np.zeros(1))  # none for zeros
-        corrupt_fraction = float(support[-1])
-        if corrupt_fraction > MAX_CONVEX_FRACTION:
-            doubt = Doubt.UNCONFIRMED_FLAGS.warning(fraction=corrupt_fraction)
-            return replace(result, doubts=(*result.doubts, doubt))
+    if isinstance(result, ExactResult):
+        return replace(result, requested=run.user_wants_convex_program)
     return result
 
 

@@ -1,12 +1,11 @@
 """`recover`: validate the arguments, choose a solver, and return its result."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 
 from discrepant.core.array_libraries import to_numpy
 from discrepant.core.errors import InputError
@@ -40,6 +39,7 @@ from discrepant.paper.matrix_descent import (
 )
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import DEFAULT_STOP, Rule
+from discrepant.robust_pca.doubts import FitWarning
 from discrepant.robust_pca.settings import (
     DEFAULT_PASSES,
     DEFAULT_TOL,
@@ -69,9 +69,6 @@ IMPLICIT_ONLY = {
     "start": None,
     "effort": "best",
 }
-
-# Warnings, or their sentences, with their categories.
-Messages = list[tuple[str | Warning, type[Warning]]]
 
 
 def recover(
@@ -229,7 +226,7 @@ def recover(
                 effort=effort,
                 random_state=random_state,
             )
-            result, messages = _recover_matrix(data, A, matrix_settings, start, report)
+            result, doubts = _recover_matrix(data, A, matrix_settings, start, report)
         else:
             refuse_unused(given, {"effort": "best"}, "is only for a real matrix")
             kind: Symmetry = "psd" if psd else "symmetric" if symmetric else "general"
@@ -245,17 +242,17 @@ def recover(
                 max_iter or MAX_ROUNDS,
                 random_state,
             )
-            result, messages = _recover_measured(
+            result, doubts = _recover_measured(
                 data, A, settings, real, check, start, report
             )
-    for sentence, category in messages:
-        warnings.warn(sentence, category, stacklevel=2)
+    for doubt in doubts:
+        warnings.warn(doubt, stacklevel=2)
     return result
 
 
 def _recover_matrix(
     data: Array, A: Operator, settings: SolverSettings, start: Any, report: Report
-) -> "tuple[MatrixFit, Messages]":
+) -> "tuple[MatrixFit, Iterable[FitWarning]]":
     """Decompose a matrix as `RobustPCA` does; also return warnings. Loads Numba."""
     from discrepant.robust_pca.exact.result import ExactResult
     from discrepant.robust_pca.fit_warnings import fit_warnings
@@ -274,7 +271,7 @@ def _recover_matrix(
             f"of the same shape and type, got {quote(start)}."
         )
     fit = solve(rows, settings, start, report)
-    return fit, [(warning, type(warning)) for warning in fit_warnings(Y, fit)]
+    return fit, fit_warnings(Y, fit)
 
 
 def _recover_measured(
@@ -285,7 +282,7 @@ def _recover_measured(
     check: bool,
     start: Any,
     report: Report,
-) -> tuple[SensingResult, Messages]:
+) -> tuple[SensingResult, Iterable[FitWarning]]:
     """Recover X from measurements by an operator; also return warnings."""
     given_data, given_operator = data, A
     if isinstance(A, Mask):  # only the observed entries are measurements
@@ -303,8 +300,7 @@ def _recover_measured(
         result = solve_measurements(measurements, settings, report, start)
     if given_operator is not A:
         result = result.embed_in_mask(given_operator, given_data)
-    category = UserWarning if result.status.converged else ConvergenceWarning
-    return result, [(sentence, category) for sentence in result.caveats]
+    return result, result.doubts
 
 
 def _start_matrix(

@@ -14,6 +14,7 @@ from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 from discrepant.operators.entrywise import Mask
 from discrepant.operators.observation import nan_where_missing
 from discrepant.operators.operator import Operator
+from discrepant.robust_pca.doubts import FitWarning
 from discrepant.sensing.certificate import CertificateInputs, certificate_and_dual
 
 
@@ -31,7 +32,7 @@ class SensingResult(Result):
     sigma : float
         Standard deviation of the noise on the clean measurements, of each part where
         they are complex; zero where the fit is exact.
-    caveats : tuple of str
+    doubts : tuple of FitWarning
         The warnings that were given.
     """
 
@@ -46,7 +47,7 @@ class SensingResult(Result):
     sigma: float
     status: Status
     history: History = field(repr=False)
-    caveats: tuple[str, ...]
+    doubts: tuple[FitWarning, ...]
     bound: float = field(repr=False)  # where the certificate clips gross entries of y
     measurements: Measurements = field(repr=False)
     certificate_inputs: CertificateInputs = field(repr=False)

@@ -9,7 +9,7 @@ to predict measurements that were held out.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,22 +23,17 @@ from discrepant.core.robust_statistics import clipping_bound
 from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.noise import (
     FitWithNoise,
+    expected_held_out_scale,
     fit_with_noise,
     held_out_scale,
-    refit_outliers,
 )
-from discrepant.fixed_rank.pursuit import (
-    Fit,
-    initial_fit,
-    outliers_explained_by_signal,
-    pursue,
-    refit_with_shrinking_cutoff,
-)
+from discrepant.fixed_rank.pursuit import Fit, Pursuit
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
     solve_normal_equations,
 )
 from discrepant.paper.alpha import alpha_from_operator
+from discrepant.robust_pca.doubts import Doubt, FitWarning
 from discrepant.sensing.certificate import CertificateInputs
 from discrepant.sensing.primal_dual import (
     ConvexProgram,
@@ -71,8 +66,6 @@ MIN_MEASUREMENTS = 1.2
 MAX_HIDDEN = 0.25
 # The same from which on the fit has no component that exceeds noise.
 ALL_HIDDEN = 0.6
-# Residuals above this many median moduli are left out of the recorded residual.
-GROSS_RESIDUAL = 7.4
 
 
 @dataclass(frozen=True)
@@ -108,11 +101,11 @@ def solve(
     run = SensingRun(A, settings, report)
     if not A.y.any():
         return _zero_result(run)
-    objection = None
+    explained = True
     for fit in _fits(run, start):
-        if isinstance(fit, FitWithNoise):
-            objection = fit.objection
-            if objection is None or run.sigma or run.recorder.stopped:
+        if isinstance(fit, NoisyAttempt):
+            explained = not fit.objections
+            if explained or run.sigma or run.recorder.stopped:
                 return _noisy_result(run, fit)
         elif fit.exact:
             result = _exact_result(run, fit)
@@ -122,47 +115,48 @@ def solve(
             break  # the user wants the optimum of another convex program
     for _ in run.convex(math.inf):
         pass
-    return _convex_result(run, objection)
+    return _convex_result(run, explained)
+
+
+class NoisyAttempt(NamedTuple):
+    """A fit with noise, and what speaks against it."""
+
+    fit: FitWithNoise
+    held_out_scale: float  # of the residuals of held-out measurements
+    objections: tuple[FitWarning, ...]
 
 
 def _fits(
     run: "SensingRun", start: FixedRankMatrix | None
-) -> Iterator[Fit | FitWithNoise]:
+) -> Iterator[Fit | NoisyAttempt]:
     """Yield fits to choose from, cheapest first.
 
     An exact one is an answer; one with noise if there may be noise and nothing speaks
     against the fit. If there is none, the answer is the convex optimum.
     """
+    pursuit = run.pursuit
     if start is not None:
-        yield run.pursuit(start)
-    first = run.pursuit(None)
-    yield first
-    first = run.refit_flagged(first)
+        yield pursuit.fit(start)
+    first = pursuit.fit()
     yield first
     if run.sigma or run.recorder.stopped:
         yield run.fit_noise(first)
         return
     may_be_noisy = run.settings.estimates_noise
-    if may_be_noisy and first.scale <= SMALL_SCALE * first.data_scale:
-        yield run.fit_noise(first)
-    yield run.pursuit(first.at, EXTRA_COMPONENTS)
+    if may_be_noisy and first.scale <= SMALL_SCALE * run.A.scale:
+        noisy = run.fit_noise(first)
+        if noisy.fit.sigma <= run.A.rounding * run.A.scale:
+            yield pursuit.run(noisy.fit.at)
+        yield noisy
+    yield pursuit.run(first.at, EXTRA_COMPONENTS)
     for leading in run.convex(PURSUIT_AFTER if may_be_noisy else math.inf):
-        yield run.pursuit(leading)
+        yield pursuit.run(leading)
     if may_be_noisy:
         noisy = run.fit_noise(first)
         if (at := run.leading_components()) is not None:
-            other = run.fit_noise(run.refit_flagged(run.pursuit(at)))
-            noisy = min(noisy, other, key=lambda fit: fit.held_out_scale)
+            other = run.fit_noise(pursuit.fit(at))
+            noisy = min(noisy, other, key=lambda attempt: attempt.held_out_scale)
         yield noisy
-
-
-class Round(NamedTuple):
-    """Outcome of one round."""
-
-    phase: str  # "pursuit", "flow", "noise", …
-    residual: float  # of the measurements that are not gross
-    rank: int
-    applications: int  # of the operator and its adjoint so far
 
 
 class SensingRun:
@@ -174,10 +168,12 @@ class SensingRun:
         self.A, self.settings = A, settings
         self.rng = np.random.default_rng(settings.random_state)
         self.recorder = Recorder(report, settings.tol, settings.max_iter)
-        self.norm_y = norm(A.y) or 1.0
         self.alpha = self._alpha()
         self.lam = 1 / self.alpha
         self.program = ConvexProgram(A, settings.kind, self.lam, A.y)
+        self.pursuit = Pursuit(
+            A, settings.kind, self.rng, self.recorder.note, settings.fdr, self.sigma
+        )
         self.state: PrimalDualState | None = None  # after the last primal-dual step
         self.gap = math.inf  # relative duality gap of that state, when last computed
         self._n_steps = 0  # primal-dual steps so far
@@ -198,22 +194,6 @@ class SensingRun:
         noise = self.settings.noise
         return None if isinstance(noise, str) else float(noise)
 
-    def note(self, phase: str, at: FixedRankMatrix, e: Array, A: Measurements) -> bool:
-        """Record a round; return whether to continue."""
-        size = np.abs(e)
-        small = size[size <= GROSS_RESIDUAL * np.median(size)]
-        residual = norm(small) / self.norm_y
-        return self.recorder.note(Round(phase, residual, at.rank, A.n_applications))
-
-    def pursuit(self, at: FixedRankMatrix | None, extra_components: int = 0) -> Fit:
-        """Run a pursuit from a matrix or from zero."""
-        fit = initial_fit(self.A, at, self.settings.kind)
-        return pursue(self.A, fit, self.rng, self, self.sigma, extra_components)
-
-    def refit_flagged(self, fit: Fit) -> Fit:
-        """Return a settled fit, refitted if X could explain some of its outliers."""
-        return refit_outliers(self.A, fit, self.settings.fdr, self.rng, self)
-
     def convex(self, max_steps: float) -> Iterator[FixedRankMatrix]:
         """Make primal-dual steps of the convex program, up to a total number.
 
@@ -223,7 +203,7 @@ class SensingRun:
             self._steps = primal_dual_steps(self.program, self.rng)
         for state in self._steps:
             self.state, self._n_steps = state, self._n_steps + 1
-            self.note("flow", state.at, state.e, self.A)
+            self.pursuit.record("flow", state.at, state.e)
             if self._n_steps % GAP_INTERVAL == 0:
                 self.gap = self.gap_of(state)
             done = self.gap <= self.settings.tol or self.recorder.ended
@@ -251,36 +231,33 @@ class SensingRun:
         dual = program.dual(program.feasible(state.nu))
         return (primal - dual) / (primal or 1.0)
 
-    def fit_noise(self, fit: Fit) -> FitWithNoise:
-        """Refit with noise; the result says what speaks against it, if anything."""
-        A, fdr = self.A, self.settings.fdr
-        noisy = fit_with_noise(A, fit, self.sigma, fdr, self.rng, self)
-        freedom, n_clean = noisy.at.degrees_of_freedom, int(np.sum(~noisy.is_outlier))
-        few = n_clean * A.n_numbers / A.y.size < MIN_MEASUREMENTS * freedom
-        objection: str | None = None
+    def fit_noise(self, fit: Fit) -> NoisyAttempt:
+        """Refit with noise, and say what speaks against the result."""
+        A, noisy = self.A, fit_with_noise(self.pursuit, fit)
+        at, is_outlier = noisy.at, noisy.is_outlier
+        freedom, n_clean = at.degrees_of_freedom, int(np.sum(~is_outlier))
         if noisy.detection_limit > ALL_HIDDEN:
-            objection = "No component of X exceeds what noise of this size gives"
-        elif few:
-            objection = (
-                f"The {n_clean} measurements that fit are too few to distinguish X of "
-                f"rank {noisy.at.rank}, which has {freedom} degrees of freedom, from "
-                "noise"
-            )
-        else:
-            noisy = replace(noisy, held_out_scale=held_out_scale(A, noisy, self.rng))
-            if noisy.is_outlier.mean() > 0.5:
-                objection = "More than half of the measurements do not fit"
-            elif noisy.held_out_scale > MAX_HELD_OUT * fit.data_scale:
-                objection = "X does not predict measurements that were held out"
-        return replace(noisy, objection=objection)
+            return NoisyAttempt(noisy, math.inf, (Doubt.NOTHING_GAINED.warning(),))
+        if n_clean * A.n_numbers / A.y.size < MIN_MEASUREMENTS * freedom:
+            few = Doubt.TOO_FEW.warning(count=n_clean, rank=at.rank, freedom=freedom)
+            return NoisyAttempt(noisy, math.inf, (few,))
+        objections = []
+        scale = held_out_scale(A, at, is_outlier, self.rng)
+        if is_outlier.mean() > 0.5:
+            objections.append(Doubt.MOSTLY_CORRUPT.warning(fraction=is_outlier.mean()))
+        if scale > MAX_HELD_OUT * A.scale:
+            expected = expected_held_out_scale(A, at, is_outlier, noisy.sigma)
+            ratio = scale / expected if expected else math.inf
+            objections.append(Doubt.NOT_PREDICTED.warning(ratio=ratio))
+        return NoisyAttempt(noisy, scale, tuple(objections))
 
-    def is_determined(self, at: FixedRankMatrix, clean: Array) -> bool:
+    def is_determined(self, fit: Fit) -> bool:
         """Whether the clean measurements determine X among matrices of its rank.
 
         A random change of X is measured and solved for: if it is not recovered, some
         change of X leaves all measurements as they are.
         """
-        A, weights = self.A, clean.astype(float)
+        A, at, weights = self.A, fit.at, fit.clean.astype(float)
         change = at.project(_random_matrix(A, self.rng))
         g = at.project(A.adjoint(weights * A.forward(*at.expand(change))))
         for steps, tol in DETERMINED_CG:
@@ -292,80 +269,54 @@ class SensingRun:
 
 def _exact_result(run: SensingRun, fit: Fit) -> SensingResult:
     """Return the result of an exact fit, with a warning if X is not determined."""
-    A, caveats = run.A, []
-    determined = run.is_determined(fit.at, fit.clean)
-    if not determined or outliers_explained_by_signal(
-        A, fit.at, fit.e, ~fit.clean, run.rng
-    ):
-        cutoff = float(np.max(np.abs(fit.e)))
-        refit = refit_with_shrinking_cutoff(A, fit, cutoff, run.rng, run)
-        if refit.exact and refit.clean.sum() >= fit.clean.sum():
-            fit = refit
-        determined = run.is_determined(fit.at, fit.clean)
+    doubts = []
+    if not run.is_determined(fit):
+        fit = run.pursuit.include_outliers(fit)
+        if not run.is_determined(fit):
+            doubts.append(Doubt.UNDETERMINED.warning(where=""))
     clean = fit.clean
-    if not determined:
-        caveats.append(
-            "The measurements do not determine X: a part of it can change without "
-            "changing any of the measurements that fit, and is arbitrary. More, or "
-            "different, measurements are needed."
-        )
     sentence = f"{int(clean.sum())} of {clean.size} measurements fit exactly"
     inputs = CertificateInputs(fit.e, ~clean, run.lam)
-    return _result(run, fit.at, inputs, sentence, True, caveats)
+    return _result(run, fit.at, inputs, sentence, True, doubts)
 
 
-def _noisy_result(run: SensingRun, noisy: FitWithNoise) -> SensingResult:
-    """Return the result of a fit with noise, with its doubts as warnings."""
-    caveats = []
-    if noisy.objection:
-        caveats.append(f"{noisy.objection}: the result need not be the truth.")
-    if not noisy.settled and not run.recorder.stopped:
-        caveats.append(
-            "The flags of the fit with noise did not settle; they are less reliable "
-            "than their probabilities."
-        )
-    if noisy.detection_limit > MAX_HIDDEN:
-        caveats.append(
-            f"Components of X below {noisy.detection_limit:.0%} of its largest cannot "
-            "be distinguished from noise, and may be missing."
-        )
+def _noisy_result(run: SensingRun, attempt: NoisyAttempt) -> SensingResult:
+    """Return the result of a fit with noise, with its doubts."""
+    noisy, doubts = attempt.fit, list(attempt.objections)
+    if not noisy.settled:
+        doubts.append(Doubt.UNSETTLED.warning())
+    if MAX_HIDDEN < noisy.detection_limit <= ALL_HIDDEN:
+        doubts.append(Doubt.HIDDEN.warning(size=noisy.detection_limit))
     sentence = f"noise of {noisy.sigma:.2g} on every measurement"
     # λ/κ is 2σ, and 1/κ then the size of the noise that looks like signal (`alpha`).
     kappa = run.lam / (2 * noisy.sigma) if noisy.sigma else math.inf
     inputs = CertificateInputs(noisy.e, noisy.is_outlier, run.lam, kappa)
-    converged = noisy.settled and not run.recorder.stopped
-    return _result(run, noisy.at, inputs, sentence, converged, caveats, noisy)
+    return _result(run, noisy.at, inputs, sentence, noisy.settled, doubts, noisy)
 
 
-def _convex_result(run: SensingRun, objection: str | None) -> SensingResult:
-    """Return the optimum of the convex program, which a fit with noise was not."""
+def _convex_result(run: SensingRun, explained: bool) -> SensingResult:
+    """Return the optimum of the convex program.
+
+    `explained` is False if a fit with noise was tried and has to be doubted.
+    """
     A, state = run.A, run.state
     assert state is not None
     is_outlier = np.abs(state.nu) >= run.lam * (1 - 1e-6)
     if not math.isfinite(run.gap):
         run.gap = run.gap_of(state)
     certified = run.gap <= max(run.settings.tol, CERTIFIED_GAP)
-    freedom, caveats = state.at.degrees_of_freedom, []
+    rank, freedom, doubts = state.at.rank, state.at.degrees_of_freedom, []
     if A.n_numbers <= freedom:
-        caveats.append(
-            f"{A.y.size} measurements are too few: X of rank {state.at.rank} has "
-            f"{freedom} degrees of freedom. The result has the least ‖X‖_* + λ‖s‖₁ of "
-            "all that fit."
-        )
-    elif objection:
-        caveats.append(
-            f"{objection}: the result is the optimum of the convex program, which "
-            "need not be the truth. More measurements, or fewer corrupted ones, are "
-            "needed."
-        )
-    if not certified and not run.recorder.stopped:
-        caveats.append(
-            f"The result is only within {run.gap:.1e} of the optimum of the convex "
-            "program; raise max_iter, or tol."
-        )
+        few = Doubt.TOO_FEW.warning(count=A.y.size, rank=rank, freedom=freedom)
+        doubts.append(few)
+    elif not explained:
+        doubts.append(Doubt.UNCONFIRMED.warning(fraction=is_outlier.mean()))
+    optimum = f"within {run.gap:.1e} of the optimum of the convex program"
+    if not certified:
+        status = "The fit did not converge"
+        doubts.append(Doubt.NOT_OPTIMAL.warning(status=status, certificate=optimum))
     inputs = CertificateInputs(state.e, is_outlier, run.lam, nu=state.nu)
-    sentence = f"within {run.gap:.1e} of the optimum of the convex program"
-    return _result(run, state.at, inputs, sentence, certified, caveats)
+    return _result(run, state.at, inputs, optimum, certified, doubts)
 
 
 def _zero_result(run: SensingRun) -> SensingResult:
@@ -373,7 +324,7 @@ def _zero_result(run: SensingRun) -> SensingResult:
     A = run.A
     at = FixedRankMatrix.zero(A.shape, run.settings.kind, A.dtype)
     inputs = CertificateInputs(A.y, np.zeros(A.y.shape, bool), run.lam)
-    run.note("pursuit", at, A.y, A)
+    run.pursuit.record("pursuit", at, A.y)
     return _result(run, at, inputs, "all measurements are zero", True, [])
 
 
@@ -383,26 +334,30 @@ def _result(
     inputs: CertificateInputs,
     sentence: str,
     converged: bool,
-    caveats: list[str],
+    doubts: list[FitWarning],
     noisy: FitWithNoise | None = None,
 ) -> SensingResult:
     """Return a `SensingResult`, with its status and the warnings for the user."""
     A, rounds = run.A, len(run.recorder.steps)
-    order = np.argsort(-np.abs(at.d))
     shape = A.observation.shape
     probability = inputs.is_outlier.astype(float)
     if noisy is not None:
         probability = noisy.corrupt_probability
     if run.recorder.stopped:
         outcome, how = Outcome.STOPPED, "stopped on request"
-        caveats = ["The fit was stopped early: X may be far off."]
+        doubts = [Doubt.STOPPED.warning()]
     elif converged:
         outcome = Outcome.CONVERGED if noisy is None else Outcome.NOISE_LEVEL
         how = "converged"
     else:
         outcome, how = Outcome.LIMIT, "ended"
+    status = Status(
+        outcome,
+        f"{how} after {rounds} rounds: {sentence}",
+        tuple(warning.doubt for warning in doubts),
+    )
     return SensingResult(
-        point=at.select(order),
+        point=at.select(np.argsort(-np.abs(at.d))),
         y=A.observation,
         operator=A.operator,
         alpha=run.alpha,
@@ -411,9 +366,9 @@ def _result(
         outliers=inputs.is_outlier.reshape(shape),
         probability=probability.reshape(shape),
         sigma=0.0 if noisy is None else noisy.sigma,
-        status=Status(outcome, f"{how} after {rounds} rounds: {sentence}"),
+        status=status,
         history=run.recorder.history(),
-        caveats=tuple(caveats),
+        doubts=tuple(doubts),
         bound=clipping_bound(np.abs(A.y), float(np.abs(A.y).max())) or math.inf,
         measurements=A,
         certificate_inputs=inputs,

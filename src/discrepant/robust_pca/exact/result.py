@@ -20,6 +20,8 @@ class ExactResult(LowRankResult):
     state: State = field(repr=False)
     # Whether more entries fit to rounding than any wrong matrix of this rank could fit.
     proven: bool = field(default=False, kw_only=True)
+    # Whether the user asked for this optimum of the convex program.
+    requested: bool = field(default=False, kw_only=True)
 
     @property
     def polished(self) -> bool:

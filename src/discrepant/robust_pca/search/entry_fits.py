@@ -17,19 +17,14 @@ from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.noise import (
+    MIN_NOISE,
     FitWithNoise,
+    description_length,
+    expected_held_out_scale,
     fit_with_noise,
     held_out_scale,
-    refit_outliers,
 )
-from discrepant.fixed_rank.pursuit import (
-    EXACT,
-    EXACT_ROUNDINGS,
-    initial_fit,
-    outliers_explained_by_signal,
-    pursue,
-    refit_with_shrinking_cutoff,
-)
+from discrepant.fixed_rank.pursuit import Pursuit, Round
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
     Symmetry,
@@ -82,8 +77,6 @@ MAX_EXPECTED_ERROR = 0.25
 MAX_HELD_OUT_RATIO = 1.6
 # Fraction of the progress bar at which the search by empirical Bayes stands.
 SEARCH_PROGRESS = 0.5
-# Noise below this fraction of the size of the data does not shorten a description.
-MIN_NOISE = 1e-9
 
 MatrixFit = ExactResult | NoisyResult
 
@@ -128,7 +121,7 @@ class EntryFits:
             operator = Entries(i, j, Z.shape)
         y = self.Y[self.observed].astype(rows.dtype).reshape(operator.data_shape)
         self.A = Measurements(operator, y, real=True)
-        exact = max(EXACT, EXACT_ROUNDINGS * self.A.rounding)
+        exact = self.A.exact_residual
         self.search = ExactSearch(self.Y, self.program.psd, exact, rng, self._proceed)
         self.pursuit_with_noise: FitWithNoise | None = None  # if it was not exact
         self.undetermined = 0.0  # fraction of rows or columns, of the last exact fit
@@ -175,20 +168,17 @@ class EntryFits:
 
     def _pursue(self) -> FixedRankMatrix:
         """Return the matrix at which the pursuit ends."""
-        A, rng, rounds = self.A, self.rng, _Rounds(self.log)
-        fit = pursue(A, initial_fit(A, None, self.kind), rng, rounds)
-        if not fit.exact:
-            fit = refit_outliers(A, fit, self.fdr, rng, rounds)
-        if not fit.exact:
-            noisy = fit_with_noise(A, fit, None, self.fdr, rng, rounds)
-            self.pursuit_with_noise = noisy
-            return noisy.at
-        if outliers_explained_by_signal(A, fit.at, fit.e, ~fit.clean, rng):
-            cutoff = float(np.max(np.abs(fit.e)))
-            refit = refit_with_shrinking_cutoff(A, fit, cutoff, rng, rounds)
-            if refit.exact and refit.clean.sum() >= fit.clean.sum():
-                return refit.at
-        return fit.at
+        pursuit = Pursuit(self.A, self.kind, self.rng, self._note, self.fdr)
+        fit = pursuit.fit()
+        if fit.exact:
+            return fit.at
+        self.pursuit_with_noise = fit_with_noise(pursuit, fit)
+        return self.pursuit_with_noise.at
+
+    def _note(self, outcome: Round) -> bool:
+        """Record a round of the pursuit as a step of a matrix fit."""
+        phase, residual, rank, support, _ = outcome
+        return self.log.note(Step(phase, residual, np.nan, rank, np.nan, support))
 
     def _finish(self, at: FixedRankMatrix, method: str) -> ExactResult | None:
         """Return the exact fit near a matrix, polished to rounding, if it is proven."""
@@ -228,7 +218,8 @@ class EntryFits:
         if not any(few):
             return result
         rows, columns = few[::-1] if self.caller_is_transposed else few
-        guess = Doubt.UNDETERMINED.warning(rows=rows, columns=columns, rank=result.rank)
+        where = f" in {rows} rows and {columns} columns"
+        guess = Doubt.UNDETERMINED.warning(where=where)
         return replace(result, doubts=(guess,))
 
     def _factors(self, at: FixedRankMatrix) -> tuple[Array, Array]:
@@ -302,8 +293,6 @@ class EntryFits:
             yield Doubt.HIDDEN.warning(size=hidden)
         if error > MAX_EXPECTED_ERROR:
             yield Doubt.UNCERTAIN.warning(error=error)
-        if not fit.status.converged:
-            yield Doubt.UNSETTLED.warning()
         rival = self.pursuit_with_noise
         if rival is not None:
             distance = float(np.linalg.norm(own - rival.e)) / norm
@@ -320,19 +309,9 @@ class EntryFits:
         U, C = fit.block_factors
         X = (C @ U.T if self.transposed else U @ C.T) * (self.program.unit / self.size)
         at = FixedRankMatrix.of(X, self.kind, fit.rank)
-        e = self.A.y - self.A.forward(*at.factors)
-        flags = self._outliers(fit)
-        with_noise = FitWithNoise(
-            at=at,
-            e=e,
-            sigma=self._noise_level(fit),
-            is_outlier=flags,
-            corrupt_probability=flags.astype(float),
-            settled=fit.settled,
-            detection_limit=0.0,
-        )
-        scale = held_out_scale(self.A, with_noise, self.rng)
-        return scale / max(with_noise.expected_held_out_scale, MIN_NOISE)
+        of_fit = self.A, at, self._outliers(fit)
+        expected = expected_held_out_scale(*of_fit, self._noise_level(fit))
+        return held_out_scale(*of_fit, self.rng) / max(expected, MIN_NOISE)
 
     def _expected_error(self, fit: NoisyResult) -> float:
         """Return the expected ‖error of X‖ that the noise alone leaves."""
@@ -384,66 +363,3 @@ class EntryFits:
         if n_clean < NOISY_ENTRIES_PER_FREEDOM * freedom:
             return np.inf
         return description_length(e, freedom)
-
-
-def description_length(e: Array, freedom: int) -> float:
-    """Return the description length of a fit, in nats, from its residuals.
-
-    It is −log likelihood of the residuals plus the digits of X. The residuals are noise
-    or errors, both normal, with variances fitted by EM. Each parameter of X takes the
-    digits above the noise, and those by which its estimate is more precise.
-
-    Parameters
-    ----------
-    e : ndarray
-        Residuals, in units of the size of the data.
-    freedom : int
-        Degrees of freedom of X.
-    """
-    squares, best = e * e, np.inf
-    # χ² with one degree of freedom: its median is 0.455, its lower quartile 0.1.
-    variances = (np.median(squares) / 0.455, np.quantile(squares, 0.25) / 0.1)
-    for initial in (*variances, MIN_NOISE**2):
-        noise_variance = max(float(initial), MIN_NOISE**2)
-        error_variance = max(float(squares.mean()), 9 * noise_variance)
-        error_fraction = 0.1
-        for _ in range(40):
-            odds = np.log(error_fraction / (1 - error_fraction)) + 0.5 * (
-                np.log(noise_variance / error_variance)
-                + squares * (1 / noise_variance - 1 / error_variance)
-            )
-            p = 1 / (1 + np.exp(-np.clip(odds, -60, 60)))
-            error_fraction = float(np.clip(p.mean(), 0.5 / e.size, 1 - 0.5 / e.size))
-            n_clean = float((1 - p).sum())
-            left = max(n_clean - freedom, 0.05 * n_clean, 1.0)
-            noise_variance = max(float((1 - p) @ squares) / left, MIN_NOISE**2)
-            error_variance = max(
-                float(p @ squares) / max(float(p.sum()), 1e-9), 4 * noise_variance
-            )
-        noise = np.log(1 - error_fraction) - 0.5 * (
-            np.log(noise_variance) + squares / noise_variance
-        )
-        error = np.log(error_fraction) - 0.5 * (
-            np.log(error_variance) + squares / error_variance
-        )
-        digits = max(-0.5 * np.log(noise_variance), 0.0)
-        digits += 0.5 * np.log(max(n_clean / max(freedom, 1), 1) + 1)
-        best = min(best, float(freedom * digits - np.logaddexp(noise, error).sum()))
-    return best
-
-
-class _Rounds:
-    """Records the rounds of a pursuit in the history of a matrix fit."""
-
-    def __init__(self, log: Recorder) -> None:
-        self.log = log
-
-    def note(self, phase: str, at: FixedRankMatrix, e: Array, A: Measurements) -> bool:
-        """Record a round; return whether to continue."""
-        size = np.abs(e)
-        small = size <= 5 * np.median(size) / MAD
-        norm = float(np.linalg.norm(A.y)) or 1.0
-        residual = float(np.linalg.norm(e[small])) / norm
-        support = 1 - float(small.mean())
-        self.log.note(Step(phase, residual, np.nan, at.rank, np.nan, support))
-        return not self.log.stopped
