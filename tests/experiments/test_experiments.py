@@ -47,32 +47,31 @@ def test_catalogue_loads():
 
 def test_learning_curves():
     outcome = learning_curves.run(learning_curves.Config.quick(), SERIAL)
-    curves = {
-        method: [row["error"] for row in outcome.rows if row["method"] == method]
-        for method in learning_curves.METHODS
-    }
-    assert curves["l1-exact"][-1] < 0.01
-    assert curves["l1-over"][-1] > 3 * min(curves["l1-over"])
-    assert curves["double"][-1] < 1.05 * min(curves["double"]) < 0.2
+    errors = outcome.points.groupby("method")["error"]
+    last, best = errors.last(), errors.min()
+    assert set(last.index) == set(learning_curves.METHODS)
+    assert last["l1-exact"] < 0.01
+    assert last["l1-over"] > 3 * best["l1-over"]
+    assert last["double"] < 1.05 * best["double"] < 0.2
     learning_curves.plot(outcome)
 
 
 def test_ratio_is_best_at_the_root_of_n():
     config = ratio.Config(trials=1, ratios=(0.5, 1.0, 2.0))
     outcome = ratio.run(config, SERIAL)
-    errors = {row["alpha"]: row["error"] for row in outcome.rows}
-    assert min(errors, key=errors.get) == pytest.approx(np.sqrt(50))
+    errors = outcome.points.set_index("alpha")["error"]
+    assert errors.idxmin() == pytest.approx(np.sqrt(50))
     ratio.plot(outcome)
 
 
 @pytest.mark.parametrize("figure", ["fig2b", "fig2c"])
 def test_success_area(figure):
     config = success_area.Config(
-        figure=figure, ranks=(1, 25), fractions=(0.05, 0.55), trials=(1,)
+        figure=figure, ranks=(1, 25), fractions=(0.05, 0.55), trials=1
     )
     outcome = success_area.run(config, SERIAL)
     method = success_area.METHODS[figure][0]
-    rates = success_area.success_rates(outcome.rows, 50, method, config)
+    rates = success_area.success_rates(outcome, 50, method)
     assert rates[0, 0] == 1
     assert rates[1, 1] == 0
     assert "area" in outcome.finding
@@ -81,7 +80,8 @@ def test_success_area(figure):
 
 def test_theorem1_approaches_the_convex_optimum():
     outcome = theorem1.run(theorem1.Config.quick(), SERIAL)
-    large, small = (theorem1.averages(outcome.rows, gamma) for gamma in (1e-2, 1e-8))
+    mean = outcome.points.groupby("gamma").mean()
+    large, small = mean.loc[1e-2], mean.loc[1e-8]
     for key in ("distance", "gap", "overlap"):
         assert small[key] < large[key] / 2
     theorem1.plot(outcome)
@@ -91,10 +91,7 @@ def test_only_the_mirror_flow_of_mixtures_approaches_the_convex_optimum():
     config = structures.Config.quick()
     outcome = structures.run(config, SERIAL)
     for second in config.second:
-        factor, mirror = (
-            structures.distances(outcome.rows, second, flow, config)
-            for flow in structures.FLOWS
-        )
+        factor, mirror = structures.mean_distances(outcome.points).loc[second].values
         assert mirror[-1] < 0.6 * mirror[0]
         assert factor[-1] > 1.5 * mirror[-1]
     assert "| whole + columns | mirror |" in outcome.table
@@ -106,10 +103,11 @@ def test_regression_ends_in_the_weighted_minimum_norm(seed):
     config = regression.Config.quick()
     outcome = regression.run(config, Runner(seed=seed, jobs=1))
     for ratio_of_rates in config.ratios:
-        rows = [row for row in outcome.rows if row["ratio"] == ratio_of_rates]
-        assert rows[0]["distance_to_weighted"] == pytest.approx(1)  # from zero
-        assert rows[-1]["distance_to_weighted"] < 1e-10
-        distance = rows[-1]["end_distance_to_unweighted"]
+        points = outcome.points[outcome.points["ratio"] == ratio_of_rates]
+        first, last = points.iloc[0], points.iloc[-1]
+        assert first["distance_to_weighted"] == pytest.approx(1)  # from zero
+        assert last["distance_to_weighted"] < 1e-10
+        distance = last["end_distance_to_unweighted"]
         assert distance < 1e-10 if ratio_of_rates == 1 else distance > 0.1
     regression.plot(outcome)
 
@@ -129,13 +127,13 @@ def test_the_default_recovers_more_than_the_convex_program():
     config = success_area.Config(
         figure="beyond-fig2c",
         sizes=(50, 60),
-        trials=(1, 1),
+        trials=1,
         ranks=(9, 13),
         fractions=(0.05, 0.15),
     )
     outcome = success_area.run(config, SERIAL)
     default, convex = (
-        success_area.success_rates(outcome.rows, 50, method, config).mean()
+        success_area.success_rates(outcome, 50, method).mean()
         for method in ("default", "convex")
     )
     assert default == 1 > convex
@@ -145,8 +143,8 @@ def test_the_default_recovers_more_than_the_convex_program():
 
 def test_comparison():
     outcome = comparison.run(comparison.Config(sizes=(20, 30)), SERIAL)
-    errors = {row["method"]: row["error"] for row in outcome.rows if row["n"] == 30}
-    assert set(errors) == set(comparison.METHODS)
+    errors = outcome.points.query("n == 30").set_index("method")["error"]
+    assert set(errors.index) == set(comparison.METHODS)
     assert errors["implicit"] < 1e-12
     assert errors["descent"] < 0.05
     assert all(method.title in outcome.table for method in comparison.METHODS.values())

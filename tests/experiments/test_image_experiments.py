@@ -43,15 +43,13 @@ def test_figures_are_drawn(figure):
     outcome = images.run(config, Runner(jobs=1))
     assert "dB" in outcome.finding
     cases = config.cases(list(photographs.SHIPPED))
-    assert len(outcome.rows) == len(cases) * len(images.METHODS) * 3
+    assert len(outcome.points) == len(cases) * len(images.METHODS) * 3
     assert outcome.table.count("\n") == len(cases) + 1
-    (companion,) = config.companions
-    figures = {"curves": images.curves(outcome), "pictures": images.pictures(outcome)}
-    curves, pictures = figures["curves"], figures["pictures"]
+    curves, pictures = images.curves(outcome), images.pictures(outcome)
     assert sum(bool(ax.lines) for ax in curves.axes) == len(cases)
     assert sum(bool(ax.images) for ax in pictures.axes) == 5 * len(cases)
     drawn = images.plot(outcome)
-    assert bool(drawn.axes[0].lines) == (companion == "pictures")
+    assert bool(drawn.axes[0].lines) == (figure in ("fig1b", "fig5"))
 
 
 def test_images_of_a_folder_are_cropped(tmp_path):
@@ -121,7 +119,7 @@ def test_results_do_not_depend_on_an_interruption(tmp_path, monkeypatch):
         images.run(TINY, runner)
     monkeypatch.setattr(images, "psnr", psnr)
     resumed = images.run(TINY, runner)
-    assert resumed.rows == whole.rows
+    assert resumed.points.equals(whole.points)
     runner.discard_journals()
     assert [path.suffix for path in tmp_path.iterdir()] == [".journal"]
 
@@ -134,7 +132,7 @@ def test_figures_use_the_runs_of_each_other(tmp_path, monkeypatch):
 
     monkeypatch.setattr("discrepant.image.deep_image_prior.fit.descend", never)
     other = images.run(replace(TINY, figure="fig1b"), Runner(jobs=1, folder=tmp_path))
-    assert other.rows == first.rows
+    assert other.points.equals(first.points)
 
 
 @pytest.mark.parametrize(
@@ -162,10 +160,10 @@ def test_invalid_arguments_give_one_sentence_and_exit_code_two(
 def test_double_overparameterisation_needs_no_early_stopping():
     config = replace(images.Config("fig4"), fractions=(0.5, 0.7))
     outcome = images.run(config, Runner())
-    scores = outcome.extra["scores"]
+    runs = outcome.extra["runs"]
     for fraction in config.fractions:
         ours, absolute, squares = (
-            scores["astronaut", fraction, method]
+            runs.loc["astronaut", fraction, method]
             for method in ("double", "dip-l1", "dip")
         )
         assert ours["last"] > ours["best"] - 0.3

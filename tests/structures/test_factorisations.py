@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from discrepant import InputError
-from discrepant.structures.factorisations import Factor, Hadamard, PSDFactor
+from discrepant.structures.factorisations import (
+    Factor,
+    Hadamard,
+    PSDFactor,
+    gaussian_factors,
+)
 
 
 @pytest.fixture
@@ -77,8 +82,8 @@ def test_dual_is_minus_the_integral_of_the_residual(rng):
 def test_starting_points(rng):
     assert np.array_equal(PSDFactor.identity(3, 0.1).value(), 0.1 * 0.1 * np.eye(3))
     assert np.all(Hadamard.constant((4,), 0.1).value() == 0)
-    assert PSDFactor.gaussian(5, None, 1.0, rng).U.shape == (5, 5)
-    assert Factor.gaussian((5, 3), None, 1.0, rng).V.shape == (3, 3)
+    assert gaussian_factors((5, 5), 1.0, rng, psd=True).U.shape == (5, 5)
+    assert gaussian_factors((5, 3), 1.0, rng, psd=False).V.shape == (3, 3)
     for width in (0, -1, 6):
         with pytest.raises(InputError, match="width"):
-            PSDFactor.gaussian(5, width, 1.0, rng)
+            gaussian_factors((5, 5), 1.0, rng, psd=True, width=width)

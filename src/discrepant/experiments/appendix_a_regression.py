@@ -12,7 +12,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner, column, expand
+from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.operators.linear_operator import Wrapped
 from discrepant.paper.descent import descend
 from discrepant.paper.stopping import Iteration, Residual, Steps
@@ -91,16 +91,15 @@ def fit(ratio: float, config: Config, seed: int) -> Row:
 def run(config: Config, runner: Runner) -> Outcome:
     """Run the descent for each ratio of the rates."""
     axes = {"ratio": config.ratios}
-    fits = runner.grid(fit, axes, label="regression", config=config)
-    rows = expand(fits)
-    worst = max(result["distance_to_weighted"][-1] for result in fits)
-    farthest = max(result["end_distance_to_unweighted"] for result in fits)
+    points = runner.grid(fit, axes, label="regression", config=config)
+    worst = points.groupby("ratio")["distance_to_weighted"].last().max()
+    farthest = points["end_distance_to_unweighted"].max()
     finding = (
         "Descent with one rate per coordinate ends in the weighted minimum-norm "
         f"solution (relative distance at most {worst:.0e}), up to {farthest:.2f} away "
         "from the unweighted one."
     )
-    return Outcome(config, rows, finding)
+    return Outcome(config, points, finding)
 
 
 @styled
@@ -109,12 +108,9 @@ def plot(outcome: Outcome) -> Figure:
     figure, ax = new_figure(size=(6.0, 3.8))
     config = outcome.config
     for ratio, colour in zip(config.ratios, COLOURS, strict=False):
-        steps, distances = (
-            column(outcome.rows, key, ratio=ratio)
-            for key in ("step", "distance_to_weighted")
-        )
-        label = f"rates differ by {ratio:g}"
-        ax.semilogy(steps, distances, color=colour, label=label)
+        points = outcome.points[outcome.points["ratio"] == ratio]
+        distances, label = points["distance_to_weighted"], f"rates differ by {ratio:g}"
+        ax.semilogy(points["step"], distances, color=colour, label=label)
     ax.set(
         xlabel="step",
         ylabel="distance to min Σ xᵢ²/dᵢ",

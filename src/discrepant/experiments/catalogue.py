@@ -2,8 +2,7 @@
 
 Each module has the default settings in ``Config()`` and smaller ones in
 ``Config.quick()``. ``run(config, runner)`` returns an `Outcome`: the plotted points as
-rows, and the finding as a sentence. ``plot(outcome)`` draws the figure;
-``Config.companions`` names the functions that draw further figures. Modules with
+a table, and the finding as a sentence. ``plot(outcome)`` draws the figure. Modules with
 ``Config.paper()`` also have the full scale of the paper.
 """
 
@@ -23,7 +22,7 @@ CATALOGUE: dict[str, tuple[str, dict[str, Any]]] = {
         {
             "figure": "beyond-fig2c",
             "sizes": (50, 100),
-            "trials": (4, 1),
+            "trials": 4,
             "ranks": (1, 5, 9, 13, 17, 21, 25),
             "fractions": (0.05, 0.15, 0.25, 0.35, 0.45, 0.55),
         },

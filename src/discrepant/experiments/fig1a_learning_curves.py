@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner, column, expand
+from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.paper.baselines import l1_factorisation
 from discrepant.paper.descent import ErrorToTruth
 from discrepant.paper.stopping import Steps
@@ -68,18 +68,16 @@ def curve(method: str, config: Config, seed: int) -> Row:
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Run the three methods on one problem."""
-    curves = runner.grid(curve, {"method": METHODS}, label="fig1a", config=config)
-    rows = expand(curves)
-    errors = {method: column(rows, "error", method=method) for method in METHODS}
-    last = {method: values[-1] for method, values in errors.items()}
-    best = {method: values.min() for method, values in errors.items()}
+    points = runner.grid(curve, {"method": METHODS}, label="fig1a", config=config)
+    errors = points.groupby("method")["error"]
+    last, best = errors.last(), errors.min()
     finding = (
         f"With r′ = r the ℓ1 loss ends at error {last['l1-exact']:.1e}; with r′ = n it "
         f"passes {best['l1-over']:.3f} and ends at {last['l1-over']:.3f}; double "
         f"over-parameterisation with r′ = n ends at {last['double']:.3f}, its best "
         f"being {best['double']:.3f}."
     )
-    return Outcome(config, rows, finding)
+    return Outcome(config, points, finding)
 
 
 @styled
@@ -87,10 +85,8 @@ def plot(outcome: Outcome) -> Figure:
     """Draw error against steps."""
     figure, ax = new_figure(size=(6.4, 4.0))
     for (method, label), colour in zip(METHODS.items(), COLOURS, strict=False):
-        steps, errors = (
-            column(outcome.rows, key, method=method) for key in ("step", "error")
-        )
-        ax.semilogy(steps, errors, color=colour, label=label)
+        points = outcome.points[outcome.points["method"] == method]
+        ax.semilogy(points["step"], points["error"], color=colour, label=label)
     config = outcome.config
     ax.set(
         xlabel="step",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner, column
+from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.sensing.recover import recover
@@ -54,27 +54,26 @@ def run(config: Config, runner: Runner) -> Outcome:
     """Solve all problems at each ratio."""
     alphas = [ratio * float(np.sqrt(config.n)) for ratio in config.ratios]
     axes = {"alpha": alphas, "trial": range(config.trials)}
-    rows = runner.grid(trial, axes, label="fig2a", config=config)
-    mean = {alpha: float(column(rows, "error", alpha=alpha).mean()) for alpha in alphas}
-    best = min(mean, key=lambda alpha: mean[alpha])
-    at_root = mean[min(alphas, key=lambda alpha: abs(alpha - np.sqrt(config.n)))]
+    points = runner.grid(trial, axes, label="fig2a", config=config)
+    mean = points.groupby("alpha")["error"].mean()
+    root = np.sqrt(config.n)
+    at_root = mean[min(alphas, key=lambda alpha: abs(alpha - root))]
     finding = (
-        f"The error is lowest at α = {best:.2f} (mean {mean[best]:.3f}); at "
-        f"√n = {np.sqrt(config.n):.2f} it is {at_root:.3f}, at α = {alphas[0]:.2f} "
+        f"The error is lowest at α = {mean.idxmin():.2f} (mean {mean.min():.3f}); at "
+        f"√n = {root:.2f} it is {at_root:.3f}, at α = {alphas[0]:.2f} "
         f"{mean[alphas[0]]:.3f}, at α = {alphas[-1]:.1f} {mean[alphas[-1]]:.3f}."
     )
-    return Outcome(config, rows, finding)
+    return Outcome(config, points, finding)
 
 
 @styled
 def plot(outcome: Outcome) -> Figure:
     """Draw the mean error against α, with the range of the trials."""
-    alphas = sorted({row["alpha"] for row in outcome.rows})
-    errors = np.array([column(outcome.rows, "error", alpha=alpha) for alpha in alphas])
+    errors = outcome.points.groupby("alpha")["error"]
+    low, mean, high = errors.min(), errors.mean(), errors.max()
     figure, ax = new_figure(size=(5.6, 3.8))
-    low, high = errors.min(axis=1), errors.max(axis=1)
-    ax.fill_between(alphas, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
-    ax.plot(alphas, errors.mean(axis=1), "o-", color=COLOURS[0])
+    ax.fill_between(mean.index, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
+    ax.plot(mean.index, mean, "o-", color=COLOURS[0])
     root = np.sqrt(outcome.config.n)
     ax.axvline(root, color=COLOURS[1], linestyle="--", linewidth=1.2)
     ax.text(root * 1.04, max(high) * 0.95, "α = √n", color=COLOURS[1], va="top")

@@ -14,7 +14,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import Figure, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner, column, markdown_table
+from discrepant.experiments.runner import Outcome, Row, Runner, Table, markdown_table
 from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.estimator import RobustPCA
@@ -42,7 +42,7 @@ class Config:
 
     figure: str = "fig2c"
     sizes: tuple[int, ...] = (50,)  # n
-    trials: tuple[int, ...] = (10,)  # number of problems, for each size
+    trials: int = 10  # number of problems at n = 50; their time grows with n
     ranks: tuple[int, ...] = tuple(range(1, 26, 2))  # at n = 50, else proportional to n
     fractions: tuple[float, ...] = tuple(round(0.05 * k, 2) for k in range(1, 12))
     steps: int = 20_000
@@ -53,54 +53,48 @@ class Config:
     def quick(cls, **settings: Any) -> "Config":
         """Return settings that take about a minute."""
         few = {"ranks": (1, 9, 17, 25), "fractions": (0.05, 0.2, 0.35, 0.5)}
-        trials = (1,) * len(settings.get("sizes", cls.sizes))
-        return cls(**{**settings, **few, "trials": trials})
+        return cls(**{**settings, **few, "trials": 1})
 
     def methods(self, n: int) -> list[str]:
         """Return the methods at one size."""
         methods = METHODS[self.figure]
         return [m for m in methods if m != "descent" or n <= DESCENT_UP_TO]
 
+    def trials_at(self, n: int) -> int:
+        """Return the number of problems at one size."""
+        return max(1, round(self.trials * (50 / n) ** 2))
+
 
 def solve(method: str, observed: Array, config: Config, seed: list[int]) -> Array:
     """Return the low-rank part by one of the methods."""
-    root = np.sqrt(len(observed))
+    root = float(np.sqrt(len(observed)))
+    if method == "descent":
+        # Single precision changes the error in its sixth digit and takes half the time;
+        # benchmarks/monte_carlo.py shows both.
+        return recover(
+            observed.astype(np.float32),
+            solver="descent",
+            alpha=root,
+            step=config.step,
+            psd=True,
+            stop=Steps(config.steps),
+            random_state=seed,
+        ).low_rank
     if method == "default":
         model = RobustPCA(psd=True, random_state=0, n_jobs=1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of problems that cannot be recovered
-            return np.asarray(model.fit(observed).low_rank_)
-    if method != "descent":
-        return solve_convex(observed, root, method == "convex-psd")
-    # Single precision changes the error in its sixth digit and takes half the time;
-    # benchmarks/monte_carlo.py shows both.
-    return recover(
-        observed.astype(np.float32),
-        solver="descent",
-        alpha=root,
-        step=config.step,
-        psd=True,
-        stop=Steps(config.steps),
-        random_state=seed,
-    ).low_rank
-
-
-def solve_convex(observed: Array, alpha: float, psd: bool) -> Array:
-    """Return the optimum of the convex program.
-
-    The implicit integrator is about ten times faster than `baselines.convex`; a test
-    compares the two.
-    """
-    from discrepant.robust_pca.exact.integrator import integrate
-    from discrepant.robust_pca.problem import ConvexProblem
-
-    return integrate(
-        ConvexProblem.of(observed, alpha=alpha, psd=psd, n_jobs=1),
-        polish=False,
-        tol=1e-4,
-        max_iter=500,
-        rng=np.random.default_rng(0),
-    ).low_rank
+    else:  # the optimum of the convex program, ten times faster than `convex`
+        model = RobustPCA(
+            alpha=root,
+            psd=method == "convex-psd",
+            noise=0,
+            polish=False,
+            tol=1e-4,
+            random_state=0,
+            n_jobs=1,
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of problems that cannot be recovered
+        return np.asarray(model.fit(observed).low_rank_)
 
 
 def solve_grid_point(
@@ -127,21 +121,23 @@ def rank_at(rank: int, n: int) -> int:
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Solve all problems of the grid at every size."""
-    rows: list[Row] = []
-    for n, trials in zip(config.sizes, config.trials, strict=True):
+    import pandas as pd
+
+    grids = []
+    for n in config.sizes:
         axes = {
             "n": (n,),
             "method": config.methods(n),
             "rank": config.ranks,
             "fraction": config.fractions,
-            "trial": range(trials),
+            "trial": range(config.trials_at(n)),
         }
-        rows += runner.grid(solve_grid_point, axes, label=config.figure, config=config)
-    areas = {
-        (n, method): success_rates(rows, n, method, config).mean()
-        for n in config.sizes
-        for method in config.methods(n)
-    }
+        grids.append(
+            runner.grid(solve_grid_point, axes, label=config.figure, config=config)
+        )
+    points: Table = pd.concat(grids, ignore_index=True)
+    success = points["error"] < config.success
+    areas = success.groupby([points["n"], points["method"]]).mean()
     methods, first = METHODS[config.figure], config.sizes[0]
     table = markdown_table(
         ["n", *(TITLES[method] for method in methods)],
@@ -155,14 +151,15 @@ def run(config: Config, runner: Runner) -> Outcome:
         + ", ".join(f"{TITLES[m]} {areas[first, m]:.3f}" for m in methods)
         + "."
     )
-    return Outcome(config, rows, finding, table)
+    return Outcome(config, points, finding, table)
 
 
-def success_rates(rows: list[Row], n: int, method: str, config: Config) -> Array:
+def success_rates(outcome: Outcome, n: int, method: str) -> Array:
     """Return the success rates of a method at one size, as (ranks, fractions)."""
-    errors = column(rows, "error", n=n, method=method)
-    grid = errors.reshape(len(config.ranks), len(config.fractions), -1)
-    return np.asarray((grid < config.success).mean(axis=2))
+    at = outcome.points.query("n == @n and method == @method")
+    success = at["error"] < outcome.config.success
+    rates = success.groupby([at["rank"], at["fraction"]]).mean().unstack()
+    return np.asarray(rates)
 
 
 @styled
@@ -177,7 +174,7 @@ def plot(outcome: Outcome) -> Figure:
             if method not in config.methods(n):
                 ax.set_axis_off()
                 continue
-            rates = success_rates(outcome.rows, n, method, config)
+            rates = success_rates(outcome, n, method)
             image = ax.imshow(
                 rates, cmap="gray", vmin=0, vmax=1, origin="lower", aspect="auto"
             )

@@ -8,6 +8,7 @@ drawn as a circle in the learning curves.
 
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
@@ -24,14 +25,16 @@ from discrepant.experiments.runner import (
     Outcome,
     Row,
     Runner,
-    column,
-    expand,
+    Table,
+    as_table,
     markdown_table,
 )
 from discrepant.image.arrays import MARGIN, psnr
 from discrepant.image.corruptions import salt_and_pepper
 
 METHODS = {"dip": "DIP", "dip-l1": "DIP-ℓ1", "double": "ours"}
+# Colours of DIP, DIP-ℓ1 and this method.
+CURVE_COLOURS = (COLOURS[2], COLOURS[1], COLOURS[0])
 # Settings of an experiment that are settings of the network and its descent.
 NETWORK_SETTINGS = "width optimiser rate corruption_rate start steps settling".split()
 
@@ -97,11 +100,6 @@ class Config:
             together=False,
         )
 
-    @property
-    def companions(self) -> tuple[str, ...]:
-        """The second figure: curves if the first shows images, else images."""
-        return ("curves",) if self.figure in ("fig3", "fig4") else ("pictures",)
-
     def cases(self, names: list[str]) -> list[tuple[str, float]]:
         """Return the pairs of image and fraction that the figure shows."""
         middle = 0.5 if 0.5 in self.fractions else self.fractions[0]
@@ -140,7 +138,7 @@ def problem(
 
 
 def descent(
-    name: str,
+    image: str,
     fraction: float,
     method: str,
     config: Config,
@@ -154,7 +152,7 @@ def descent(
 
     fit = {"dip": dip, "dip-l1": dip_l1, "double": recover_image}[method]
     settings = Settings(**{name: getattr(config, name) for name in NETWORK_SETTINGS})
-    truth, observed = problem(name, fraction, config, seed)
+    truth, observed = problem(image, fraction, config, seed)
     threads = torch.get_num_threads()
     if config.together:  # one run per core, with reproducible results
         torch.set_num_threads(1)
@@ -167,16 +165,15 @@ def descent(
             device="cpu" if config.together else "auto",
             random_state=seed,
             checkpoint=checkpoint_prefix
-            and f"{checkpoint_prefix}.{name}-{fraction:g}-{method}.checkpoint",
+            and f"{checkpoint_prefix}.{image}-{fraction:g}-{method}.checkpoint",
         )
     finally:
         torch.set_num_threads(threads)
     chosen = result.image if method == "double" or result.best is None else result.best
     return {
         **{key: result.history[key].tolist() for key in ("step", "psnr", "loss")},
-        "seconds": float(result.history["seconds"][-1]),
         "interior": psnr(result.image, truth, MARGIN),
-        "image": encode_image(chosen),
+        "restored": encode_image(chosen),
     }
 
 
@@ -186,71 +183,59 @@ def run(config: Config, runner: Runner) -> Outcome:
     # The figures use each other's runs: settings that select cases are not in the hash.
     settings = replace(config, figure="", fractions=(), max_images=0, crossed=False)
     journal = runner.journal("images", descent, settings)
-    tasks: list[Row] = [
-        {"name": name, "fraction": fraction, "method": method, "seed": runner.seed}
-        for method in reversed(METHODS)  # the slowest first
-        for name, fraction in cases
-    ]
     prefix = None if journal is None else str(journal.with_suffix(""))
     results = runner.map(
         descent,
-        tasks,
+        [
+            {"image": image, "fraction": fraction, "method": method}
+            for method in reversed(METHODS)  # the slowest first
+            for image, fraction in cases
+        ],
         label="images",
         config=settings,
         jobs=None if config.together else 1,
-        shared={"config": config, "checkpoint_prefix": prefix},
+        shared={"config": settings, "seed": runner.seed, "checkpoint_prefix": prefix},
         keep=True,
     )
-    keys = ("fraction", "method", "step", "psnr", "loss")
-    curves = [{"image": r["name"], **{key: r[key] for key in keys}} for r in results]
-    scores = {(r["name"], r["fraction"], r["method"]): score(r) for r in results}
+    points = as_table(results)
+    runs = points.groupby(["image", "fraction", "method"], sort=False).agg(
+        last=("psnr", "last"),
+        best=("psnr", "max"),
+        interior=("interior", "first"),
+        restored=("restored", "first"),
+    )
     return Outcome(
         config,
-        expand(curves),
-        finding(scores),
-        table(scores, cases, config, runner.seed),
-        extra={"scores": scores, "seed": runner.seed},
+        points.drop(columns=["interior", "restored"]),
+        finding(runs),
+        table(runs, config, runner.seed),
+        extra={"runs": runs, "seed": runner.seed},
     )
 
 
-def score(result: Row) -> Row:
-    """Return last and best PSNR of a run, that of the interior, and the image."""
-    values = result["psnr"]
-    kept = {key: result[key] for key in ("interior", "image")}
-    return {"last": values[-1], "best": max(values), **kept}
-
-
-def finding(scores: dict[tuple[str, float, str], Row]) -> str:
+def finding(runs: Table) -> str:
     """Return a sentence on the paper's claims: overfitting and order of methods."""
-    cases = sorted({key[:2] for key in scores})
-    ours = [scores[*case, "double"] for case in cases]
-    absolute = [scores[*case, "dip-l1"] for case in cases]
-    squares = [scores[*case, "dip"] for case in cases]
-    lost = max(o["best"] - o["last"] for o in ours)
-    overfit = [a["best"] - a["last"] for a in absolute]
-    ahead = [o["last"] - a["best"] for o, a in zip(ours, absolute, strict=True)]
-    dip = [a["best"] - d["best"] for a, d in zip(absolute, squares, strict=True)]
+    last, best = (runs[key].unstack("method") for key in ("last", "best"))
+    lost = (best["double"] - last["double"]).max()
+    overfit = best["dip-l1"] - last["dip-l1"]
+    ahead = last["double"] - best["dip-l1"]
+    dip = best["dip-l1"] - best["dip"]
     return (
-        f"Cases (image and fraction): {len(cases)}. This method ends at most "
+        f"Cases (image and fraction): {len(last)}. This method ends at most "
         f"{lost:.2f} dB below its own best, DIP-ℓ1 {_range(overfit)} dB below its "
         f"best; this method's last is {_range(ahead, '+')} dB against DIP-ℓ1's "
         f"best, which is {_range(dip, '+')} dB against DIP's best."
     )
 
 
-def _range(values: list[float], sign: str = "") -> str:
-    low, high = min(values), max(values)
+def _range(values: Any, sign: str = "") -> str:
+    low, high = values.min(), values.max()
     if len(values) == 1:
         return f"{low:{sign}.2f}"
     return f"{low:{sign}.2f} to {high:{sign}.2f}"
 
 
-def table(
-    scores: dict[tuple[str, float, str], Row],
-    cases: list[tuple[str, float]],
-    config: Config,
-    seed: int,
-) -> str:
+def table(runs: Table, config: Config, seed: int) -> str:
     """Return a Markdown table of the runs and of common filters, in dB."""
     from discrepant.image import adaptive_median, inpaint_extremes, median
 
@@ -260,82 +245,80 @@ def table(
         *("ours, last", "ours, interior"),
     )
     rows = []
-    for name, fraction in cases:
-        truth, observed = problem(name, fraction, config, seed)
-        of = {method: scores[name, fraction, method] for method in METHODS}
+    for image, fraction in cases_of(runs):
+        truth, observed = problem(image, fraction, config, seed)
+        squares, absolute, ours = (runs.loc[image, fraction, m] for m in METHODS)
         numbers = (
             psnr(observed, truth),
             max(psnr(median(observed, size), truth) for size in (3, 5, 7)),
             psnr(adaptive_median(observed), truth),
             psnr(inpaint_extremes(observed), truth),
-            *(of["dip"]["best"], of["dip-l1"]["best"], of["dip-l1"]["last"]),
-            *(of["double"]["last"], of["double"]["interior"]),
+            *(squares["best"], absolute["best"], absolute["last"]),
+            *(ours["last"], ours["interior"]),
         )
-        rows.append([name, f"{fraction:.0%}", *(f"{value:.2f}" for value in numbers)])
+        rows.append([image, f"{fraction:.0%}", *(f"{value:.2f}" for value in numbers)])
     return markdown_table(header, rows)
+
+
+def cases_of(runs: Table) -> list[tuple[str, float]]:
+    """Return the pairs of image and fraction of the runs, in the figure's order."""
+    return list(runs.index.droplevel("method").unique())
 
 
 def plot(outcome: Outcome) -> Figure:
     """Draw the figure: images in 3 and 4, learning curves in 1b and 5."""
-    (companion,) = outcome.config.companions
-    return pictures(outcome) if companion == "curves" else curves(outcome)
+    shows_images = outcome.config.figure in ("fig3", "fig4")
+    return pictures(outcome) if shows_images else curves(outcome)
 
 
 @styled
 def curves(outcome: Outcome) -> Figure:
     """Draw PSNR against steps, one panel per case; circles mark the best PSNR."""
-    cases = list(dict.fromkeys((r["image"], r["fraction"]) for r in outcome.rows))
+    points, cases = outcome.points, cases_of(outcome.extra["runs"])
     columns = min(len(cases), 3)
     rows = -(-len(cases) // columns)
     size = (3.6 * columns, 2.9 * rows) if len(cases) > 1 else (6.4, 4.0)
     figure, axes = new_figure(columns, rows, squeeze=False, size=size)
     for ax in axes.flat[len(cases) :]:
         ax.set_visible(False)
+    bottom = points["psnr"][points["step"] > 0].min() - 0.5
+    of_run = points.groupby(["image", "fraction", "method"])
     for ax, (image, fraction) in zip(axes.flat, cases, strict=False):
         for (method, label), colour in zip(METHODS.items(), CURVE_COLOURS, strict=True):
-            case = {"image": image, "fraction": fraction, "method": method}
-            steps, values = (
-                column(outcome.rows, key, **case) for key in ("step", "psnr")
-            )
-            ax.plot(steps, values, color=colour, label=label, lw=1.5)
+            curve = of_run.get_group((image, fraction, method))
+            ax.plot(curve["step"], curve["psnr"], color=colour, label=label, lw=1.5)
             if method != "double":
-                at = values.argmax()
-                ax.plot(steps[at], values[at], "o", mfc="none", color=colour)
+                best = curve.loc[curve["psnr"].idxmax()]
+                ax.plot(best["step"], best["psnr"], "o", mfc="none", color=colour)
         ax.set(
             title=f"{image}, {fraction:.0%} corrupted", xlabel="step", ylabel="PSNR, dB"
         )
-        bottom = min(r["psnr"] for r in outcome.rows if r["step"] > 0)
-        ax.set_ylim(bottom=bottom - 0.5)
+        ax.set_ylim(bottom=bottom)
     axes.flat[0].legend(loc="best")
     return figure
-
-
-# Colours of DIP, DIP-ℓ1 and this method.
-CURVE_COLOURS = (COLOURS[2], COLOURS[1], COLOURS[0])
 
 
 @styled
 def pictures(outcome: Outcome) -> Figure:
     """Draw the images with their PSNR below, one row per case."""
-    config, extra = outcome.config, outcome.extra
-    cases = list(dict.fromkeys((r["image"], r["fraction"]) for r in outcome.rows))
+    runs, seed = outcome.extra["runs"], outcome.extra["seed"]
+    cases = cases_of(runs)
     titles = ["truth", "observed", "DIP, at its best", "DIP-ℓ1, at its best", "ours"]
     figure, axes = new_figure(
         len(titles), len(cases), squeeze=False, size=(10.5, 2.4 * len(cases) + 0.3)
     )
     for row, (name, fraction) in zip(axes, cases, strict=True):
-        truth, observed = problem(name, fraction, config, extra["seed"])
-        panels: list[tuple[np.ndarray, str]] = [
+        truth, observed = problem(name, fraction, outcome.config, seed)
+        panels: list[tuple[Array, str]] = [
             (truth, f"{name}"),
             (observed, f"{fraction:.0%} corrupted: {psnr(observed, truth):.2f} dB"),
         ]
         for method in METHODS:
-            scored = extra["scores"][name, fraction, method]
-            note = f"best {scored['best']:.2f} dB, last {scored['last']:.2f}"
+            run = runs.loc[name, fraction, method]
+            note = f"best {run['best']:.2f} dB, last {run['last']:.2f}"
             if method == "double":
-                note = f"{scored['last']:.2f} dB at the end"
-            image = decode_image(scored["image"])
-            panels.append((image, note))
+                note = f"{run['last']:.2f} dB at the end"
+            panels.append((decode_image(run["restored"]), note))
         for ax, (image, note) in zip(row, panels, strict=True):
             if image.ndim == 3 and image.shape[2] != 3:
                 image = image[..., 0]

@@ -1,9 +1,8 @@
 """Photographs of the image figures: list, read, crop, encode for the journal."""
 
 import base64
-import zlib
+import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -55,15 +54,15 @@ def photograph(name: str, folder: str | None, size: int | None) -> Array:
     return values
 
 
-def encode_image(image: Array) -> list[Any]:
-    """Return an image in 8 bits as shape and text, for JSON."""
-    values = np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)
-    text = base64.b64encode(zlib.compress(values.tobytes())).decode()
-    return [list(values.shape), text]
+def encode_image(image: Array) -> str:
+    """Return an image in 8 bits as text, for JSON."""
+    file = io.BytesIO()
+    np.savez_compressed(file, np.round(255 * np.clip(image, 0, 1)).astype(np.uint8))
+    return base64.b64encode(file.getvalue()).decode()
 
 
-def decode_image(encoded: list[Any]) -> Array:
+def decode_image(text: str) -> Array:
     """Return the image that `encode_image` encoded."""
-    shape, text = encoded
-    values = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8)
-    return values.reshape(shape)
+    with np.load(io.BytesIO(base64.b64decode(text))) as file:
+        image: Array = file["arr_0"]
+    return image

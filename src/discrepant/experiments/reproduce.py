@@ -81,23 +81,14 @@ def reproduce(
     if jobs == 0 or jobs < -1:
         raise InputError(f"jobs must be a positive number or -1, got {jobs}.")
     config, module = _configure(name, quick, scale, images)
-    companions = getattr(config, "companions", ())
-    files = (
-        *(f"{name}.{suffix}" for suffix in ("png", "csv", "json")),
-        *(f"{name}-{companion}.png" for companion in companions),
-    )
-    import pandas as pd
-
+    files = tuple(f"{name}.{suffix}" for suffix in ("png", "csv", "json"))
     with atomic_output_folder(output, files, overwrite=overwrite) as scratch:
         started = time.perf_counter()
         runner = Runner(seed=seed, jobs=jobs, progress=progress, folder=output)
         outcome = module.run(config, runner)
         seconds = round(time.perf_counter() - started, 1)
         module.plot(outcome).savefig(scratch / files[0])
-        for companion in companions:
-            figure = getattr(module, companion)(outcome)
-            figure.savefig(scratch / f"{name}-{companion}.png")
-        pd.DataFrame(outcome.rows).to_csv(scratch / files[1], index=False)
+        outcome.points.to_csv(scratch / files[1], index=False)
         details = {
             "experiment": name,
             "settings": vars(config),

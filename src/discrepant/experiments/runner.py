@@ -2,8 +2,8 @@
 
 Finished tasks are written to a journal in the output folder. After an interruption the
 same command resumes there. The name of the journal contains a hash of the settings and
-of the source code, and each line the hash of its task. Results of
-other settings, or of an earlier state of the code, are therefore never used.
+of the source code, and each line the hash of its task. Results of other settings, or of
+an earlier state of the code, are therefore never used.
 """
 
 import hashlib
@@ -16,13 +16,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from joblib import Parallel, delayed
 
-from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, StoppedError, reporting
 
 Row = dict[str, Any]
+Table = Any  # a data frame of pandas, which is imported on first use
 
 # The source folder of this package.
 PACKAGE = Path(__file__).parents[1]
@@ -36,7 +35,7 @@ class Outcome:
     """
 
     config: Any
-    rows: list[Row]
+    points: Table
     finding: str
     table: str = ""
     extra: Any = None
@@ -54,8 +53,8 @@ class Runner:
     jobs: int = -1
     progress: bool | Progress | None = None
     folder: Path | None = None
-    _journals: set[Path] = field(default_factory=set, repr=False, compare=False)
-    _kept: set[Path] = field(default_factory=set, repr=False, compare=False)
+    # Journals by path: whether they stay for other experiments.
+    _journals: dict[Path, bool] = field(default_factory=dict, repr=False, compare=False)
 
     def map(
         self,
@@ -75,9 +74,7 @@ class Runner:
         journal stays for other experiments.
         """
         jobs = self.jobs if jobs is None else jobs
-        journal = self.journal(label, function, config)
-        if keep and journal is not None:
-            self._kept.add(journal)
+        journal = self.journal(label, function, config, keep)
         keys = [_task_hash(task) for task in tasks]
         done = {key: row for key, row in _read(journal).items() if key in keys}
         todo = [i for i, key in enumerate(keys) if key not in done]
@@ -109,20 +106,25 @@ class Runner:
         label: str,
         config: Any,
         jobs: int | None = None,
-    ) -> list[Row]:
+    ) -> Table:
         """Return the result of a function at all combinations of values of the axes.
 
-        It is also called with ``config`` and ``seed``. A row of the result holds the
-        value on each axis and what the function returned; see `map`.
+        It is also called with ``config`` and ``seed``. A row of the table holds the
+        value on each axis and what the function returned; see `map`. If that is lists,
+        such as learning curves, there is a row for each of their entries.
         """
-        points = product(*axes.values())
-        tasks = [dict(zip(axes, point, strict=True)) for point in points]
+        combinations = product(*axes.values())
+        tasks = [dict(zip(axes, values, strict=True)) for values in combinations]
         shared = {"config": config, "seed": self.seed}
-        return self.map(
-            function, tasks, label=label, config=config, jobs=jobs, shared=shared
+        return as_table(
+            self.map(
+                function, tasks, label=label, config=config, jobs=jobs, shared=shared
+            )
         )
 
-    def journal(self, label: str, function: Any, config: Any) -> Path | None:
+    def journal(
+        self, label: str, function: Any, config: Any, keep: bool = False
+    ) -> Path | None:
         """Return the path of the journal; checkpoints are next to it."""
         if self.folder is None:
             return None
@@ -131,7 +133,7 @@ class Runner:
         settings = json.dumps([*code, *name, asdict(config), self.seed], sort_keys=True)
         digest = hashlib.sha256(settings.encode()).hexdigest()[:12]
         journal = self.folder / f".{label}-{digest}.journal"
-        self._journals.add(journal)
+        self._journals[journal] = keep
         return journal
 
     def discard_journals(self) -> None:
@@ -139,31 +141,20 @@ class Runner:
 
         Journals that other experiments can use stay.
         """
-        for journal in self._journals:
-            if journal not in self._kept:
+        for journal, keep in self._journals.items():
+            if not keep:
                 journal.unlink(missing_ok=True)
             for path in journal.parent.glob(f"{journal.stem}.*.checkpoint*"):
                 path.unlink()
 
 
-def where(rows: list[Row], **values: Any) -> list[Row]:
-    """Return the rows that have the given values."""
-    return [row for row in rows if all(row[k] == v for k, v in values.items())]
+def as_table(rows: list[Row]) -> Table:
+    """Return rows as a table, with a row for each entry of the lists in them."""
+    import pandas as pd
 
-
-def column(rows: list[Row], key: str, **values: Any) -> Array:
-    """Return one column of the rows that have the given values."""
-    return np.array([row[key] for row in where(rows, **values)])
-
-
-def expand(results: list[Row]) -> list[Row]:
-    """Return a row for each entry of the lists in a result, beside its other values."""
-    rows = []
-    for result in results:
-        curves = {k: v for k, v in result.items() if isinstance(v, list)}
-        for point in zip(*curves.values(), strict=True):
-            rows.append({**result, **dict(zip(curves, point, strict=True))})
-    return rows
+    table = pd.DataFrame(rows)
+    lists = [key for key, value in rows[0].items() if isinstance(value, list)]
+    return table.explode(lists, ignore_index=True).infer_objects() if lists else table
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -16,7 +16,10 @@ import numpy as np
 from discrepant.core.linalg import Array, norm
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
 from discrepant.core.threads import blas_threads
-from discrepant.experiments.runner import Outcome, Row, Runner, column, markdown_table
+from discrepant.experiments.runner import Outcome, Row, Runner, Table, markdown_table
+from discrepant.operators.entrywise import Identity
+from discrepant.paper.descent import descend
+from discrepant.paper.stopping import Residual, Steps
 from discrepant.structures.blocks import (
     Columns,
     Entries,
@@ -28,7 +31,6 @@ from discrepant.structures.blocks import (
 )
 from discrepant.structures.decompose import decompose
 
-FLOWS = ("factor", "mirror")
 # Second structure of each mixture; the first is the whole matrix.
 SECOND = ("entries", "columns", "rows", "groups", "tiles")
 # Step size relative to the largest one that is stable at the data.
@@ -95,17 +97,15 @@ def mixture(name: str, shape: tuple[int, int], seed: list[int]) -> Array:
     return np.asarray(Y / norm(Y))
 
 
-@dataclass
 class FactorPart:
     """One part of the factor flow: U and V of every block, from [U; V] = γI."""
 
-    structure: Structure
-    shape: tuple[int, int]
-    gamma: float
-
-    def __post_init__(self) -> None:
-        count, a, b = self.structure.split(np.zeros(self.shape)).shape
-        start = np.broadcast_to(self.gamma * np.eye(a + b), (count, a + b, a + b))
+    def __init__(
+        self, structure: Structure, shape: tuple[int, int], gamma: float
+    ) -> None:
+        self.structure, self.shape = structure, shape
+        count, a, b = structure.split(np.zeros(shape)).shape
+        start = np.broadcast_to(gamma * np.eye(a + b), (count, a + b, a + b))
         self.U, self.V = start[:, :a].copy(), start[:, a:].copy()
 
     def value(self) -> Array:
@@ -121,35 +121,25 @@ class FactorPart:
         )
 
 
-def flow_end(
-    kind: str,
-    y: Array,
-    structures: list[Structure],
-    weights: list[float],
-    gamma: float,
-    steps: int,
-) -> tuple[list[Array], float]:
-    """Return the parts at the end of a flow from γ, and their relative residual."""
-    step = STEP / sum(2 * float(np.linalg.norm(y, 2)) / lam for lam in weights)
-    factors = [FactorPart(s, y.shape, gamma) for s in structures]
-    Xi, X, error = np.zeros_like(y), [np.zeros_like(y)], 1.0
-    for _ in range(steps):
-        if kind == "mirror":
-            X = [
-                s.mirror(Xi / lam, gamma)
-                for s, lam in zip(structures, weights, strict=True)
-            ]
-        else:
-            X = [factor.value() for factor in factors]
-        rest = sum(X) - y
-        error = norm(rest) / norm(y)
-        if error < RESIDUAL:
-            break
-        Xi -= step * rest
-        if kind == "factor":
-            for factor, lam in zip(factors, weights, strict=True):
-                factor.descend(rest, step / lam)
-    return X, error
+class MirrorPart:
+    """One part of the mirror flow: the dual Ξ in units of the weight λ, from zero."""
+
+    def __init__(
+        self, structure: Structure, shape: tuple[int, int], gamma: float
+    ) -> None:
+        self.structure, self.gamma = structure, gamma
+        self.scaled_dual = np.zeros(shape)
+
+    def value(self) -> Array:
+        """Return γ² sinh(2Ξ/λ) on the singular values of the blocks."""
+        return self.structure.mirror(self.scaled_dual, self.gamma)
+
+    def descend(self, grad: Array, rate: float) -> None:
+        """Take ``Ξ/λ ← Ξ/λ − rate·grad``, where the rate is in units of 1/λ."""
+        self.scaled_dual = self.scaled_dual - rate * grad
+
+
+FLOWS: dict[str, Any] = {"factor": FactorPart, "mirror": MirrorPart}
 
 
 def endpoint(
@@ -161,12 +151,25 @@ def endpoint(
     with warnings.catch_warnings():  # parts that overlap have many free parameters
         warnings.simplefilter("ignore", UserWarning)
         best = decompose(y, structures, tol=1e-6, max_iter=5000)
-    weights, optimum = list(best.weights.values()), list(best.parts.values())
+    lams, optimum = list(best.weights.values()), list(best.parts.values())
+    step = STEP / sum(2 * float(np.linalg.norm(y, 2)) / lam for lam in lams)
+    parts = [FLOWS[flow](structure, y.shape, gamma) for structure in structures]
     with blas_threads(y.size):
-        X, error = flow_end(flow, y, structures, weights, gamma, config.steps)
-    difference = [norm(x - z) for x, z in zip(X, optimum, strict=True)]
+        _, history = descend(
+            y,
+            Identity(config.shape),
+            *parts,
+            step=step / lams[0],
+            alpha=lams[0] / lams[1],
+            stop=(Residual(RESIDUAL), Steps(config.steps)),
+        )
+    ends = [part.value() for part in parts]
+    difference = [norm(x - z) for x, z in zip(ends, optimum, strict=True)]
     size = np.linalg.norm([norm(z) for z in optimum])
-    return {"distance": float(np.linalg.norm(difference) / size), "residual": error}
+    return {
+        "distance": float(np.linalg.norm(difference) / size),
+        "residual": float(history["residual"][-1]),
+    }
 
 
 def run(config: Config, runner: Runner) -> Outcome:
@@ -177,50 +180,39 @@ def run(config: Config, runner: Runner) -> Outcome:
         "problem": range(config.problems),
         "flow": FLOWS,
     }
-    rows = runner.grid(endpoint, axes, label="structures", config=config)
+    points = runner.grid(endpoint, axes, label="structures", config=config)
+    means = mean_distances(points)
     table = markdown_table(
         ["structures", "flow", *(f"γ = {gamma:.0e}" for gamma in config.starts)],
         [
-            [
-                f"whole + {second}",
-                flow,
-                *(f"{value:.3f}" for value in distances(rows, second, flow, config)),
-            ]
-            for second in config.second
-            for flow in FLOWS
+            [f"whole + {second}", flow, *(f"{value:.3f}" for value in row)]
+            for (second, flow), row in means.iterrows()
         ],
     )
-    ends = {
-        flow: [distances(rows, second, flow, config)[-1] for second in config.second]
-        for flow in FLOWS
-    }
+    farthest = means[config.starts[-1]].groupby("flow").max()
     finding = (
         f"From γ = {config.starts[-1]:.0e} the mirror flow ends within "
-        f"{max(ends['mirror']):.2g} of the convex optimum in all "
+        f"{farthest['mirror']:.2g} of the convex optimum in all "
         f"{len(config.second)} mixtures; the factor flow is up to "
-        f"{max(ends['factor']):.2g} away."
+        f"{farthest['factor']:.2g} away."
     )
-    return Outcome(config, rows, finding, table)
+    return Outcome(config, points, finding, table)
 
 
-def distances(rows: list[Row], second: str, flow: str, config: Config) -> list[float]:
-    """Return the mean distance over the problems at each start γ."""
-    return [
-        float(column(rows, "distance", second=second, flow=flow, gamma=gamma).mean())
-        for gamma in config.starts
-    ]
+def mean_distances(points: Table) -> Table:
+    """Return the mean over the problems by mixture and flow (rows) and start γ."""
+    return points.pivot_table("distance", ["second", "flow"], "gamma", sort=False)
 
 
 @styled
 def plot(outcome: Outcome) -> Figure:
     """Draw the distance to the convex optimum against γ, one panel per flow."""
-    config = outcome.config
+    config, means = outcome.config, mean_distances(outcome.points)
     figure, axes = new_figure(2)
     for ax, flow in zip(axes, FLOWS, strict=True):
         for second, colour in zip(config.second, COLOURS, strict=False):
-            values = distances(outcome.rows, second, flow, config)
-            label = f"whole + {second}"
-            ax.semilogx(config.starts, values, "o-", color=colour, label=label)
+            values, label = means.loc[(second, flow)], f"whole + {second}"
+            ax.semilogx(means.columns, values, "o-", color=colour, label=label)
         ax.set(title=f"{flow} flow", xlabel="start γ", ylim=(0, 1))
         if flow == "mirror":
             guide = 1.1 / np.log(1 / np.array(config.starts))

@@ -10,17 +10,10 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
-from discrepant.experiments.runner import (
-    Outcome,
-    Row,
-    Runner,
-    column,
-    markdown_table,
-    where,
-)
+from discrepant.core.results import Result
+from discrepant.experiments.runner import Outcome, Row, Runner, Table, markdown_table
 from discrepant.paper.baselines import alternating_projections, convex, l1_factorisation
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
-from discrepant.robust_pca.estimator import RobustPCA
 from discrepant.sensing.recover import recover
 
 
@@ -40,11 +33,14 @@ class Config:
 
 @dataclass(frozen=True)
 class Method:
-    """A method, the inputs it requires, and a function (y, rank, fraction) → X."""
+    """A method, the inputs it requires, and a function (y, r, p) → result.
+
+    It may use the rank r and the fraction p of corrupted entries if it requires them.
+    """
 
     title: str
     required_inputs: tuple[str, ...]
-    solve: Callable[[Array, int, float], Array]
+    solve: Callable[[Array, int, float], Result]
 
     @property
     def needs_truth(self) -> bool:
@@ -61,43 +57,33 @@ METHODS = {
     "convex": Method(
         "convex program (proximal gradient)",
         (),
-        lambda y, rank, fraction: convex(y, alpha=root(y), psd=True, tol=0.05).low_rank,
+        lambda y, r, p: convex(y, alpha=root(y), psd=True, tol=0.05),
     ),
     "projections": Method(
         "alternating projections",
         ("rank", "sparsity"),
-        lambda y, rank, fraction: (
-            alternating_projections(y, rank=rank, fraction=fraction).low_rank
-        ),
+        lambda y, r, p: alternating_projections(y, rank=r, fraction=p),
     ),
     "l1-exact": Method(
         "ℓ1 factorisation, r′ = r",
         ("rank",),
-        lambda y, rank, fraction: (
-            l1_factorisation(y, width=rank, psd=True, random_state=0).low_rank
-        ),
+        lambda y, r, p: l1_factorisation(y, width=r, psd=True, random_state=0),
     ),
     "l1-over": Method(
         "ℓ1 factorisation, r′ = n",
         ("when to stop",),
-        lambda y, rank, fraction: (
-            l1_factorisation(y, psd=True, random_state=0).low_rank
-        ),
+        lambda y, r, p: l1_factorisation(y, psd=True, random_state=0),
     ),
     "implicit": Method(
         "implicit integrator (RobustPCA)",
         (),
-        lambda y, rank, fraction: (
-            RobustPCA(psd=True, noise=0, random_state=0).fit(y).low_rank_
-        ),
+        lambda y, r, p: recover(y, psd=True, noise=0, random_state=0),
     ),
     "descent": Method(
         "discrepant learning rates, r′ = n",
         (),
-        lambda y, rank, fraction: (
-            recover(
-                y, solver="descent", alpha=root(y), psd=True, random_state=0
-            ).low_rank
+        lambda y, r, p: recover(
+            y, solver="descent", alpha=root(y), psd=True, random_state=0
         ),
     ),
 }
@@ -112,11 +98,11 @@ def measure(method: str, n: int, config: Config, seed: int) -> Row:
         warnings.simplefilter("ignore")
         solve(problem.observed[:8, :8], 1, config.fraction)  # compile first
     started = time.perf_counter()
-    low_rank = solve(problem.observed, rank, config.fraction)
+    low_rank = solve(problem.observed, rank, config.fraction).low_rank
     seconds = time.perf_counter() - started
     error = error_if_doubled = relative_error(low_rank, problem.low_rank)
     if METHODS[method].needs_truth:
-        low_rank = solve(problem.observed, 2 * rank, 2 * config.fraction)
+        low_rank = solve(problem.observed, 2 * rank, 2 * config.fraction).low_rank
         error_if_doubled = relative_error(low_rank, problem.low_rank)
     return {"error": error, "error_if_doubled": error_if_doubled, "seconds": seconds}
 
@@ -124,12 +110,15 @@ def measure(method: str, n: int, config: Config, seed: int) -> Row:
 def run(config: Config, runner: Runner) -> Outcome:
     """Measure every method at every size, one after the other for comparable times."""
     axes = {"n": config.sizes, "method": METHODS}
-    rows = runner.grid(measure, axes, label="table1", config=config, jobs=1)
+    points = runner.grid(measure, axes, label="table1", config=config, jobs=1)
     largest = config.sizes[-1]
     header = "method|required inputs|error|error with doubled inputs".split("|")
     table = markdown_table(
         [*header, f"seconds at n = {largest}", "time grows as"],
-        [table_row(rows, name, largest) for name in METHODS],
+        [
+            table_row(METHODS[name], of)
+            for name, of in points.groupby("method", sort=False)
+        ],
     )
     free = [m.title for m in METHODS.values() if not m.required_inputs]
     finding = (
@@ -137,15 +126,14 @@ def run(config: Config, runner: Runner) -> Outcome:
         f"{config.fraction:.0%} corrupted, {len(free)} of {len(METHODS)} methods "
         f"require no such input: {', '.join(free)}."
     )
-    return Outcome(config, rows, finding, table)
+    return Outcome(config, points, finding, table)
 
 
-def table_row(rows: list[Row], name: str, largest: int) -> list[str]:
-    """Return the cells of one method."""
-    method, (last,) = METHODS[name], where(rows, method=name, n=largest)
-    sizes, seconds = (column(rows, key, method=name) for key in ("n", "seconds"))
-    upper = len(sizes) // 2 - 1  # time grows by a power of n over the larger sizes
-    exponent = np.polyfit(np.log(sizes[upper:]), np.log(seconds[upper:]), 1)[0]
+def table_row(method: Method, points: Table) -> list[str]:
+    """Return the cells of one method, given its points by increasing n."""
+    last = points.iloc[-1]
+    larger = points[len(points) // 2 - 1 :]  # where time grows by a power of n
+    exponent = np.polyfit(np.log(larger["n"]), np.log(larger["seconds"]), 1)[0]
     return [
         method.title,
         ", ".join(method.required_inputs) or "none",
@@ -161,11 +149,11 @@ def plot(outcome: Outcome) -> Figure:
     """Draw time and error against n."""
     figure, (left, right) = new_figure(2)
     for (name, method), colour in zip(METHODS.items(), COLOURS, strict=False):
-        sizes, seconds, errors = (
-            column(outcome.rows, key, method=name) for key in ("n", "seconds", "error")
+        points = outcome.points[outcome.points["method"] == name]
+        left.loglog(
+            points["n"], points["seconds"], "o-", color=colour, label=method.title
         )
-        left.loglog(sizes, seconds, "o-", color=colour, label=method.title)
-        right.loglog(sizes, errors, "o-", color=colour)
+        right.loglog(points["n"], points["error"], "o-", color=colour)
     left.set(title="seconds", xlabel="n")
     right.set(title="relative error of X", xlabel="n")
     for ax in (left, right):

@@ -13,7 +13,7 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
-from discrepant.experiments.runner import Outcome, Row, Runner, column
+from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.operators.measurements import Diagonal
 from discrepant.paper.certificate import certify
 from discrepant.paper.descent import descend
@@ -113,10 +113,9 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
 def run(config: Config, runner: Runner) -> Outcome:
     """Run the flow from decreasing γ on several problems."""
     axes = {"gamma": config.starts, "problem": range(config.problems)}
-    rows = runner.grid(endpoint, axes, label="theorem1", config=config)
-    first, last = (
-        averages(rows, gamma) for gamma in (config.starts[0], config.starts[-1])
-    )
+    points = runner.grid(endpoint, axes, label="theorem1", config=config)
+    mean = points.groupby("gamma").mean()
+    first, last = mean.loc[config.starts[0]], mean.loc[config.starts[-1]]
     finding = (
         f"As γ falls from {config.starts[0]:.0e} to {config.starts[-1]:.0e}, the end "
         f"point's distance to the convex optimum falls from {first['distance']:.2g} to "
@@ -124,30 +123,23 @@ def run(config: Config, runner: Runner) -> Outcome:
         f"{last['gap']:.3f}, and max|g∘h| from {first['overlap']:.0e} to "
         f"{last['overlap']:.0e}."
     )
-    return Outcome(config, rows, finding)
-
-
-def averages(rows: list[Row], gamma: float) -> dict[str, float]:
-    """Return the means over the problems at one γ."""
-    keys = ("distance", "gap", "overlap")
-    return {key: float(column(rows, key, gamma=gamma).mean()) for key in keys}
+    return Outcome(config, points, finding)
 
 
 @styled
 def plot(outcome: Outcome) -> Figure:
     """Draw distance, gap and overlap against γ."""
-    starts = outcome.config.starts
-    means = [averages(outcome.rows, gamma) for gamma in starts]
+    mean = outcome.points.groupby("gamma").mean().sort_index(ascending=False)
+    starts, gaps = mean.index, mean["gap"]
     figure, (left, right) = new_figure(2)
     for key, label, colour in (
         ("distance", "distance to the convex optimum", COLOURS[0]),
         ("overlap", "max|g∘h|", COLOURS[2]),
     ):
-        left.loglog(starts, [m[key] for m in means], "o-", color=colour, label=label)
+        left.loglog(starts, mean[key], "o-", color=colour, label=label)
     left.set(title="end point of the flow")
-    inverse = 1 / np.log(1 / np.array(starts))
-    gaps = np.array([m["gap"] for m in means])
-    guide = inverse * gaps[0] / inverse[0]
+    inverse = 1 / np.log(1 / starts)
+    guide = inverse * gaps.iloc[0] / inverse[0]
     right.semilogx(starts, gaps, "o-", color=COLOURS[1], label="relative duality gap")
     right.semilogx(starts, guide, "--", color=COLOURS[5], label="∝ 1/log(1/γ)")
     right.set(title="certificate", ylim=(0, None))

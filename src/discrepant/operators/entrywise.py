@@ -1,6 +1,5 @@
 """Operators that observe entries of a matrix: all, a mask of them, or a list."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,21 +9,12 @@ from discrepant.core.linalg import Array
 from discrepant.operators.operator import row_blocks
 
 
-@dataclass(frozen=True)
 class Identity:
     """``A(X) = X``: every entry is observed (robust PCA)."""
 
-    shape: tuple[int, int]
-
-    @property
-    def signal_shape(self) -> tuple[int, int]:
-        """Shape of the matrix X."""
-        return self.shape
-
-    @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the observation y."""
-        return self.shape
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.signal_shape = shape
+        self.data_shape: tuple[int, ...] = shape
 
     def forward(self, X: Array) -> Array:
         """Return X."""

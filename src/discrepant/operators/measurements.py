@@ -6,7 +6,7 @@ that commute.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -53,18 +53,25 @@ class Sensing:
 
     def forward(self, X: Array) -> Array:
         """Return the m inner products."""
-        x, rows = np.asarray(X).reshape(-1), self._rows
-        if sparse.issparse(rows):
-            return np.asarray((rows @ x.conj()).conj())
-        if rows.dtype.kind == "c":
-            return np.asarray(_product(rows, x.conj()).conj())
-        return _product(rows, x)
+        x = np.asarray(X).reshape(-1).conj()
+        products = [rows @ x for _, rows in self._blocks(x.dtype)]
+        return np.concatenate(products).conj()
 
     def adjoint(self, z: Array) -> Array:
         """Return ``Σ zᵢ Aᵢ``."""
-        z, rows = np.asarray(z), self._rows
-        back = rows.T @ z if sparse.issparse(rows) else _product_from_left(z, rows)
-        return np.asarray(back).reshape(self.signal_shape)
+        z = np.asarray(z)
+        terms = [z[part] @ rows for part, rows in self._blocks(z.dtype)]
+        return np.asarray(sum(terms)).reshape(self.signal_shape)
+
+    def _blocks(self, dtype: Any) -> Iterator[tuple[slice, Any]]:
+        """Yield a few rows at a time, in the wider precision of theirs and `dtype`."""
+        rows = self._rows
+        if sparse.issparse(rows):
+            yield slice(None), rows
+            return
+        kind = np.result_type(rows, dtype)
+        for part in row_blocks(*rows.shape):
+            yield part, rows[part].astype(kind, copy=False)
 
 
 def _stack(matrices: Any) -> Array:
@@ -108,24 +115,6 @@ def _different_shapes() -> InputError:
     return InputError(
         "The matrices of Sensing are of different shapes; all need to be n1×n2."
     )
-
-
-def _product(rows: Array, x: Array) -> Array:
-    """Return rows @ x in the wider precision, converting a few rows at a time."""
-    kind = np.result_type(rows, x)
-    if rows.dtype == kind:
-        return np.asarray(rows @ x.astype(kind, copy=False))
-    parts = [rows[part].astype(kind) @ x for part in row_blocks(*rows.shape)]
-    return np.concatenate(parts)
-
-
-def _product_from_left(z: Array, rows: Array) -> Array:
-    """Return z @ rows in the wider precision, converting a few rows at a time."""
-    kind = np.result_type(rows, z)
-    if rows.dtype == kind:
-        return np.asarray(z.astype(kind, copy=False) @ rows)
-    parts = [z[part] @ rows[part].astype(kind) for part in row_blocks(*rows.shape)]
-    return np.asarray(sum(parts))
 
 
 class Outer:

@@ -17,7 +17,7 @@ from discrepant.paper.alpha import auto_alpha
 from discrepant.paper.descent import Callback, descend
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import Rule, Steps
-from discrepant.structures.factorisations import Factor, NoCorruption, PSDFactor
+from discrepant.structures.factorisations import NoCorruption, gaussian_factors
 
 # The last μ in units of ‖Y‖₂, which is also the relative error that it leaves.
 FINAL_MU = 1e-5
@@ -162,15 +162,9 @@ def l1_factorisation(
     check_square(Y.shape, psd)
     rng = np.random.default_rng(random_state)
     scale = init_scale * math.sqrt(float(np.abs(Y).mean()))
-    signal: PSDFactor | Factor
-    if psd:
-        signal = PSDFactor.gaussian(n, width, scale, rng)
-        factors: tuple[Array, ...] = (signal.U,)
-    else:
-        signal = Factor.gaussian((m, n), width, scale, rng)
-        factors = (signal.U, signal.V)
+    signal = gaussian_factors((m, n), scale, rng, psd=psd, width=width)
     first_step = step / math.sqrt(m * n)
-    with blas_threads(m * n * factors[0].shape[1]):
+    with blas_threads(m * n * (width or min(m, n))):
         status, history = descend(
             Y,
             operator,
@@ -186,7 +180,7 @@ def l1_factorisation(
     return Recovery(
         low_rank=X.astype(data.dtype),
         sparse=residual.astype(data.dtype),
-        factors=factors,
+        factors=signal.factors,
         dual=np.sign(residual),
         y=data,
         operator=operator,

@@ -37,10 +37,12 @@ from discrepant.paper.alpha import auto_alpha
 from discrepant.paper.descent import Callback, DivergenceError, descend
 from discrepant.paper.recovery import Recovery
 from discrepant.paper.stopping import DEFAULT_STOP, Rule, validate_rules
-from discrepant.structures.factorisations import Factor, Hadamard, PSDFactor
-
-Signal = PSDFactor | Factor
-
+from discrepant.structures.factorisations import (
+    Factor,
+    Hadamard,
+    PSDFactor,
+    gaussian_factors,
+)
 
 # The automatic step τ in units of ``1 / max(‖A*(y)‖₂, α‖y‖_∞)``. Near an exact fit a
 # step multiplies the error of an entry of s by 1 − 2ατs, that of a direction of X by
@@ -115,11 +117,10 @@ def recover_by_descent(
                 break
             bound = float(np.max(np.abs(y[wrongly_clipped])))
 
-    factors = (signal.U,) if isinstance(signal, PSDFactor) else (signal.U, signal.V)
     return Recovery(
         low_rank=signal.value().astype(data.dtype),
         sparse=(s + (y - clipped)).astype(data.dtype),
-        factors=tuple(F.astype(data.dtype) for F in factors),
+        factors=tuple(F.astype(data.dtype) for F in signal.factors),
         dual=corruption.dual(alpha),
         y=data,
         operator=operator,
@@ -138,7 +139,7 @@ def _descend_from_random_start(
     settings: DescentSettings,
     rng: np.random.Generator,
     progress: Progress,
-) -> tuple[Signal, Hadamard, Status, History]:
+) -> tuple[PSDFactor | Factor, Hadamard, Status, History]:
     """Run the descent from a small Gaussian start, halving the step if it diverges."""
     auto_step = isinstance(settings.step, str)
     if auto_step:
@@ -196,21 +197,20 @@ def _start(
     settings: DescentSettings,
     gain: float,
     rng: np.random.Generator,
-) -> tuple[Signal, Hadamard]:
+) -> tuple[PSDFactor | Factor, Hadamard]:
     """Return the small Gaussian start in the working precision.
 
     With the automatic step, `init_scale` is that of data of mean size one.
     """
-    scale, width = settings.init_scale, settings.width
+    scale = settings.init_scale
     if isinstance(settings.step, str):
         scale *= math.sqrt(float(np.mean(np.abs(y), dtype=np.float64)))
-    signal_scale = scale / math.sqrt(gain)
-    signal: Signal
-    if settings.psd:
-        drawn = PSDFactor.gaussian(A.signal_shape[0], width, signal_scale, rng)
-        signal = PSDFactor(drawn.U.astype(y.dtype))
-    else:
-        pair = Factor.gaussian(A.signal_shape, width, signal_scale, rng)
-        signal = Factor(pair.U.astype(y.dtype), pair.V.astype(y.dtype))
-    g = (scale * rng.standard_normal(A.data_shape)).astype(y.dtype)
-    return signal, Hadamard(g, g.copy())
+    signal = gaussian_factors(
+        A.signal_shape,
+        scale / math.sqrt(gain),
+        rng,
+        psd=settings.psd,
+        width=settings.width,
+        dtype=y.dtype,
+    )
+    return signal, Hadamard.gaussian(A.data_shape, scale, rng, y.dtype)

@@ -42,17 +42,14 @@ class PSDFactor:
         self._scaled = np.empty((n, n), self.U.dtype)
 
     @classmethod
-    def gaussian(
-        cls, n: int, width: int | None, scale: float, rng: np.random.Generator
-    ) -> "PSDFactor":
-        """Start from N(0, scale²), as the paper's experiments do."""
-        width = _check_width(width, n)
-        return cls(scale * rng.standard_normal((n, width)))
-
-    @classmethod
     def identity(cls, n: int, scale: float) -> "PSDFactor":
         """Start from ``scale·I``, as the paper's Theorem 1 does."""
         return cls(scale * np.eye(n))
+
+    @property
+    def factors(self) -> tuple[Array, ...]:
+        """U alone."""
+        return (self.U,)
 
     def value(self) -> Array:
         """Return U Uᵀ."""
@@ -74,19 +71,10 @@ class Factor:
     def __init__(self, U: Array, V: Array) -> None:
         self.U, self.V = np.ascontiguousarray(U), np.ascontiguousarray(V)
 
-    @classmethod
-    def gaussian(
-        cls,
-        shape: tuple[int, int],
-        width: int | None,
-        scale: float,
-        rng: np.random.Generator,
-    ) -> "Factor":
-        """Start from N(0, scale²)."""
-        m, n = shape
-        width = _check_width(width, min(shape))
-        stacked = scale * rng.standard_normal((m + n, width))
-        return cls(stacked[:m], stacked[m:])
+    @property
+    def factors(self) -> tuple[Array, ...]:
+        """U and V."""
+        return self.U, self.V
 
     def value(self) -> Array:
         """Return U Vᵀ."""
@@ -116,10 +104,14 @@ class Hadamard:
 
     @classmethod
     def gaussian(
-        cls, shape: tuple[int, ...], scale: float, rng: np.random.Generator
+        cls,
+        shape: tuple[int, ...],
+        scale: float,
+        rng: np.random.Generator,
+        dtype: Any = np.float64,
     ) -> "Hadamard":
         """Start g from N(0, scale²) and h equal to it, so that s starts at zero."""
-        g = scale * rng.standard_normal(shape)
+        g = (scale * rng.standard_normal(shape)).astype(dtype)
         return cls(g, g.copy())
 
     @classmethod
@@ -162,14 +154,29 @@ class NoCorruption:
         """Do nothing: there are no parameters."""
 
 
-def _check_width(width: int | None, limit: int) -> int:
-    """Return the width r′, by default its largest value; refuse invalid ones."""
-    if width is None:
-        return limit
-    return check_integer(
-        "width",
-        width,
-        f"a whole number between 1 and {limit} for this matrix, or left out to "
-        "over-parameterise fully",
-        lambda columns: 1 <= columns <= limit,
-    )
+def gaussian_factors(
+    shape: tuple[int, int],
+    scale: float,
+    rng: np.random.Generator,
+    *,
+    psd: bool,
+    width: int | None = None,
+    dtype: Any = np.float64,
+) -> PSDFactor | Factor:
+    """Start U Uᵀ (`psd`) or U Vᵀ from N(0, scale²), as the paper's experiments do.
+
+    The width r′ is by default the largest one, the smaller side of the matrix.
+    """
+    m, n = shape
+    limit = min(shape)
+    if width is not None:
+        check_integer(
+            "width",
+            width,
+            f"a whole number between 1 and {limit} for this matrix, or left out to "
+            "over-parameterise fully",
+            lambda columns: 1 <= columns <= limit,
+        )
+    rows = n if psd else m + n
+    stacked = (scale * rng.standard_normal((rows, width or limit))).astype(dtype)
+    return PSDFactor(stacked) if psd else Factor(stacked[:m], stacked[m:])
