@@ -25,7 +25,6 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from discrepant import RobustPCA, clean, recover, restore, separate
-from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix
 from discrepant.server.access import AccessGuard
 from discrepant.server.app import build_app
@@ -90,7 +89,7 @@ def jobs(page):
         "exact": lambda: fit(exact),
         "noisy": lambda: fit(noisy),
         "descent": lambda: recover(
-            np.nan_to_num(exact), solver="descent", random_state=0, stop=Steps(50)
+            np.nan_to_num(exact), solver="descent", random_state=0, max_iter=50
         ).signal.tobytes(),
         "table": lambda: np.asarray(clean(table).table).tobytes(),
         "picture": lambda: restore(picture, quality="fast").image.tobytes(),

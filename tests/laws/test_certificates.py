@@ -14,7 +14,6 @@ from discrepant import Entries, Mask, Outer, RobustPCA, Sensing, convex
 from discrepant import recover as recover_at_random
 from discrepant.core.results import certificate_from_products
 from discrepant.paper.baselines import alternating_projections, l1_factorisation
-from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix
 
 cvxpy = pytest.importorskip("cvxpy")
@@ -46,7 +45,7 @@ VECTORS = Outer(RNG.standard_normal((60, N)))
 ENTRIES = Entries(*np.nonzero(RNG.random((N, N)) < 0.9), (N, N))
 
 recover = partial(recover_at_random, random_state=0)
-descent = partial(recover, solver="descent", stop=Steps(3000))
+descent = partial(recover, solver="descent", max_iter=3000)
 CASES = {
     "matrix": lambda: recover(Y),
     "matrix without noise": lambda: recover(Y, noise=0),

@@ -18,7 +18,6 @@ from discrepant import (
     separate,
 )
 from discrepant.core.arrays import round_to_dtype
-from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix
 from discrepant.table.io.table_file import read_matrix_file, read_table_file
 
@@ -37,7 +36,7 @@ def fit(**settings):
 
 
 def run_descent(**settings):
-    recover(Y, **{"stop": Steps(2), **settings})
+    recover(Y, **{"max_iter": 2, **settings})
 
 
 def restore_grey(**settings):
@@ -65,7 +64,7 @@ PARAMETERS = {
         solver alpha psd tol max_iter polish noise fdr warm_start memory_limit n_jobs
         random_state
     """,
-    run_descent: "solver alpha step init_scale width psd stop random_state callback",
+    run_descent: "solver alpha step init_scale width psd tol max_iter random_state callback",
     restore_grey: "quality mask time_limit sensitivity gain read_noise",
     restore_colour: "channel_axis",
     clean_table: "fdr fill columns drop random_state",

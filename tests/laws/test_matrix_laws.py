@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from discrepant import RobustPCA, recover
-from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix
 
 pytestmark = pytest.mark.law
@@ -203,7 +202,7 @@ def test_the_certificate_is_a_bound(Y, descent):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = recover(
-                Y, solver="descent", random_state=0, stop=Steps(50)
+                Y, solver="descent", random_state=0, max_iter=50
             ).certificate
     else:
         result = fitted(Y).certificate_
@@ -233,7 +232,7 @@ def test_the_certificate_bounds_the_optimum_of_cvxpy(seed, missing, n):
 @given(exact_problems(missing=False), st.integers(-30, 30))
 def test_the_descent_is_equivariant_to_the_unit(problem, power):
     def steps(Y):
-        return recover(Y, solver="descent", random_state=0, stop=Steps(20)).signal
+        return recover(Y, solver="descent", random_state=0, max_iter=20).signal
 
     one = steps(problem.observed)
     # U scales with the root of the unit, which is exact for powers of four.

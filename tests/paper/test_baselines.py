@@ -58,9 +58,9 @@ def test_invalid_parameters_are_refused():
         convex(np.ones((3, 4)), psd=True)
     with pytest.raises(InputError, match="square"):
         l1_factorisation(np.ones((3, 4)), psd=True)
-    with pytest.raises(InputError, match="step"):
+    with pytest.raises(InputError, match="max_iter"):
         convex(np.eye(3), max_iter=0)
-    with pytest.raises(InputError, match="step"):
+    with pytest.raises(InputError, match="max_iter"):
         alternating_projections(np.eye(3), rank=1, fraction=0.1, max_iter=0)
 
 

@@ -22,7 +22,6 @@ from discrepant.core.linalg import rank_at_gap
 from discrepant.paper.alpha import alpha_from_data
 from discrepant.paper.baselines import alternating_projections
 from discrepant.paper.descent import ErrorToTruth
-from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from support.matrices import paper_problem
 
@@ -36,7 +35,7 @@ class TestMethod:
         result = recover(
             problem.observed,
             **PAPER,
-            stop=Steps(20_000),
+            max_iter=20_000,
             callback=ErrorToTruth(problem.low_rank),
             random_state=0,
         )
@@ -53,9 +52,7 @@ class TestMethod:
                 a.copy() for a in (signal.U, corruption.g, corruption.h)
             ]
 
-        recover(
-            problem.observed, **PAPER, stop=Steps(10), callback=record, random_state=0
-        )
+        recover(problem.observed, **PAPER, max_iter=10, callback=record, random_state=0)
         U, g, h = states[0]
         tau, alpha = PAPER["step"], PAPER["alpha"]
         for _ in range(10):
@@ -137,7 +134,7 @@ class TestDefaults:
         y = corrupted_matrix(40, 2, 0.1, missing=missing, random_state=0).observed
         fraction = 1 - np.isnan(y).mean()
         descents = [
-            recover(y, psd=psd, stop=Steps(1), random_state=0).alpha,
+            recover(y, psd=psd, max_iter=1, random_state=0).alpha,
             RobustPCA("descent", psd=psd, random_state=0).fit(y).alpha_,
         ]
         assert descents == pytest.approx([np.sqrt(40 * fraction)] * 2)
@@ -164,7 +161,7 @@ class TestDefaults:
         entries = np.random.default_rng(0).standard_normal((400, 5, 5))
         y = Sensing(entries).forward(np.eye(5))
         alphas = [
-            recover(y, Sensing(entries), psd=psd, stop=Steps(1), random_state=0).alpha
+            recover(y, Sensing(entries), psd=psd, max_iter=1, random_state=0).alpha
             for psd in (False, True)
         ]
         assert alphas[0] == alphas[1]
@@ -179,7 +176,7 @@ class TestResult:
             lambda y: recover(y, random_state=0),
             convex,
             lambda y: alternating_projections(y, rank=2, fraction=0.05),
-            lambda y: l1_factorisation(y, width=2, stop=Steps(3000), random_state=0),
+            lambda y: l1_factorisation(y, width=2, max_iter=3000, random_state=0),
         ],
         ids=["descent", "convex", "projections", "factorisation"],
     )
@@ -219,7 +216,7 @@ class TestInvariance:
     def test_scale_of_the_data(self, scale):
         y = paper_problem().observed
         truth = scale * paper_problem().low_rank
-        settings = {"psd": True, "stop": Steps(2000), "random_state": 0}
+        settings = {"psd": True, "max_iter": 2000, "random_state": 0}
         plain = recover(y, **settings)
         scaled = recover(scale * y, callback=ErrorToTruth(truth), **settings)
         error = relative_error(scaled.signal, truth)
@@ -291,7 +288,7 @@ class TestInvariance:
 
     def test_seed(self):
         y = paper_problem().observed
-        first, second = (recover(y, random_state=7, stop=Steps(300)) for _ in "ab")
+        first, second = (recover(y, random_state=7, max_iter=300) for _ in "ab")
         assert np.array_equal(first.signal, second.signal)
 
 
@@ -341,7 +338,7 @@ class TestInvalidArguments:
             (np.full(2, np.nan), {"operator": Sensing(np.ones((2, 3, 3)))}, "NaN"),
             (ASCENDING, {"step": 1.0}, "step='auto'"),
             (SQUARE, {"solver": "magic"}, 'solver must be "implicit" or "descent"'),
-            (SQUARE, {"stop": ()}, "stop"),
+            (SQUARE, {"tol": "small"}, "tol must be"),
         ],
     )
     def test_is_refused_with_one_sentence(self, y, settings, word):

@@ -280,10 +280,9 @@ sys.addaudithook(refuse_sockets)
 warnings.simplefilter("ignore")
 import numpy as np
 from discrepant import RobustPCA, clean, recover, restore
-from discrepant.paper.stopping import Steps
 Y = np.outer(np.arange(1.0, 21), np.arange(1.0, 13)); Y[3, 4] = 900
 RobustPCA(random_state=0).fit(Y).certificate_
-recover(Y, solver="descent", stop=Steps(3), random_state=0)
+recover(Y, solver="descent", max_iter=3, random_state=0)
 clean(Y).report("report.html")
 restore(np.add.outer(np.arange(20), np.arange(20)).astype(np.uint8), quality="fast")
 np.savetxt("y.csv", Y, delimiter=",")

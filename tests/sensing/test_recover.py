@@ -17,7 +17,6 @@ from discrepant import (
     recover,
 )
 from discrepant.fixed_rank.tangent_space import FixedRankMatrix, degrees_of_freedom
-from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 
 
@@ -386,10 +385,9 @@ class TestOneMeaningPerParameter:
             ({"real": True}, "real is not used"),
             ({"start": np.ones((40, 30))}, "start must be the result"),
             ({"step": 0.1}, "step belongs"),
-            ({"stop": Steps(5)}, "stop belongs"),
             ({"solver": "descent", "noise": 0}, "noise belongs"),
-            ({"solver": "descent", "tol": 1e-3}, "tol belongs"),
-            ({"solver": "descent", "max_iter": 5}, "max_iter belongs"),
+            ({"solver": "descent", "real": True}, "real belongs"),
+            ({"solver": "descent", "fdr": 0.1}, "fdr belongs"),
             ({"solver": "descent", "start": np.ones((40, 30))}, "start belongs"),
         ],
     )

@@ -157,6 +157,11 @@ def check_integer(
     return int(value)
 
 
+def check_count(name: str, value: Any) -> int:
+    """Return a whole number from 1; refuse anything else."""
+    return check_integer(name, value, "a whole number from 1", lambda count: count >= 1)
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return a boolean; refuse anything but True and False."""
     if not isinstance(value, bool | np.bool_):

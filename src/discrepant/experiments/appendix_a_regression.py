@@ -14,8 +14,7 @@ from discrepant.core.linalg import Array
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
 from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.operators.linear_operator import Wrapped
-from discrepant.paper.descent import descend
-from discrepant.paper.stopping import Iteration, Residual, Steps
+from discrepant.paper.descent import Iteration, descend
 from discrepant.paper.synthetic import relative_error
 from discrepant.structures.factorisations import NoCorruption
 
@@ -76,7 +75,8 @@ def fit(ratio: float, config: Config, seed: int) -> Row:
         signal,
         NoCorruption(),
         step=float(1 / np.linalg.norm(B * np.sqrt(d), 2) ** 2),
-        stop=(Residual(1e-12), Steps(config.steps)),
+        tol=1e-12,
+        max_iter=config.steps,
         callback=distance,
         check_every=10,
     )

@@ -9,7 +9,6 @@ from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
 from discrepant.experiments.runner import Outcome, Row, Runner
 from discrepant.paper.baselines import l1_factorisation
 from discrepant.paper.descent import ErrorToTruth
-from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix
 from discrepant.sensing.recover import recover
 
@@ -43,7 +42,7 @@ def curve(method: str, config: Config, seed: int) -> Row:
         config.n, config.rank, config.fraction, random_state=[seed, 0]
     )
     common: dict[str, Any] = {
-        "stop": Steps(config.steps),
+        "max_iter": config.steps,
         "callback": ErrorToTruth(problem.low_rank),
         "random_state": [seed, 1],
         "psd": True,
@@ -54,6 +53,7 @@ def curve(method: str, config: Config, seed: int) -> Row:
             solver="descent",
             alpha=np.sqrt(config.n),
             step=config.step,
+            tol=0,
             **common,
         )
     else:

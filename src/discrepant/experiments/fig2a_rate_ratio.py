@@ -7,7 +7,6 @@ import numpy as np
 
 from discrepant.core.plotting import COLOURS, Figure, new_figure, styled
 from discrepant.experiments.runner import Outcome, Row, Runner
-from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.sensing.recover import recover
 
@@ -44,7 +43,8 @@ def trial(alpha: float, trial: int, config: Config, seed: int) -> Row:
         alpha=alpha,
         step=config.step,
         psd=True,
-        stop=Steps(config.steps),
+        tol=0,
+        max_iter=config.steps,
         random_state=[seed, trial, 1],
     )
     return {"error": relative_error(result.low_rank, problem.low_rank)}

@@ -15,7 +15,6 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.core.plotting import Figure, new_figure, styled
 from discrepant.experiments.runner import Outcome, Row, Runner, Table, markdown_table
-from discrepant.paper.stopping import Steps
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.estimator import RobustPCA
 from discrepant.sensing.recover import recover
@@ -77,7 +76,8 @@ def solve(method: str, observed: Array, config: Config, seed: list[int]) -> Arra
             alpha=root,
             step=config.step,
             psd=True,
-            stop=Steps(config.steps),
+            tol=0,
+            max_iter=config.steps,
             random_state=seed,
         ).low_rank
     if method == "default":

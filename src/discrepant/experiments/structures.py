@@ -19,7 +19,6 @@ from discrepant.core.threads import blas_threads
 from discrepant.experiments.runner import Outcome, Row, Runner, Table, markdown_table
 from discrepant.operators.entrywise import Identity
 from discrepant.paper.descent import descend
-from discrepant.paper.stopping import Residual, Steps
 from discrepant.structures.blocks import (
     Columns,
     Entries,
@@ -35,8 +34,6 @@ from discrepant.structures.decompose import decompose
 SECOND = ("entries", "columns", "rows", "groups", "tiles")
 # Step size relative to the largest one that is stable at the data.
 STEP = 0.4
-# Relative residual at which a flow ends.
-RESIDUAL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -161,7 +158,7 @@ def endpoint(
             *parts,
             step=step / lams[0],
             alpha=lams[0] / lams[1],
-            stop=(Residual(RESIDUAL), Steps(config.steps)),
+            max_iter=config.steps,
         )
     ends = [part.value() for part in parts]
     difference = [norm(x - z) for x, z in zip(ends, optimum, strict=True)]

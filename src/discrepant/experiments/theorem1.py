@@ -18,7 +18,6 @@ from discrepant.operators.measurements import Diagonal
 from discrepant.paper.certificate import certify
 from discrepant.paper.descent import descend
 from discrepant.paper.recovery import Recovery
-from discrepant.paper.stopping import Residual, Steps
 from discrepant.structures.factorisations import Hadamard, PSDFactor
 
 
@@ -81,7 +80,8 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
         corruption,
         step=0.05 / largest,
         alpha=config.alpha,
-        stop=(Residual(1e-7), Steps(config.steps)),
+        tol=1e-7,
+        max_iter=config.steps,
         check_every=100,
     )
     recovery = Recovery(

@@ -11,12 +11,11 @@ from discrepant.core.linalg import Array, shrink, shrink_eigen, shrink_singular,
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.threads import blas_threads
-from discrepant.core.validation import check_rates, check_square
+from discrepant.core.validation import check_count, check_rates, check_square
 from discrepant.operators.observation import validate_observation
 from discrepant.paper.alpha import auto_alpha
 from discrepant.paper.descent import Callback, descend
 from discrepant.paper.recovery import Recovery
-from discrepant.paper.stopping import Rule, Steps
 from discrepant.structures.factorisations import NoCorruption, gaussian_factors
 
 # The last μ in units of ‖Y‖₂, which is also the relative error that it leaves.
@@ -68,7 +67,7 @@ def convex(
     Y = data.astype(np.float64)
     check_square(Y.shape, psd)
     check_rates(alpha, "auto", 1.0)
-    Steps(max_iter)  # raises InputError unless positive
+    check_count("max_iter", max_iter)
     if isinstance(alpha, str):
         rng = np.random.default_rng(0)
         alpha = auto_alpha(data, operator, psd, exact=True, rng=rng)
@@ -129,7 +128,7 @@ def l1_factorisation(
     step: float = 0.1,
     half_life: int = 1000,
     init_scale: float = 1e-2,
-    stop: Rule = Steps(10_000),  # noqa: B008 (immutable)
+    max_iter: int = 10_000,
     random_state: Any = None,
     callback: Callback | None = None,
 ) -> Recovery:
@@ -153,13 +152,16 @@ def l1_factorisation(
         Number of steps in which the step size is halved.
     init_scale : float
         Scale of the random start, in units of the root of the mean size of y.
-    stop, random_state, callback
+    max_iter : int
+        Number of steps.
+    random_state, callback
         As in `recover`.
     """
     data, operator = validate_observation(y, None)
     Y = data.astype(np.float64)
     m, n = Y.shape
     check_square(Y.shape, psd)
+    check_count("max_iter", max_iter)
     rng = np.random.default_rng(random_state)
     scale = init_scale * math.sqrt(float(np.abs(Y).mean()))
     signal = gaussian_factors((m, n), scale, rng, psd=psd, width=width)
@@ -172,7 +174,8 @@ def l1_factorisation(
             NoCorruption(),
             step=lambda k: first_step * 0.5 ** (k / half_life),
             gradient=np.sign,
-            stop=(stop,),
+            tol=0.0,
+            max_iter=max_iter,
             callback=callback,
         )
     X = signal.value()
@@ -211,7 +214,7 @@ def alternating_projections(
     """
     data, operator = validate_observation(y, None)
     Y = data.astype(np.float64)
-    Steps(max_iter)  # raises InputError unless positive
+    check_count("max_iter", max_iter)
     outliers = round(fraction * Y.size)
     S = np.zeros_like(Y)
     size = float(np.linalg.norm(Y)) or 1.0

@@ -10,7 +10,7 @@ network, or a class of your own.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -21,8 +21,20 @@ from discrepant.core.linalg import Array
 from discrepant.core.progress import Progress, reporting
 from discrepant.core.results import History, Outcome, Status
 from discrepant.operators.operator import Operator
-from discrepant.paper.stopping import DEFAULT_STOP, Iteration, Rule, Steps
 from discrepant.structures.factorisations import Parameterisation
+
+# The relative residual and the number of steps at which the paper's descent ends.
+TOL, MAX_STEPS = 1e-3, 20_000
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """State of a run: steps taken, relative residual, seconds since the start."""
+
+    step: int
+    residual: float
+    seconds: float
+
 
 Callback = Callable[[Iteration, Parameterisation, Parameterisation], Any]
 
@@ -46,14 +58,15 @@ def descend(
     *,
     step: float | Callable[[int], float],
     alpha: float = 1.0,
-    stop: Sequence[Rule] = DEFAULT_STOP,
+    tol: float = TOL,
+    max_iter: int = MAX_STEPS,
     gradient: Callable[[Any], Any] | None = None,
     check_every: int = 10,
     callback: Callback | None = None,
     progress: bool | Progress | None = None,
     start: Iteration = FIRST_ITERATION,
 ) -> tuple[Status, History]:
-    """Run gradient descent on signal and corruption until a rule stops it.
+    """Run gradient descent on signal and corruption.
 
     Parameters
     ----------
@@ -67,13 +80,15 @@ def descend(
         The learning rate τ, or a schedule ``step number → τ``.
     alpha : float
         Ratio α of the learning rates: the corruption's rate is ατ.
-    stop : sequence of rules
-        The first rule that returns a status ends the run.
+    tol : float
+        The run ends when ``‖A(X) + s − y‖ ≤ tol·‖y‖``.
+    max_iter : int
+        Maximum number of steps.
     gradient : callable, optional
         Derivative of the loss with respect to A(X) + s, given the residual; by default
         the residual itself, that of ``½‖r‖²``. ``numpy.sign`` makes it the ℓ1 loss.
     check_every : int
-        Number of steps between two calls of the rules and the callback.
+        Number of steps between two tests of the residual and calls of the callback.
     callback : callable, optional
         ``callback(iteration, signal, corruption)``. If it returns a mapping of names to
         numbers, these are recorded in the history. Its time is not counted.
@@ -90,8 +105,6 @@ def descend(
     history : History
         Step, residual and seconds, and what the callback returned.
     """
-    limits = [rule.limit for rule in stop if isinstance(rule, Steps)]
-    last_step = min(limits, default=None)
     norm_y = _norm(y) or 1.0
     records: list[dict[str, float]] = []
     seconds, started = start.seconds, time.perf_counter()
@@ -102,7 +115,7 @@ def descend(
         for k in count(start.step):
             residual = operator.forward(signal.value()) + corruption.value() - y
 
-            if k % check_every == 0 or k == last_step:
+            if k % check_every == 0 or k == max_iter:
                 seconds += time.perf_counter() - started
                 iteration = Iteration(k, _norm(residual) / norm_y, seconds)
                 if k == start.step:
@@ -112,15 +125,20 @@ def descend(
                 extra = callback(iteration, signal, corruption) if callback else None
                 extra = extra if isinstance(extra, Mapping) else {}
                 records.append({**vars(iteration), **extra})
-                proceed = report(k / (last_step or np.inf), _note(iteration, extra))
+                proceed = report(k / max_iter, _note(iteration, extra))
                 started = time.perf_counter()
-                statuses = (rule(iteration) for rule in stop)
-                status = next((s for s in statuses if s is not None), None)
-                if status is None and not proceed:
-                    status = Status(
-                        Outcome.STOPPED, f"stopped on request after {k} steps"
-                    )
-                if status is not None:
+                reached = f"residual {iteration.residual:.1e}"
+                if iteration.residual <= tol:
+                    sentence = f"converged after {k} steps: {reached} at or below tol"
+                    status = Status(Outcome.CONVERGED, f"{sentence} {tol:.1e}")
+                    break
+                if k >= max_iter:
+                    sentence = f"took all of {max_iter} steps: {reached}"
+                    status = Status(Outcome.LIMIT, sentence)
+                    break
+                if not proceed:
+                    sentence = f"stopped on request after {k} steps"
+                    status = Status(Outcome.STOPPED, sentence)
                     break
 
             tau = step(k) if callable(step) else step
@@ -129,7 +147,6 @@ def descend(
             corruption.descend(grad, alpha * tau)
 
     columns = {name: np.array([row[name] for row in records]) for name in records[0]}
-    assert status is not None
     return status, History(columns)
 
 

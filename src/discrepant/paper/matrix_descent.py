@@ -10,7 +10,6 @@ bound is raised to that entry and the descent starts again.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,17 +25,23 @@ from discrepant.core.robust_statistics import MIN_CORRUPT_FRACTION, clipping_bou
 from discrepant.core.threads import blas_threads
 from discrepant.core.validation import (
     check_callback,
+    check_count,
     check_flag,
-    check_integer,
+    check_number,
     check_rates,
     check_square,
 )
 from discrepant.operators.observation import validate_observation
 from discrepant.operators.operator import Operator
 from discrepant.paper.alpha import auto_alpha
-from discrepant.paper.descent import Callback, DivergenceError, descend
+from discrepant.paper.descent import (
+    MAX_STEPS,
+    TOL,
+    Callback,
+    DivergenceError,
+    descend,
+)
 from discrepant.paper.recovery import Recovery
-from discrepant.paper.stopping import DEFAULT_STOP, Rule, validate_rules
 from discrepant.structures.factorisations import (
     Factor,
     Hadamard,
@@ -64,18 +69,20 @@ class DescentSettings:
     init_scale: float = 1e-4
     width: int | None = None
     psd: bool = False
-    stop: Rule | Sequence[Rule] = DEFAULT_STOP
+    tol: float | None = None
+    max_iter: int | None = None
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
         check_rates(self.alpha, self.step, self.init_scale)
         if self.width is not None:
-            check_integer(
-                "width", self.width, "a whole number from 1", lambda k: k >= 1
-            )
+            check_count("width", self.width)
+        if self.tol is not None:
+            check_number("tol", self.tol, "zero or more", lambda tol: tol >= 0)
+        if self.max_iter is not None:
+            check_count("max_iter", self.max_iter)
         check_flag("psd", self.psd)
         check_callback("callback", self.callback)
-        validate_rules(self.stop)
 
 
 # Parameters of `recover` and `RobustPCA` that only the descent uses, with defaults.
@@ -160,7 +167,8 @@ def _descend_from_random_start(
                     corruption,
                     step=tau,
                     alpha=alpha,
-                    stop=validate_rules(settings.stop),
+                    tol=TOL if settings.tol is None else settings.tol,
+                    max_iter=settings.max_iter or MAX_STEPS,
                     callback=settings.callback,
                     progress=progress,
                 )

@@ -23,7 +23,6 @@ from discrepant.core.progress import Report, reporting
 from discrepant.core.results import Certificate, History, Result, Status
 from discrepant.core.validation import real_array
 from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
-from discrepant.paper.stopping import DEFAULT_STOP, Residual, Steps
 from discrepant.robust_pca.fit_warnings import fit_warnings
 from discrepant.robust_pca.input_data import is_dask, validate_data_of
 from discrepant.robust_pca.partial_fit import PartialFitMixin
@@ -425,14 +424,8 @@ class RobustPCA(
 
     def _fit_by_descent(self, Y: Array) -> Result:
         """Fit an array by the paper's descent, which has no warm start."""
-        residual, steps = DEFAULT_STOP
-        rules = (
-            residual if self.tol is None else Residual(self.tol),
-            steps if self.max_iter is None else Steps(self.max_iter),
-        )
-        settings = DescentSettings(
-            self.alpha, self.step, self.init_scale, self.width, self.psd, rules
-        )
+        names = "alpha step init_scale width psd tol max_iter".split()
+        settings = DescentSettings(**{name: getattr(self, name) for name in names})
         return recover_by_descent(
             Y, None, settings, random_state=self.random_state, progress=self.verbose
         )

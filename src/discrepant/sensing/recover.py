@@ -1,7 +1,6 @@
 """`recover`: validate the arguments, choose a solver, and return its result."""
 
 import warnings
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from discrepant.core.validation import (
     check_choice,
     check_fdr,
     check_flag,
-    check_integer,
     check_number,
     check_seed,
     check_square,
@@ -38,7 +36,6 @@ from discrepant.paper.matrix_descent import (
     recover_by_descent,
 )
 from discrepant.paper.recovery import Recovery
-from discrepant.paper.stopping import DEFAULT_STOP, Rule
 from discrepant.robust_pca.doubts import FitWarning
 from discrepant.robust_pca.settings import (
     DEFAULT_PASSES,
@@ -64,8 +61,6 @@ IMPLICIT_ONLY = {
     "real": None,
     "noise": "auto",
     "fdr": 0.01,
-    "tol": None,
-    "max_iter": None,
     "start": None,
     "effort": "best",
 }
@@ -90,7 +85,6 @@ def recover(
     step: float | str = "auto",
     init_scale: float = 1e-4,
     width: int | None = None,
-    stop: Rule | Sequence[Rule] = DEFAULT_STOP,
     random_state: Any = None,
     callback: Callback | None = None,
     progress: bool | Progress | None = None,
@@ -136,10 +130,11 @@ def recover(
         With noise: expected fraction of clean ones among the flagged measurements.
     tol : float, optional
         Relative gap at which the convex program counts as solved, by default 1e-6; for
-        a matrix the residual and default of `RobustPCA`. An exact fit is computed to
-        rounding.
+        a matrix, and for the descent, the residual and default of `RobustPCA`. An exact
+        fit is computed to rounding.
     max_iter : int, optional
-        Limit of the number of rounds; for a matrix, of passes over the data.
+        Limit of the number of rounds; for a matrix, of passes over the data; for the
+        descent, of steps.
     start : result or ndarray, optional
         Where to start: the result of an earlier call or, where X is measured by an
         operator, a matrix.
@@ -149,14 +144,13 @@ def recover(
     check : bool
         Whether to test, by one application each, that `adjoint` is the adjoint of
         `forward`.
-    step, init_scale, width, stop, callback
+    step, init_scale, width, callback
         Only for the descent. The learning rate τ of U, or "auto", which follows from
         the data after gross entries are clipped; the standard deviation of the initial
         U, g and h (with "auto" for data of mean size one); the number of columns of U;
-        the rules of `discrepant.paper.stopping`, by default a residual of 1e-3 or
-        20,000 steps; and a function that is called as ``callback(iteration, signal,
-        corruption)`` at intervals, where both parts have a method ``value()``. A
-        mapping that it returns is recorded in the history.
+        and a function that is called as ``callback(iteration, signal, corruption)`` at
+        intervals, where both parts have a method ``value()``. A mapping that it returns
+        is recorded in the history.
     progress : bool or callable, optional
         True shows a progress bar. A callable is called with ``(fraction, note)`` at
         intervals; if it returns False, the run ends with the best result so far.
@@ -194,20 +188,19 @@ def recover(
         check_flag(name, flag)
     check_seed(random_state)
     check_choice("effort", effort, EFFORTS)
-    descent = DescentSettings(alpha, step, init_scale, width, psd, stop, callback)
+    descent = DescentSettings(
+        alpha, step, init_scale, width, psd, tol, max_iter, callback
+    )
     if solver == "descent":
         refuse_unused(given, IMPLICIT_ONLY, 'belongs to solver="implicit"')
         return recover_by_descent(
             y, operator, descent, random_state=random_state, progress=progress
         )
-    descent_only = {**DESCENT_ONLY, "stop": DEFAULT_STOP, "callback": None}
+    descent_only = {**DESCENT_ONLY, "callback": None}
     refuse_unused(given, descent_only, 'belongs to solver="descent"')
     check_fdr(fdr)
     if tol is not None:
         check_number("tol", tol, "a number between 0 and 1", lambda gap: 0 < gap < 1)
-    if max_iter is not None:
-        requirement = "a whole number from 1"
-        check_integer("max_iter", max_iter, requirement, lambda count: count >= 1)
     data, A = match_operator(_numbers(y), operator)
     check_square(A.signal_shape, psd or symmetric)
     is_matrix = isinstance(A, Identity | Mask) and data.dtype.kind != "c"

@@ -23,7 +23,7 @@ import numpy as np
 
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array, shrink
-from discrepant.core.validation import check_integer, check_number
+from discrepant.core.validation import check_count, check_integer, check_number
 
 Map = Callable[[Array], Array]
 
@@ -290,7 +290,7 @@ class Tiles(Structure):
     ) -> None:
         super().__init__(**options)
         for key, value in (("height", height), ("width", width), ("offsets", offsets)):
-            check_integer(key, value, "a whole number from 1", lambda size: size >= 1)
+            check_count(key, value)
         self.height, self.width, self.offsets = height, width, offsets
         self._shift = (0, 0)
 

@@ -16,7 +16,7 @@ from discrepant.core.results import Outcome, Status
 from discrepant.core.threads import blas_threads
 from discrepant.core.validation import (
     check_callback,
-    check_integer,
+    check_count,
     check_number,
     check_seed,
     missing_values,
@@ -98,7 +98,7 @@ def decompose(
     array([7])
     """
     check_number("tol", tol, "a number between 0 and 1", lambda value: 0 < value < 1)
-    check_integer("max_iter", max_iter, "a whole number from 1", lambda n: n >= 1)
+    check_count("max_iter", max_iter)
     check_callback("callback", callback)
     check_seed(random_state)
     data = real_array(y).astype(np.float64)

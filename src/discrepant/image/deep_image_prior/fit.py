@@ -37,8 +37,12 @@ from discrepant.image.deep_image_prior.prior import (
     to_tensor,
 )
 from discrepant.operators.entrywise import Identity
-from discrepant.paper.descent import FIRST_ITERATION, DivergenceError, descend
-from discrepant.paper.stopping import Iteration, Steps
+from discrepant.paper.descent import (
+    FIRST_ITERATION,
+    DivergenceError,
+    Iteration,
+    descend,
+)
 from discrepant.structures.factorisations import NoCorruption, Parameterisation
 
 # Seconds between checkpoints: an interruption loses at most a minute of a run of hours.
@@ -193,7 +197,8 @@ class Fit:
                 corruption,
                 step=settings.rate_at,
                 alpha=settings.corruption_rate / settings.rate,
-                stop=(Steps(settings.steps),),
+                tol=0.0,
+                max_iter=settings.steps,
                 gradient=self.gradient,
                 check_every=every,
                 callback=recorder,
