@@ -244,14 +244,14 @@ def test_an_interruption_writes_the_best_so_far(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("discrepant.image.restore_files.restore", interrupted)
     jobs = plan([tmp_path / "a.npy", tmp_path / "b.npy"], tmp_path / "out")
     reports = []
-    with interruptible(False, "Restoring", print) as progress:
+    with interruptible("Restoring") as progress:
         failures = restore_files(
             jobs, Options("best"), progress=progress, on_restored=reports.append
         ).failures
     assert failures == {tmp_path / "b.npy": "not started."}
     assert len(reports) == 1
     assert read(tmp_path / "out" / "a.npy").values.shape == ramp_image().shape
-    assert "best result so far" in capsys.readouterr().out
+    assert "best result so far" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is before
 
 

@@ -64,7 +64,9 @@ PARAMETERS = {
         solver alpha psd tol max_iter polish noise fdr warm_start memory_limit n_jobs
         random_state
     """,
-    run_descent: "solver alpha step init_scale width psd tol max_iter random_state callback",
+    run_descent: """
+        solver alpha step init_scale width psd tol max_iter random_state callback
+    """,
     restore_grey: "quality mask time_limit sensitivity gain read_noise",
     restore_colour: "channel_axis",
     clean_table: "fdr fill columns drop random_state",

@@ -5,12 +5,7 @@ from typing import Annotated
 
 import typer
 
-from discrepant.cli.messages import (
-    on_terminal,
-    parameters_as_options,
-    print_result,
-    print_warning,
-)
+from discrepant.cli.messages import print_result, print_warning
 from discrepant.cli.options import (
     Decimal,
     Fdr,
@@ -24,7 +19,6 @@ from discrepant.cli.options import (
 
 
 def clean(
-    context: typer.Context,
     file: Annotated[
         Path,
         typer.Argument(help="A table: .csv, .tsv, .xlsx, .parquet, .npy or .npz."),
@@ -76,7 +70,7 @@ def clean(
     from discrepant.cli.interrupt import interruptible
     from discrepant.table.clean_file import clean_file
 
-    with interruptible(on_terminal(), "Cleaning", print_warning) as progress:
+    with interruptible("Cleaning") as progress:
         report = clean_file(
             file,
             output,
@@ -95,5 +89,5 @@ def clean(
             progress=progress,
         )
     for caveat in report.caveats:
-        print_warning(parameters_as_options(caveat, context.find_root().command))
+        print_warning(caveat)
     print_result(report)

@@ -2,29 +2,19 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from discrepant.cli.messages import on_terminal, print_warning
 from discrepant.core.progress import Progress, reporting
 
 
 @contextmanager
-def interruptible(
-    progress: bool | Progress | None,
-    description: str,
-    print_message: Callable[[str], None],
-) -> Iterator[Progress]:
+def interruptible(description: str) -> Iterator[Progress]:
     """Yield a progress callable that returns False after Ctrl-C was pressed.
 
-    Parameters
-    ----------
-    progress : bool, callable or None
-        Also receives the progress; see `discrepant.core.progress.reporting`.
-    description : str
-        Text before the progress bar.
-    print_message : callable
-        Called once, with the message that the work will stop.
+    On a terminal it shows a progress bar after the description.
     """
     interrupted = threading.Event()
 
@@ -32,12 +22,12 @@ def interruptible(
         if interrupted.is_set():
             raise KeyboardInterrupt
         interrupted.set()
-        print_message(
+        print_warning(
             "stopping; the best result so far will be written, if there is one. Press "
             "Ctrl-C again to stop at once."
         )
 
-    with reporting(progress, description) as report:
+    with reporting(on_terminal(), description) as report:
 
         def report_until_interrupted(fraction: float, note: str) -> bool:
             return report(fraction, note) and not interrupted.is_set()

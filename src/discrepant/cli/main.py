@@ -13,7 +13,7 @@ import typer
 from discrepant import __version__
 from discrepant.cli.clean import clean
 from discrepant.cli.demo import demo
-from discrepant.cli.messages import parameters_as_options, print_warning
+from discrepant.cli.messages import print_warning, set_commands
 from discrepant.cli.pca import pca
 from discrepant.cli.reproduce import reproduce
 from discrepant.cli.restore import restore
@@ -68,6 +68,7 @@ def main() -> None:
 def run(app: typer.Typer) -> None:
     """Run a command line; a user's mistake is one sentence and exit code 2."""
     _prepare_streams()
+    set_commands(typer.main.get_command(app))
     warnings.showwarning = lambda message, *_: print_warning(message)
     add_listener(print_warning)
     if threading.current_thread() is threading.main_thread():
@@ -77,8 +78,7 @@ def run(app: typer.Typer) -> None:
     try:
         app()
     except InputError as error:
-        message = parameters_as_options(str(error), typer.main.get_command(app))
-        print_warning(message)
+        print_warning(error)
         sys.exit(2)
     except StoppedError:
         print_warning("interrupted; nothing was written.")

@@ -8,6 +8,8 @@ import typer
 
 from discrepant.core.progress import bars_paused
 
+_options: dict[str, str] = {}  # options by the name of their parameter
+
 
 def on_terminal() -> bool:
     """Return whether standard error is a terminal, where a progress bar is useful."""
@@ -21,35 +23,33 @@ def print_result(result: object) -> None:
 
 
 def print_warning(message: object) -> None:
-    """Print a warning or an error to standard error."""
+    """Print a warning or an error to standard error, with options for parameters."""
     with bars_paused():
-        typer.echo(f"discrepant: {message}", err=True)
+        typer.echo(f"discrepant: {parameters_as_options(str(message))}", err=True)
 
 
-def parameters_as_options(message: str, commands: Any) -> str:
+def set_commands(commands: Any) -> None:
+    """Set the commands (a group of click) whose options messages name."""
+    _options.clear()
+    for command in commands.commands.values():
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                _options[parameter.name] = max(parameter.opts, key=len)
+
+
+def parameters_as_options(message: str) -> str:
     """Replace parameter names in a message by the options of the command line.
 
     The functions behind the commands write parameters as in Python: ``key=``,
     ``overwrite=True``, ``scale="paper"``, "jobs must be".
-
-    Parameters
-    ----------
-    message : str
-        The message of an error or warning.
-    commands : click.Group
-        The commands whose options are named.
     """
-    options = {
-        parameter.name: max(parameter.opts, key=len)
-        for command in commands.commands.values()
-        for parameter in command.params
-        if parameter.param_type_name == "option"
-    }
-    names = "|".join(sorted(map(re.escape, options), key=len, reverse=True))
+    if not _options:
+        return message
+    names = "|".join(sorted(map(re.escape, _options), key=len, reverse=True))
     name = rf"\b({names})"
 
     def option(match: re.Match[str]) -> str:
-        return str(options[match[1]])
+        return _options[match[1]]
 
     def negated(match: re.Match[str]) -> str:
         return option(match).replace("--", "--no-", 1)

@@ -6,12 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discrepant.cli.messages import (
-    on_terminal,
-    parameters_as_options,
-    print_result,
-    print_warning,
-)
+from discrepant.cli.messages import on_terminal, print_result, print_warning
 from discrepant.cli.options import (
     Decimal,
     Fdr,
@@ -33,7 +28,6 @@ class Solver(StrEnum):
 
 
 def pca(
-    context: typer.Context,
     file: Annotated[
         Path,
         typer.Argument(help="A matrix: .csv, .tsv, .npy, .npz, .parquet, .zarr, .h5."),
@@ -139,10 +133,10 @@ def pca(
     if uses_dask(file, workers, scheduler):  # stops at once: blocks are on the workers
         report = fit(on_terminal())
     else:
-        with interruptible(on_terminal(), "Fitting", print_warning) as progress:
+        with interruptible("Fitting") as progress:
             report = fit(progress)
     for warning in report.warnings:
-        print_warning(parameters_as_options(warning, context.find_root().command))
+        print_warning(warning)
     print_result(report)
 
 

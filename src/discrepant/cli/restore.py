@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from discrepant.cli.messages import on_terminal, print_result, print_warning
+from discrepant.cli.messages import print_result
 from discrepant.cli.options import Overwrite
 from discrepant.core.errors import InputError
 
@@ -109,7 +109,7 @@ def restore(
         detector=Detector(gain=gain, read_noise=read_noise, saturation=saturation),
     )
     jobs = plan(files, output, options)
-    with interruptible(on_terminal(), "Restoring", print_warning) as progress:
+    with interruptible("Restoring") as progress:
         report = restore_files(
             jobs, options, progress=progress, on_restored=print_result
         )

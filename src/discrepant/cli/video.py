@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from discrepant.cli.messages import on_terminal, print_result, print_warning
+from discrepant.cli.messages import print_result, print_warning
 from discrepant.cli.options import Output, Overwrite
 
 
@@ -56,7 +56,7 @@ def video(
     from discrepant.video.separate import SeparationOptions
     from discrepant.video.separate_file import separate_file
 
-    with interruptible(on_terminal(), "Separating", print_warning) as progress:
+    with interruptible("Separating") as progress:
         report = separate_file(
             file,
             output,
