@@ -30,12 +30,11 @@ def to_uint8(image: Array, like: Array | None = None) -> Array:
     quantile.
     """
     like = image if like is None else like
-    finite = like[np.isfinite(like)].astype(float)
-    low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
-    if like.dtype == np.uint8:
-        low, high = 0.0, 255.0
-    elif like.dtype == np.bool_:
-        low, high = 0.0, 1.0
+    low, high = 0.0, 255.0 if like.dtype == np.uint8 else 1.0
+    if like.dtype not in (np.uint8, np.bool_):
+        finite = like[np.isfinite(like)].astype(float)
+        if finite.size:
+            low, high = np.quantile(finite, (0.001, 0.999))
     scaled = (np.nan_to_num(image.astype(float), nan=low) - low) / ((high - low) or 1.0)
     return np.asarray(255 * np.clip(scaled, 0, 1), np.uint8)
 

@@ -89,12 +89,10 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
 
-def summary_of(report: "DataclassInstance") -> dict[str, Any]:
-    """Return the fields of a report that ``summary.json`` holds, and the version."""
-    fields = {
-        name: value for name, value in asdict(report).items() if name not in NOT_SAVED
-    }
-    return {**fields, "version": __version__}
+def write_summary(folder: Path, report: "DataclassInstance") -> None:
+    """Write the fields of a report, and the version, to ``summary.json``."""
+    fields = {k: value for k, value in asdict(report).items() if k not in NOT_SAVED}
+    write_json(folder / "summary.json", {**fields, "version": __version__})
 
 
 def _check_free(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from discrepant.core.arrays import to_uint8
 from discrepant.core.linalg import Array
 from discrepant.image.files.formats import write
 from discrepant.image.files.image_file import ImageFile, upright
@@ -66,20 +67,11 @@ def display_image(file: ImageFile, versions: Sequence[Array]) -> list[Array]:
         Values of the file's shape; the last of them sets the intensity scale of all.
     """
     pages = [next(replace(file, values=v).pages())[1] for v in versions]
-    last = pages[-1]
-    finite = last[np.isfinite(last)].astype(float)
-    low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
-    if last.dtype == np.uint8:
-        low, high = 0.0, 255.0
-    elif last.dtype == np.bool_:
-        low, high = 0.0, 1.0
-    span = (high - low) or 1.0
 
     def to_display(page: Array) -> Array:
         page = upright(page, file.orientation, (-2, -1))
         if page.ndim == 3:
             page = np.moveaxis(page, 0, -1) if len(page) == 3 else page[0]
-        scaled = (np.nan_to_num(page.astype(float), nan=low) - low) / span
-        return np.asarray(255 * np.clip(scaled, 0, 1), np.uint8)
+        return to_uint8(page, like=pages[-1])
 
     return [to_display(page) for page in pages]

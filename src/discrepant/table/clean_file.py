@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError
-from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
+from discrepant.core.output_files import atomic_output_folder, write_summary
 from discrepant.core.progress import Progress, reporting, subrange
 from discrepant.table.clean import clean
 from discrepant.table.io.table_file import TableFile, read_table_file
@@ -51,11 +51,6 @@ class CleanReport:
     seed: int
     folder: Path
     files: tuple[str, ...]
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The content of ``summary.json``."""
-        return summary_of(self)
 
     def __str__(self) -> str:
         ordered = sorted(self.columns, key=lambda column: -column["flagged"])[:3]
@@ -164,7 +159,7 @@ def clean_file(
             folder=output,
             files=(*names, "summary.json"),
         )
-        write_json(scratch / "summary.json", report.summary)
+        write_summary(scratch, report)
         watch(1.0, "done")
     return report
 

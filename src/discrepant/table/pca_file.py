@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from discrepant.core.errors import InputError, missing_extra
-from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
+from discrepant.core.output_files import atomic_output_folder, write_summary
 from discrepant.core.plotting import plot_decomposition
 from discrepant.core.progress import Progress, reporting
 from discrepant.core.results import Certificate
@@ -60,11 +60,6 @@ class PCAReport:
     noise_fraction: float | None = None
     certificate: Certificate | None = None
     workers: int | None = None
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The content of ``summary.json``."""
-        return summary_of(self)
 
     def __str__(self) -> str:
         labels, by, certificate = "", f", by {self.workers} workers", ""
@@ -195,7 +190,7 @@ def fit_pca_file(
             files=names,
             **fields,
         )
-        write_json(scratch / "summary.json", report.summary)
+        write_summary(scratch, report)
     return report
 
 
@@ -250,7 +245,7 @@ def _fit_with_dask(
             files=names,
             **fields,
         )
-        write_json(scratch / "summary.json", report.summary)
+        write_summary(scratch, report)
     return report
 
 

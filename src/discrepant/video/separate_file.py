@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.core.output_files import atomic_output_folder, summary_of, write_json
+from discrepant.core.output_files import atomic_output_folder, write_summary
 from discrepant.core.progress import Progress, StoppedError, reporting
 from discrepant.video.figures import activity_plot
 from discrepant.video.io.frame_source import open_frames
@@ -48,11 +47,6 @@ class VideoReport:
     seconds: float
     folder: Path
     files: tuple[str, ...]
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The content of ``summary.json``."""
-        return summary_of(self)
 
     def __str__(self) -> str:
         stopped = "" if self.complete else " (stopped early)"
@@ -154,7 +148,7 @@ def separate_file(
             folder=output,
             files=tuple(names),
         )
-        write_json(scratch / "summary.json", report.summary)
+        write_summary(scratch, report)
         watch(1.0, "done")
     return report
 
