@@ -135,6 +135,12 @@ class GaussianModel:
         rate = self.corrupt_rate
         return np.asarray(np.log((1 - rate) * clean + rate * corrupt))
 
+    def with_moments_of(self, rows: Array) -> "GaussianModel":
+        """Return the model with the mean and covariance of complete rows."""
+        covariance = np.cov(rows, rowvar=False, bias=True).reshape(len(self.mean), -1)
+        precision = _shrunk_inverse(covariance, self.shrinkage)
+        return replace(self, mean=rows.mean(axis=0), precision=precision)
+
     @property
     def scale_factor(self) -> Array:
         """Factor from the conditional variance of a cell to its squared clean scale."""

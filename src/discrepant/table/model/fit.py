@@ -215,8 +215,11 @@ def _fit(
                 excluded_fraction > MAX_EXCLUDED_FRACTION
             )
             table = _with_stuck_values(sample, table, cells, scores)
-            transforms = _reselect_transforms(sample, table, cells, scores)
+            filled = _fill_excluded(sample, table, cells, scores)
+            transforms = _reselect_transforms(sample, filled, table, cells, scores)
             table = replace(table, transforms=transforms)
+            if isinstance(model, GaussianModel):
+                model = model.with_moments_of(_standard_values(filled, table))
         _report(report, 0.4 * number / len(ITERATIONS))
     transforms = _with_ranges(sample, table, scores.excluded)
     return replace(table, transforms=transforms, model=model)
@@ -361,21 +364,41 @@ def _squared_correlation(x: Array, y: Array) -> float:
     return float(np.corrcoef(x, y)[0, 1] ** 2)
 
 
-def _reselect_transforms(
+def _fill_excluded(
     sample: Array, table: TableModel, cells: StandardCells, scores: CellScores
-) -> tuple[ColumnTransform, ...]:
-    """Choose the columns' transforms again, without the excluded cells."""
-    transforms, modelled = list(table.transforms), table.modelled
-    filled = sample[:, modelled]
+) -> Array:
+    """Return the modelled columns with predictions in excluded and missing cells."""
+    filled = sample[:, table.modelled]
     gone = scores.excluded | cells.missing
-    for k, j in enumerate(modelled):
+    for k, j in enumerate(table.modelled):
         out = gone[:, k]
         inside = sample[~out, j] if not out.all() else np.zeros(1)
         low, high = _trimmed_range(inside)
-        clipped = replace(transforms[j], low=low, high=high)
+        clipped = replace(table.transforms[j], low=low, high=high)
         filled[out, k] = clipped.from_standard(
             cells.values[out, k] - scores.residual[out, k]
         )
+    return filled
+
+
+def _standard_values(filled: Array, table: TableModel) -> Array:
+    """Return complete modelled columns in standard units."""
+    transforms = (table.transforms[j] for j in table.modelled)
+    columns = zip(transforms, filled.T, strict=True)
+    return np.column_stack([t.standardise(column) for t, column in columns])
+
+
+def _reselect_transforms(
+    sample: Array,
+    filled: Array,
+    table: TableModel,
+    cells: StandardCells,
+    scores: CellScores,
+) -> tuple[ColumnTransform, ...]:
+    """Choose the columns' transforms again, without the excluded cells."""
+    transforms, modelled = list(table.transforms), table.modelled
+    gone = scores.excluded | cells.missing
+    for k, j in enumerate(modelled):
         if transforms[j].kind == "numbers":
             kept = np.where(scores.excluded[:, k], np.nan, sample[:, j])
             transform = classify_column(kept, SECOND_TAIL)
