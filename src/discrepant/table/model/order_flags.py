@@ -30,10 +30,6 @@ from discrepant.table.model.score import FlagCandidates, rule_violations, score_
 SCALE_CELLS = 49
 # Fractions of the cells between which the tail of the deviations is fitted.
 TAIL_FRACTIONS = (0.1, 0.01)
-# Power of the deviation in that tail where no time names the order: neighbours may then
-# be alike because the rows are grouped, and cells of a group are heavy-tailed. At 1,
-# spikes were flagged in 7 of 25 uncorrupted development tables; at 1/2, in 2.
-INFERRED_TAIL_POWER = 0.5
 # Limit of the fraction of false spikes by that tail, relative to ``fdr``.
 SPIKE_RATE = 3.0
 # Expected number of natural runs, or pairs of steps, as extreme, per column.
@@ -49,6 +45,9 @@ SPAN = 9
 STEP_SCALE_CELLS = 97
 # Cells of a run that may be stuck, and runs from which a column's repeats are counted.
 MIN_STUCK_RUN, MIN_RUNS = 3, 20
+# A run is natural if more than so many at like values, itself included, are similar: at
+# least as long as its square root, or shorter by at most this factor.
+MAX_SIMILAR_RUNS, MAX_LENGTH_RATIO = 3, 8
 # Longest shift, as a fraction of the rows.
 MAX_SHIFT_FRACTION = 0.02
 # Limit of the log ratio of the sizes of the two steps of a shift.
@@ -230,11 +229,14 @@ def _flag_column(
     before, after = _neighbour_medians(kept)
     neighbours = (before + after) / 2
     error = float(np.nanmedian(np.abs(kept - neighbours)))
-    deviation = _deviation(kept, before, after)
+    # Transforms are monotone: they may be applied to the medians.
+    deviation = _deviation(*map(transform.standardise, (kept, before, after)))
     if _has_states(line):
         deviation[_repeats(line)] = 0.0
     if order.is_inferred:
-        deviation **= INFERRED_TAIL_POWER
+        # Neighbours may be alike because the rows are grouped, and cells of a group are
+        # heavy-tailed: their tail is a Pareto distribution.
+        deviation = np.log1p(deviation)
     odds = _tail_log_odds(deviation, np.isfinite(kept).sum())
     spikes = np.flatnonzero(odds > -np.log(min(SPIKE_RATE * fdr, 0.5)))
     add(spikes, "spike", odds[spikes])
@@ -316,7 +318,8 @@ def _tail_log_odds(deviation: Array, count: int) -> Array:
     """Return the log ratio of observed to expected cells that deviate as much.
 
     The expected number follows an exponential tail through the counts at 10% and 1% of
-    the cells; −inf for the other 99%. ``deviation`` may be a power of the distance.
+    the cells; −inf for the other 99%. It is a Pareto tail if ``deviation`` is the
+    logarithm of a distance.
     """
     log_odds = np.full(len(deviation), -np.inf)
     ordered = np.sort(deviation[deviation > 0])[::-1]
@@ -353,7 +356,8 @@ def _stuck_log_odds(line: Array) -> Array:
 
     Cells repeat the value before them with one probability, so that the lengths of the
     column's own runs are geometric. Runs that recur at a value are natural: no rain,
-    ice, a limit of the range.
+    ice, a limit of the range. Such a state lasts for an hour or for months, so that a
+    long run counts as recurring even where the others are much shorter.
     """
     start = np.flatnonzero(np.concatenate([[True], ~(line[1:] == line[:-1])]))
     length = np.diff(np.concatenate([start, [len(line)]]))
@@ -375,7 +379,8 @@ def _stuck_log_odds(line: Array) -> Array:
         for i in candidates:
             low = np.searchsorted(sorted_value, value[i] - tolerance)
             high = np.searchsorted(sorted_value, value[i] + tolerance, side="right")
-            if np.sum(sorted_length[low:high] >= length[i] / 8) > 3:
+            similar = min(length[i] / MAX_LENGTH_RATIO, np.sqrt(length[i]))
+            if np.sum(sorted_length[low:high] >= similar) > MAX_SIMILAR_RUNS:
                 log_odds[i] = -np.inf
     return np.repeat(log_odds, length)
 
