@@ -48,6 +48,9 @@ MIN_STUCK_RUN, MIN_RUNS = 3, 20
 # A run is natural if more than so many at like values, itself included, are similar: at
 # least as long as its square root, or shorter by at most this factor.
 MAX_SIMILAR_RUNS, MAX_LENGTH_RATIO = 3, 8
+# Length of runs in other columns, relative to one of stuck cells, from which the rows
+# repeat a design.
+MIN_DESIGN_RUN = 0.25
 # Longest shift, as a fraction of the rows.
 MAX_SHIFT_FRACTION = 0.02
 # Limit of the log ratio of the sizes of the two steps of a shift.
@@ -192,15 +195,18 @@ def _without_repeated_rows(
 ) -> OrderFlags:
     """Return flags without stuck cells of rows that repeat most ordered columns.
 
-    Without a time, rows may repeat a design, such as one recipe at several ages.
+    Without a time, rows may repeat a design, such as one recipe at several ages: most
+    other columns then have runs of a similar length there.
     """
     stuck = flags.kinds == "stuck"
     if not stuck.any() or len(order.columns) < 2:
         return flags
-    others = [k for k in order.columns if k != flags.cells[0, 1]]
-    repeats = np.mean([_repeats(order.lay(values[:, k])) for k in others], axis=0)
+    column = flags.cells[0, 1]
+    lengths = {k: _run_lengths(order.lay(values[:, k])) for k in order.columns}
+    similar = MIN_DESIGN_RUN * lengths.pop(column)
+    repeated = np.mean([length >= similar for length in lengths.values()], axis=0)
     by_row = np.zeros(len(values))
-    by_row[order.rows] = repeats[order.line]
+    by_row[order.rows] = repeated[order.line]
     kept = ~(stuck & (by_row[flags.cells[:, 0]] >= 0.5))
     return OrderFlags(*(field[kept] for field in flags))
 
@@ -231,8 +237,6 @@ def _flag_column(
     error = float(np.nanmedian(np.abs(kept - neighbours)))
     # Transforms are monotone: they may be applied to the medians.
     deviation = _deviation(*map(transform.standardise, (kept, before, after)))
-    if _has_states(line):
-        deviation[_repeats(line)] = 0.0
     if order.is_inferred:
         # Neighbours may be alike because the rows are grouped, and cells of a group are
         # heavy-tailed: their tail is a Pareto distribution.
@@ -337,18 +341,16 @@ def _tail_log_odds(deviation: Array, count: int) -> Array:
     return log_odds
 
 
-def _repeats(line: Array) -> Array:
-    """Return the cells that equal the cell before or after them."""
-    same = line[1:] == line[:-1]
-    return np.asarray(np.concatenate([[False], same]) | np.concatenate([same, [False]]))
+def _runs(line: Array) -> tuple[Array, Array]:
+    """Return start and length of each run of equal cells; NaN equals nothing."""
+    start = np.flatnonzero(np.concatenate([[True], ~(line[1:] == line[:-1])]))
+    return start, np.diff(np.concatenate([start, [len(line)]]))
 
 
-def _has_states(line: Array) -> bool:
-    """Return whether most runs repeat a value: states instead of measurements."""
-    starts = np.concatenate([[True], ~(line[1:] == line[:-1])]) & np.isfinite(line)
-    runs = max(int(starts.sum()), 1)
-    repeated = starts & np.concatenate([line[1:] == line[:-1], [False]])
-    return bool(repeated.sum() > 0.5 * runs)
+def _run_lengths(line: Array) -> Array:
+    """Return the length of the run of equal cells around each cell."""
+    _, length = _runs(line)
+    return np.repeat(length, length)
 
 
 def _stuck_log_odds(line: Array) -> Array:
@@ -359,16 +361,16 @@ def _stuck_log_odds(line: Array) -> Array:
     ice, a limit of the range. Such a state lasts for an hour or for months, so that a
     long run counts as recurring even where the others are much shorter.
     """
-    start = np.flatnonzero(np.concatenate([[True], ~(line[1:] == line[:-1])]))
-    length = np.diff(np.concatenate([start, [len(line)]]))
+    start, length = _runs(line)
     value = line[start]
     observed = np.isfinite(value)
     count = int(observed.sum())
     log_odds = np.full(len(start), -np.inf)
     long = observed & (length >= MIN_STUCK_RUN)
-    if long.any() and count >= MIN_RUNS and not _has_states(line):
-        runs = length[observed]
-        repeat = (np.sum(np.minimum(runs, 5) - 1) + 1) / (runs.sum() + 2)
+    has_states = np.sum(observed & (length > 1)) > 0.5 * count  # not measurements
+    if long.any() and count >= MIN_RUNS and not has_states:
+        cells = length[observed].sum()
+        repeat = (cells - count + 1) / (cells + 2)
         expected_log = np.log(count) + (length[long] - 1) * np.log(repeat)
         log_odds[long] = np.minimum(-expected_log, CERTAIN)
     candidates = np.flatnonzero(log_odds > -np.log(MAX_EXPECTED))
