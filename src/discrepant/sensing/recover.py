@@ -1,6 +1,7 @@
 """`recover`: validate the arguments, choose a solver, and return its result."""
 
 import warnings
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
