@@ -59,7 +59,7 @@ class TestExactSearch:
         exact, size = search(problem.observed, psd)
         fit = exact.proven(next(exact.proposals()))
         assert relative_error(fit.value() * size, problem.low_rank) < 1e-8
-        assert exact.proof(fit).undetermined == (0, 0)
+        assert exact.undetermined(fit) == (0, 0)
 
     def test_components_of_errors_in_a_few_rows_are_dropped(self):
         low_rank = draw(40, 3) @ draw(40, 3, seed=1).T

@@ -1,6 +1,6 @@
 """Solve robust PCA: exactly if an exact decomposition exists, otherwise with noise.
 
-The questions, cheapest first; the first that is answered ends the solve:
+The questions, cheapest first; the first answer ends the solve (see `_strategies`):
 
 1. *Large?* Solve a sample of the rows, and extend its result to all rows.
 2. *Clean?* Test whether the data have low rank as they are, without corruption.
@@ -10,10 +10,9 @@ The questions, cheapest first; the first that is answered ends the solve:
 4. *Noise?* Fit low rank, corruption and noise. If that fit leaves doubts, fit again
    from where the pursuit ended, and take the shorter description.
 5. *Nothing?* The doubts about the result are attached to it as warnings.
-
-A strategy that does not apply or does not succeed returns None, and the next one runs.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,29 +83,13 @@ def solve(
     report : callable
         Receives (fraction done, note); returning False stops the solve.
     """
-    run = _prepare(rows, settings, report)
-    result = _solve(run, start)
-    if run.noise is None and isinstance(result, NoisyResult):
-        return with_row_model(result, settings.fdr, run.rng)
+    run = _prepare(rows, settings, start, report)
+    result = _first_result(run, _strategies(run))
     if isinstance(result, ExactResult):
         return replace(result, requested=run.user_wants_convex_program)
+    if run.noise is None:
+        return with_row_model(result, settings.fdr, run.rng)
     return result
-
-
-def _solve(run: "_Run", start: MatrixFit | None) -> MatrixFit:
-    """Try the strategies in their order."""
-    rows = run.program.rows
-    if start is None:
-        result = _solve_row_sample(run)
-    elif isinstance(rows, DaskRows):
-        result = _extend(run, start)
-    else:
-        result = _continue_noisy(run, start)
-    if result is not None:
-        return result
-    if isinstance(rows, DaskRows):
-        return _solve_without_sample(run, rows)
-    return _solve_all_rows(run, start)
 
 
 @dataclass(frozen=True)
@@ -115,6 +98,7 @@ class _Run:
 
     program: ConvexProblem
     settings: SolverSettings
+    start: MatrixFit | None  # an earlier result
     noise: Array | None  # given noise of each column; None: it is estimated
     rng: np.random.Generator
     log: Recorder
@@ -125,17 +109,21 @@ class _Run:
         return self.noise is not None and not self.noise.any()
 
     @property
-    def may_be_exact(self) -> bool:
-        """Whether a result without noise is admissible."""
-        return self.noise is None or self.noise_is_zero
-
-    @property
     def user_wants_convex_program(self) -> bool:
         """Whether noise=0, an α of the user's own or polish=False asks for it."""
         if self.noise is not None:
             return self.noise_is_zero
-        own_program = self.settings.alpha_is_given or not self.settings.polish
-        return own_program and self.settings.noise == "auto"
+        return not self.program_is_free and self.settings.noise == "auto"
+
+    @property
+    def program_is_free(self) -> bool:
+        """Whether any exact decomposition will do, whatever its α."""
+        return self.settings.polish and not self.settings.alpha_is_given
+
+    @property
+    def exact_start(self) -> ExactResult | None:
+        """The earlier result, if the convex program can start from it."""
+        return self.start if isinstance(self.start, ExactResult) else None
 
     @property
     def is_too_narrow_for_noise(self) -> bool:
@@ -147,7 +135,46 @@ class _Run:
         return Recorder(self.log.report, self.log.tol, self.log.max_iter)
 
 
-def _prepare(rows: Rows, settings: SolverSettings, report: Report) -> _Run:
+# A strategy returns None if it does not succeed, and the next one is tried.
+Strategy = Callable[[_Run], MatrixFit | None]
+
+
+def _strategies(run: _Run) -> Iterator[Strategy]:
+    """Yield the strategies that apply, in their order; the last always succeeds."""
+    rows, is_free = run.program.rows, run.program_is_free
+    if run.start is not None:
+        yield _continue_from_start
+    elif is_free and not run.settings.psd:
+        yield _solve_row_sample
+    if isinstance(rows, DaskRows):
+        needs_memory = run.settings.psd or not is_free or run.noise_is_zero
+        yield _solve_in_memory if needs_memory or rows.fits_in_memory else _fit_noisy
+    else:
+        yield from _strategies_for_all_rows(run)
+
+
+def _strategies_for_all_rows(run: _Run) -> Iterator[Strategy]:
+    """Yield the strategies for data in memory, without a sample of their rows."""
+    noise_is_given = run.noise is not None and not run.noise_is_zero
+    if run.program_is_free and not noise_is_given:
+        yield _solve_uncorrupted
+    if run.user_wants_convex_program or run.is_too_narrow_for_noise:
+        yield _convex_optimum
+    elif noise_is_given:
+        yield _fit_noisy
+    else:
+        yield _separate
+
+
+def _first_result(run: _Run, strategies: Iterator[Strategy]) -> MatrixFit:
+    """Return the result of the first strategy that succeeds."""
+    results = (strategy(run) for strategy in strategies)
+    return next(result for result in results if result is not None)
+
+
+def _prepare(
+    rows: Rows, settings: SolverSettings, start: MatrixFit | None, report: Report
+) -> _Run:
     """Validate the settings against the data, and describe the problem."""
     check_square(rows.shape, settings.psd)
     noise = parse_noise(settings.noise, rows.shape[1])
@@ -158,7 +185,7 @@ def _prepare(rows: Rows, settings: SolverSettings, report: Report) -> _Run:
     rng = np.random.default_rng(settings.random_state)
     tol = max(settings.tol, MIN_TOL_IN_EPS * eps)
     log = Recorder(report, tol, settings.max_iter)
-    return _Run(program, settings, noise, rng, log)
+    return _Run(program, settings, start, noise, rng, log)
 
 
 def _problem(rows: Rows, settings: SolverSettings) -> ConvexProblem:
@@ -177,14 +204,12 @@ def _problem(rows: Rows, settings: SolverSettings) -> ConvexProblem:
     return ConvexProblem(rows, scale, 1 / alpha, settings.psd)
 
 
-# -- a sample of the rows ----------------------------------------------------------
+# -- a sample of the rows, or an earlier result ------------------------------------
 
 
 def _solve_row_sample(run: _Run) -> MatrixFit | None:
-    """Solve a sample of the rows and extend it to all; None if that fails."""
-    settings, rows, noise = run.settings, run.program.rows, run.noise
-    if settings.psd or not settings.polish or settings.alpha_is_given:
-        return None
+    """Solve a sample of the rows and extend it to all."""
+    rows, noise = run.program.rows, run.noise
     which = None if rows.n < MIN_LINES else choose_sample_rows(rows, run.rng)
     if which is None:
         return None
@@ -192,53 +217,44 @@ def _solve_row_sample(run: _Run) -> MatrixFit | None:
         if np.ptp(noise):  # the sampled rows are the caller's columns: they differ
             return None
         noise = noise[which]
-    sample = _problem(take_rows(rows, which), settings)
+    sample = _problem(take_rows(rows, which), run.settings)
     report = subrange(run.log.report, 0, SAMPLE_PROGRESS)
     log = Recorder(report, run.log.tol, run.log.max_iter)
     sample_run = replace(run, program=sample, noise=noise, log=log)
-    uncorrupted = uncorrupted_fit(sample, log) if run.may_be_exact else None
+    if not run.noise_is_zero:
+        strategies = _strategies_for_all_rows(sample_run)
+        return _extend(run, _first_result(sample_run, strategies))
+    uncorrupted = uncorrupted_fit(sample, log)
     if uncorrupted is not None and uncorrupted.confirmed:
-        sample_result: MatrixFit = uncorrupted.result
-    elif run.noise_is_zero:
-        sample_result = integrate(
-            sample, tol=log.tol, exact_only=True, rng=run.rng, log=log
-        )
-    else:
-        sample_result = _solve_all_rows(sample_run, None)
-    return _extend(run, sample_result)
+        return _extend(run, uncorrupted.result)
+    return _extend(run, _exact_attempt(sample_run))
 
 
-def _extend(run: _Run, sample_result: MatrixFit) -> MatrixFit | None:
+def _continue_from_start(run: _Run) -> MatrixFit | None:
+    """Extend an earlier result of data of the same shape, or of other blocks."""
+    start = run.start
+    assert start is not None
+    if not isinstance(run.program.rows, DaskRows):
+        if isinstance(start, ExactResult) or run.settings.psd or run.noise_is_zero:
+            return None
+        if run.noise is not None:
+            start = replace(start, noise=run.noise)
+    return _extend(run, start)
+
+
+def _extend(run: _Run, fit: MatrixFit) -> MatrixFit | None:
     """Extend the result of some rows to all; None if it does not fit the others."""
-    if not sample_result.status.converged:
+    if not fit.status.converged:
         return None
-    if isinstance(sample_result, NoisyResult):
-        return _extend_noisy(run, sample_result)
-    if not sample_result.polished:
-        return None
-    return extend_exact_fit(run.program, sample_result, run.rng, run.log)
+    if isinstance(fit, ExactResult):
+        if not fit.polished:
+            return None
+        return extend_exact_fit(run.program, fit, run.rng, run.log)
+    start = extend_noisy_fit(run.program, fit, run.rng)
+    return None if start is None else _continue_noisy(run, start)
 
 
-def _continue_noisy(run: _Run, start: MatrixFit) -> NoisyResult | None:
-    """Start a fit with noise from an earlier one of data of the same shape."""
-    if isinstance(start, ExactResult) or not start.status.converged:
-        return None
-    if run.settings.psd or run.noise_is_zero:
-        return None
-    if run.noise is not None:
-        start = replace(start, noise=run.noise)
-    return _extend_noisy(run, start)
-
-
-def _extend_noisy(run: _Run, sample_result: NoisyResult) -> NoisyResult | None:
-    """Continue a fit with noise of some rows, or of data of the same shape."""
-    start = extend_noisy_fit(run.program, sample_result, run.rng)
-    if start is None:
-        return None
-    return _continue_from(run, start)
-
-
-def _continue_from(run: _Run, start: NoisyStart) -> NoisyResult | None:
+def _continue_noisy(run: _Run, start: NoisyStart) -> NoisyResult | None:
     """Fit with noise from a start; None if the data differ from it too much."""
     return continue_noisy_fit(
         run.program,
@@ -251,58 +267,41 @@ def _continue_from(run: _Run, start: NoisyStart) -> NoisyResult | None:
     )
 
 
-def _solve_without_sample(run: _Run, rows: DaskRows) -> MatrixFit:
-    """Solve Dask rows that a sample does not represent, in memory if they fit."""
-    settings = run.settings
-    needs_memory = settings.psd or not settings.polish or settings.alpha_is_given
-    if rows.fits_in_memory or run.noise_is_zero or needs_memory:
-        program = replace(run.program, rows=rows.gather())
-        return _solve_all_rows(replace(run, program=program), None)
-    return _fit_noisy(run)
+def _solve_in_memory(run: _Run) -> MatrixFit:
+    """Solve Dask rows that a sample does not represent in memory."""
+    rows = run.program.rows
+    assert isinstance(rows, DaskRows)
+    program = replace(run.program, rows=rows.gather())
+    run = replace(run, program=program, start=None)
+    return _first_result(run, _strategies_for_all_rows(run))
 
 
 # -- all rows ----------------------------------------------------------------------
 
 
-def _solve_all_rows(run: _Run, start: MatrixFit | None) -> MatrixFit:
-    """Solve in passes over all of the data."""
-    uncorrupted = None
-    if run.may_be_exact and run.settings.polish and not run.settings.alpha_is_given:
-        uncorrupted = uncorrupted_fit(run.program, run.new_recorder())
-    if uncorrupted is None:
-        return _separate(run, start)
-    if uncorrupted.confirmed:
-        return uncorrupted.result
+def _solve_uncorrupted(run: _Run) -> MatrixFit | None:
+    """Return the data as their own low-rank part, unless a sparser fit is at hand."""
+    uncorrupted = uncorrupted_fit(run.program, run.new_recorder())
+    if uncorrupted is None or uncorrupted.confirmed:
+        return None if uncorrupted is None else uncorrupted.result
     # An exact fit is at hand: only the quick methods look for a sparser one.
     fast = replace(run, settings=replace(run.settings, effort="fast"))
-    result = _separate(fast, start)
+    *_, strategy = _strategies_for_all_rows(fast)
+    result = strategy(fast)
+    assert result is not None
     if isinstance(result, ExactResult) and not uncorrupted.beats(result):
         return result
     return result if run.log.stopped else uncorrupted.result
 
 
-def _separate(run: _Run, start: MatrixFit | None) -> MatrixFit:
-    """Separate corruption: by the convex program, with noise, or whichever applies."""
-    exact_start = start if isinstance(start, ExactResult) else None
-    if run.user_wants_convex_program or run.is_too_narrow_for_noise:
-        return _convex_optimum(run, exact_start)
-    if run.noise is not None:
-        return _fit_noisy(run)
-    exact_attempt = integrate(
-        run.program,
-        tol=run.log.tol,
-        exact_only=True,
-        rng=run.rng,
-        warm=exact_start,
-        log=run.log,
-    )
+def _separate(run: _Run) -> MatrixFit:
+    """Return an exact decomposition, or else the best fit with noise."""
+    exact_attempt = _exact_attempt(run)
     large = run.program.rows.size > MAX_ENTRIES
     if exact_attempt.status.converged or run.log.stopped or (large and run.log.ended):
         return exact_attempt
     run = replace(run, program=exact_attempt.program)  # with its clipping bound
-    if large:
-        return _fit_noisy(run)
-    return _compare_fits(run, exact_attempt)
+    return _fit_noisy(run) if large else _compare_fits(run, exact_attempt)
 
 
 def _compare_fits(run: _Run, exact_attempt: ExactResult) -> MatrixFit:
@@ -324,13 +323,25 @@ def _compare_fits(run: _Run, exact_attempt: ExactResult) -> MatrixFit:
         return exact
     start = fits.start_of_pursuit(noisy)
     fresh = replace(run, log=run.new_recorder())
-    restarted = None if start is None else _continue_from(fresh, start)
+    restarted = None if start is None else _continue_noisy(fresh, start)
     if restarted is not None and restarted.status.converged:
         noisy = fits.shorter(noisy, restarted)
     return replace(noisy, doubts=(*noisy.doubts, *fits.doubts(noisy)))
 
 
-def _convex_optimum(run: _Run, start: ExactResult | None) -> ExactResult:
+def _exact_attempt(run: _Run) -> ExactResult:
+    """Solve the convex program as long as the result promises to be exact."""
+    return integrate(
+        run.program,
+        tol=run.log.tol,
+        exact_only=True,
+        rng=run.rng,
+        warm=run.exact_start,
+        log=run.log,
+    )
+
+
+def _convex_optimum(run: _Run) -> ExactResult:
     """Solve the convex program without noise."""
     program, log = run.program, run.log
     result = integrate(
@@ -338,7 +349,7 @@ def _convex_optimum(run: _Run, start: ExactResult | None) -> ExactResult:
         tol=log.tol,
         polish=run.settings.polish,
         rng=run.rng,
-        warm=start,
+        warm=run.exact_start,
         log=log,
     )
     # An exact decomposition need not be the optimum for the user's own α.

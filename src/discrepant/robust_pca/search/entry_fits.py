@@ -187,7 +187,7 @@ class EntryFits:
         # freedom than the row has entries, and everything would be proven.
         if proven is None or proven.rank > min(self.A.shape) / 2:
             return None
-        program, proof = self.program, self.search.proof(proven)
+        program, few = self.program, self.search.undetermined(proven)
         U, C = self._factors(proven)
         C = C * self.size
         e = np.where(self.observed, self.Y - proven.value(), 0.0) * self.size
@@ -213,7 +213,6 @@ class EntryFits:
         status = Status(Outcome.EXACT, f"converged: exact to rounding, by {method}")
         result = exact_result(program, state, status, self.log.history())
         result = replace(result, proven=True)
-        few = proof.undetermined
         self.undetermined = float(np.max(np.divide(few, self.A.shape)))
         if not any(few):
             return result

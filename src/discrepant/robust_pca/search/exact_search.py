@@ -40,6 +40,8 @@ NEARLY_EXACT = 1e-6
 SMALL_LINE = 1e4
 # Entries that must fit per degree of freedom before an exact fit is proven.
 ENTRIES_PER_FREEDOM = 1.05
+# Leverage of an entry above which no other entry confirms its value.
+MAX_LEVERAGE = 1 - 1e-6
 # Sizes of the samples of rows; each is used if it is below SMALL_SAMPLE of all rows.
 SAMPLE_ROWS = (48, 96, 192)
 # Columns of a sample per row: more of them add time and little else.
@@ -86,8 +88,6 @@ class Proof:
     exact: Array  # mask of the entries that fit to rounding
     equations: int  # their number; a pair (i, j), (j, i) of a symmetric X counts once
     freedom: int  # degrees of freedom of X
-    # Rows and columns with no more exact entries than the rank.
-    undetermined: tuple[int, int]
 
     @property
     def holds(self) -> bool:
@@ -263,8 +263,16 @@ class ExactSearch:
         exact = ~np.isnan(fitted)
         counted = np.triu(exact) if at.kind == "psd" else exact
         equations = len(np.unique(fitted[counted]))
-        few = [int(np.sum(exact.sum(axis=axis) <= at.rank)) for axis in (1, 0)]
-        return Proof(exact, equations, at.degrees_of_freedom, (few[0], few[1]))
+        return Proof(exact, equations, at.degrees_of_freedom)
+
+    def undetermined(self, at: FixedRankMatrix) -> tuple[int, int]:
+        """Count the rows and the columns that the exact entries do not determine."""
+        exact = self.proof(at).exact
+        if at.kind == "psd":
+            exact |= exact.T
+        rows = sum(not confirms(at.V[line]) for line in exact)
+        columns = sum(not confirms(at.U[line]) for line in exact.T)
+        return rows, columns
 
     def _repair_lines(self, at: FixedRankMatrix) -> FixedRankMatrix:
         """Regress rows and columns with few exact entries on what the others span."""
@@ -464,6 +472,21 @@ def redescending(tables: Tables, at: FixedRankMatrix, cutoff: float) -> list[Arr
         np.where(seen, 1 / (1 + ((y - X) / cutoff) ** 2), 0.0)
         for y, seen in zip(tables.values, tables.observed, strict=True)
     ]
+
+
+def confirms(basis: Array) -> bool:
+    """Whether coordinates in a basis are determined by all entries but any one.
+
+    The rows of the basis are those of the entries that fit. If one of them has leverage
+    one, no other entry confirms the coordinate that it determines.
+    """
+    n, r = basis.shape
+    if n <= r:
+        return False
+    Q, R = np.linalg.qr(basis)
+    pivots = np.abs(np.diag(R))
+    leverage = np.sum(Q**2, axis=1)
+    return bool(pivots.min() > EXACT * pivots.max() and leverage.max() < MAX_LEVERAGE)
 
 
 def enough_exact(count: Array, rank: int) -> Array:
