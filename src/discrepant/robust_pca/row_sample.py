@@ -27,8 +27,7 @@ from discrepant.robust_pca.exact.polish import (
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.exact.step import FIRST_MU, State
 from discrepant.robust_pca.noisy.fit import MIN_COVERAGE
-from discrepant.robust_pca.noisy.lines import LAGGING_FRACTION
-from discrepant.robust_pca.noisy.model import NoisyStart
+from discrepant.robust_pca.noisy.model import LAGGING_FRACTION, NoisyStart
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.noisy.spectrum_edge import participation_ratio
 from discrepant.robust_pca.problem import ConvexProblem
@@ -205,7 +204,7 @@ def _fails_to_rounding(fits: RowFits, limit: float) -> Array:
 
 
 def _fails_by_outlier_count(fits: RowFits) -> Array:
-    """Return which rows have too few clean entries, as in `LineState.lagging`."""
+    """Return which rows have too few clean entries, as in `Model.lagging_lines`."""
     observed = np.maximum(fits.n_observed, 1)
     common = fits.n_clean.sum() / observed.sum()
     chance = CHANCE_DEVIATIONS * np.sqrt(common * (1 - common) / observed)

@@ -5,17 +5,11 @@ weights are slow. A line with too many outliers is therefore regressed on the fa
 the other axis. New rows are regressed on the components of a fit.
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, MAD
 
-# Fraction of outliers, beyond the common one, at which a line lags.
-LAGGING_FRACTION = 0.2
-MAX_REFITS = 2  # failed refits after which a line is left as it is
-WIDE_PASSES = 12  # passes for which the scale of a line may stay enlarged
 BISQUARE = 4.7  # cutoff of Tukey's weights: 95% efficiency for normal noise
 BLOCK_ENTRIES = 1 << 20  # entries of new rows that are regressed at a time
 # Reweightings of new rows: coordinates are then stable to a thousandth of their error.
@@ -118,30 +112,3 @@ def _median(values: Array, observed: Array) -> Array:
         for at in ((number - 1) // 2, number // 2)
     )
     return np.where(number > 0, (low + high) / 2, 0.0)
-
-
-@dataclass
-class LineState:
-    """State of all rows, or of all columns, during the fit."""
-
-    observed: Array  # observed entries of each
-    failed_refits: Array = field(init=False)  # number of failed refits
-    scale_ratio: Array = field(init=False)  # scale of the residual over the noise
-    passes_left: Array = field(init=False)  # passes for which that may exceed 1
-
-    def __post_init__(self) -> None:
-        k = len(self.observed)
-        self.failed_refits, self.passes_left = np.zeros(k, int), np.zeros(k, int)
-        self.scale_ratio = np.ones(k)
-
-    def lagging(self, n_outliers: Array) -> Array:
-        """Return the lines that lag, worst first; at most a tenth of all."""
-        observed = np.maximum(self.observed, 1)
-        fraction = n_outliers / observed
-        common = n_outliers.sum() / observed.sum()
-        chance = 4 * np.sqrt(common * (1 - common) / observed)
-        far = fraction > common + np.maximum(LAGGING_FRACTION * (1 - common), chance)
-        may_refit = (self.failed_refits < MAX_REFITS) & (self.scale_ratio == 1)
-        lagging = np.flatnonzero(far & may_refit & (n_outliers > 3))
-        worst_first = lagging[np.argsort(-fraction[lagging])]
-        return worst_first[: max(4, len(fraction) // 10)]

@@ -31,7 +31,7 @@ DEGREES = (NORMAL, 30.0, 12.0, 7.0, 5.0, 4.0, 3.0, 2.5)
 FLAT = 4.0  # multiple of τ below which g is flat, because the noise hides it
 LONGER = 1.25  # ratio of the lengths of successive bands of g
 HEAVIER = 3.0  # log-likelihood that heavier tails must gain (AIC, two parameters)
-MIN_COLUMN_RATIO = 0.2  # least noise of a column, relative to the median column
+MIN_COLUMN_RATIO = 0.1  # least noise of a column, relative to the median column
 MIN_ENTRIES = 8  # entries of a column that are needed to estimate its noise
 
 
@@ -44,6 +44,7 @@ class Mixture:
     clean: float  # 1 − π
     density: Array  # π·g by bin
     corrupt: Array  # posterior probability of being an error, by bin
+    log_likelihood: float  # mean over the entries
 
     @property
     def weight(self) -> Array:
@@ -100,7 +101,9 @@ def fit_mixture(
     f = clean * clean_density(BIN_CENTRES, nu, tau)
     with np.errstate(invalid="ignore"):
         corrupt = np.where(f + density > 0, density / (f + density), 1.0)
-    return Mixture(nu, tau, clean, density, np.maximum.accumulate(corrupt))
+    likelihood = counts @ np.log(f + density + 1e-300) / max(counts.sum(), 1)
+    corrupt = np.maximum.accumulate(corrupt)
+    return Mixture(nu, tau, clean, density, corrupt, float(likelihood))
 
 
 def fdr_threshold(histogram: Array, mixture: Mixture, rate: float) -> float:
@@ -115,13 +118,13 @@ def fdr_threshold(histogram: Array, mixture: Mixture, rate: float) -> float:
     return float(mixture.corrupt[good][0]) if good.any() else 2.0
 
 
-def column_scales(histograms: Array, mixture: Mixture) -> Array:
-    """Return the noise scale of each column from its coarse histogram (one per row).
+def column_scales(histograms: Array, mixture: Mixture, present: Array) -> Array:
+    """Return the noise of each column from its coarse histogram (one per row of them).
 
-    Scales are shrunk towards the common one; all are equal if they do not differ by
-    more than chance.
+    `present` is the noise by which the residuals are divided. The new noise is shrunk
+    towards a common one; it is common if columns do not differ by more than chance.
     """
-    common = np.full(len(histograms), mixture.tau)
+    common = np.full(len(histograms), mixture.tau * np.exp(np.mean(np.log(present))))
     n_entries = histograms.sum(axis=1)
     good = n_entries >= MIN_ENTRIES
     if good.sum() < 3:
@@ -150,11 +153,11 @@ def column_scales(histograms: Array, mixture: Mixture) -> Array:
     # The log of a scale from k normal values has variance 1/2k; slightly more here.
     heavy = 1.0 if nu == NORMAL else (nu + 3) / nu
     chance = 0.6 * heavy / np.maximum(n_entries * clean, 1)
-    d = np.log(tau / mixture.tau)
+    d = np.log(tau * present)
     centre = np.median(d[good])
     extra = np.mean((d[good] - centre) ** 2) - np.mean(chance[good])
     if extra < np.mean(chance[good]) * max(0.5, 4 * sqrt(2 / good.sum())):
         return common
     d = centre + (d - centre) * extra / (extra + chance)
     d = np.maximum(np.where(good, d, centre), centre + log(MIN_COLUMN_RATIO))
-    return np.asarray(mixture.tau * np.exp(d))
+    return np.asarray(np.exp(d))

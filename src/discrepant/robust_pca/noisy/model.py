@@ -13,16 +13,17 @@ from scipy import linalg
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.noisy.histogram import MAD
-from discrepant.robust_pca.noisy.lines import (
-    WIDE_PASSES,
-    LineState,
-    median_scale,
-    regress_lines,
-)
+from discrepant.robust_pca.noisy.lines import median_scale, regress_lines
 from discrepant.robust_pca.noisy.mixture import Mixture
 from discrepant.robust_pca.problem import ConvexProblem
 
+MIN_CLEAN_FRACTION = 0.3  # fraction of clean entries in leverages, at least
 MAX_LEVERAGE = 0.8  # largest leverage; beyond it, a residual says nothing about noise
+# Fraction of outliers, beyond the common one, at which a row or column lags.
+LAGGING_FRACTION = 0.2
+# Scale of the residuals of a refitted line, over the present one, to accept it.
+MAX_REFIT_SCALE = 0.6
+MAX_REFITS = 2
 UNIT_RATIO = 30.0  # ratio of column scales above which columns have different units
 
 
@@ -52,21 +53,24 @@ class Model:
         self.column_axis = 0 if rows.transposed else 1  # axis of the caller's columns
         self.U, self.C = np.zeros((self.m, 0)), np.zeros((self.n, 0))
         self.observed = program.scale.observed
-        self.lines = self._lines()
+        # Observed entries of each row and of each column.
+        self.counts = program.count_observed()
+        self.n_refits = np.zeros(self.m, int), np.zeros(self.n, int)
         self.typical_entry = self._typical_size()
         self.clean_fraction = 1.0  # fraction of the entries that are clean
         self.columns_have_units = False  # whether columns have different units
+        self.usual_sigma = self._initial_sigma()
         columns = rng.standard_normal((self.n, min(16, self.n)))
         self.V = linalg.qr(columns, mode="economic")[0]
         if start is not None:
             self.sigma = start.sigma
             self.columns_have_units = bool(np.ptp(start.sigma) > 0)
             self.U, self.C = orthogonal_factors(start.U, start.C)
-            self.clean_fraction = max(start.mixture.clean, 0.3)
+            self.clean_fraction = max(start.mixture.clean, MIN_CLEAN_FRACTION)
         elif sigma is not None:
             self.sigma = np.asarray(sigma, np.float64) * program.unit
         else:
-            self.sigma = self._initial_sigma()
+            self.sigma = self.usual_sigma
 
     @property
     def rank(self) -> int:
@@ -77,6 +81,17 @@ class Model:
     def usable_fraction(self) -> float:
         """Fraction of all entries that are observed and clean."""
         return self.clean_fraction * self.observed / self.rows.size
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of L."""
+        return self.rank * (self.m + self.n - self.rank)
+
+    @property
+    def digits_above_noise(self) -> float:
+        """Mean log of the size of an entry's column over the noise of the entry."""
+        log_ratio = np.log(self.column_sizes / self.sigma)
+        return float(self.counts[self.column_axis] @ log_ratio) / self.observed
 
     def set_search_basis(self, k: int) -> None:
         """Set V to k orthonormal columns: those of C, then of V, then random ones."""
@@ -95,10 +110,6 @@ class Model:
             np.linalg.norm(C if self.column_axis == 1 else U * column_norms(C))
         )
 
-    def _lines(self) -> tuple[LineState, LineState]:
-        """Return the state of all rows and columns, with their observed entries."""
-        by_row, by_column = self.program.count_observed()
-        return LineState(by_row), LineState(by_column)
 
     def _initial_sigma(self) -> Array:
         """Return the initial σ: the typical size of all entries, or by column.
@@ -135,13 +146,6 @@ class Model:
         row, column = (np.array([scale, 1 / np.sqrt(1 - h)]) for scale, h in sides)
         return row, column
 
-    def enlarged_line_values(self) -> tuple[Array, Array]:
-        """Return `line_values`, with the residuals of enlarged lines scaled down."""
-        row, column = self.line_values()
-        for values, line in zip((row, column), self.lines, strict=True):
-            values[1] /= line.scale_ratio
-        return row, column
-
     def leverages(self) -> tuple[Array, Array]:
         """Return the leverages of rows and columns, bounded by MAX_LEVERAGE."""
         W = self.C / column_norms(self.C)
@@ -149,9 +153,16 @@ class Model:
         row, column = (np.minimum(h, MAX_LEVERAGE) for h in taken)
         return row, column
 
-    def rescale(self, ratio: Array) -> None:
-        """Multiply σ by a factor per column, and rescale L."""
-        self.sigma = self.sigma * ratio
+    def set_clean_fraction(self, mixture: Mixture) -> None:
+        """Take the fraction of clean entries from a mixture."""
+        self.clean_fraction = max(mixture.clean, MIN_CLEAN_FRACTION)
+
+    def set_noise(self, sigma: Array) -> None:
+        """Change σ of each column, and L, which is in units of it."""
+        eps = float(np.finfo(self.rows.dtype).eps)
+        sigma = np.clip(sigma, eps**2 * self.typical_entry, 1.0)
+        ratio = sigma / self.sigma
+        self.sigma = sigma
         by = ratio[:, None]
         if np.ptp(ratio) == 0:
             self.C = self.C / ratio[0]
@@ -168,44 +179,50 @@ class Model:
         scaled = np.clip(data, -1, 1) * inverse[axis][which, None] * inverse[1 - axis]
         return np.asarray(scaled)
 
-    def refit_lines(self, which: Array, axis: int, edge: float, tau: float) -> int:
-        """Refit lines on a basis computed without them; return how many improved."""
+    def lagging_lines(self, n_outliers: Array, axis: int) -> Array:
+        """Return rows or columns that lag behind the fit; at most a tenth of all.
+
+        More of their entries are outliers than of the others, by more than chance.
+        """
+        counts = np.maximum(self.counts[axis], 1)
+        fraction = n_outliers / counts
+        common = n_outliers.sum() / counts.sum()
+        chance = 4 * np.sqrt(common * (1 - common) / counts)
+        far = fraction > common + np.maximum(LAGGING_FRACTION * (1 - common), chance)
+        lagging = np.flatnonzero(
+            far & (self.n_refits[axis] < MAX_REFITS) & (n_outliers > 3)
+        )
+        worst_first = lagging[np.argsort(-fraction[lagging])]
+        return worst_first[: max(4, len(fraction) // 10)]
+
+    def refit_lines(self, which: Array, axis: int, edge: float) -> bool:
+        """Regress rows or columns on a basis computed without them.
+
+        Those that then fit better keep the regression. Returns whether there are any.
+        """
+        self.n_refits[axis][which] += 1
+        data = self.scaled_lines(which, axis)
         first, second = (self.U, self.C) if axis == 0 else (self.C, self.U)
-        one = first.copy()
-        one[which] = 0
-        one, two = orthogonal_factors(one, second)
-        good = column_norms(two) > edge
-        one, two = one[:, good], two[:, good]
-        n_improved, lines = 0, self.lines[axis]
-        if good.any():
-            data, size = self.scaled_lines(which, axis), column_norms(two)
-            c, scale = regress_lines(data, two)
-            present = median_scale(data - first[which] @ second.T)
-            right = (scale < 3 * tau) & (scale < 0.6 * present)
-            better = ~right & (scale < 0.3 * np.minimum(median_scale(data), present))
-            use = right | better
-            one[which[use]] = c[use] / size
-            one[which[~use]] = (first @ (second.T @ (two / size**2)))[which[~use]]
-            lines.scale_ratio[which[better]] = scale[better] / tau
-            lines.passes_left[which[better]] = WIDE_PASSES
-            lines.failed_refits[which[~right]] += 1
-            n_improved = int(use.sum())
-        one, two = orthogonal_factors(one, two)
+        present = median_scale(data - first[which] @ second.T)
+        others = first.copy()
+        others[which] = 0
+        others, basis = orthogonal_factors(others, second)
+        size = column_norms(basis)
+        others, basis, size = (
+            others[:, size > edge],
+            basis[:, size > edge],
+            size[size > edge],
+        )
+        if not len(size):
+            return False
+        c, scale = regress_lines(data, basis)
+        improved = scale < MAX_REFIT_SCALE * present
+        in_basis = first[which] @ (second.T @ (basis / size**2))
+        others[which] = np.where(improved[:, None], c / size, in_basis)
+        one, two = orthogonal_factors(others, basis)
         size = column_norms(two)
         self.U, self.C = (one, two) if axis == 0 else (two / size, one * size)
-        return n_improved
-
-    def update_enlarged_lines(self) -> None:
-        """Update the scale of lines with enlarged residuals, until they are noise."""
-        for axis, line in enumerate(self.lines):
-            which = np.flatnonzero(line.scale_ratio > 1)
-            if not len(which) or not self.U.shape[1]:
-                continue
-            one, two = (self.U, self.C) if axis == 0 else (self.C, self.U)
-            scale = median_scale(self.scaled_lines(which, axis) - one[which] @ two.T)
-            line.passes_left[which] -= 1
-            wide = (scale > 1.5) & (line.passes_left[which] > 0)
-            line.scale_ratio[which] = np.where(wide, scale, 1.0)
+        return bool(improved.any())
 
 
 def orthogonal_factors(A: Array, C: Array) -> tuple[Array, Array]:

@@ -43,7 +43,6 @@ class NoisyResult(LowRankResult):
     noise: Array  # σ of each column, in the unit of the data
     mixture: Mixture
     settled: bool  # whether the fit converged and the noise is certain
-    rounding: bool  # whether only rounding errors are left
     cells: CellPosterior = field(repr=False)
     # what flags are computed from where it beats low rank and noise
     row_model: RowModel | None = field(default=None, repr=False, kw_only=True)

@@ -11,10 +11,9 @@ from discrepant.core.results import Outcome, Status
 from discrepant.robust_pca.doubts import Doubt
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.result import ExactResult
-from discrepant.robust_pca.noisy.fit import NoisyFit, Pass
+from discrepant.robust_pca.noisy.fit import Ending, NoisyFit
 from discrepant.robust_pca.noisy.histogram import to_table
 from discrepant.robust_pca.noisy.mixture import (
-    column_scales,
     fdr_threshold,
     fit_mixture,
 )
@@ -51,14 +50,14 @@ def fit_noisy(
     """
     with program.rows:
         fit = NoisyFit(program, sigma, by_column, rng, log)
-        last, done = fit.run(until_vanishing=prove is not None)
-        if prove is not None and fit.noise_vanishes(last):
+        ending = fit.run(until_vanishing=prove is not None)
+        if prove is not None and fit.noise_vanishes:
             exact = prove(*fit.model.factors())
             if exact is not None:
                 return exact
-            if not (done or log.ended):
-                last, done = fit.run()
-        return _leave_one_out_posterior(fit, last, done, fdr)
+        if ending is Ending.VANISHING:
+            ending = fit.run()
+        return _leave_one_out_posterior(fit, ending, fdr)
 
 
 def continue_noisy_fit(
@@ -79,10 +78,10 @@ def continue_noisy_fit(
     with program.rows:
         sigma = start.sigma / program.unit if noise_is_given else None
         fit = NoisyFit(program, sigma, by_column, rng, log, start)
-        last, done = fit.run()
-        if done or log.ended:
-            return _leave_one_out_posterior(fit, last, done, fdr)
-    return None
+        ending = fit.run()
+        if ending is Ending.DIFFERENT:
+            return None
+        return _leave_one_out_posterior(fit, ending, fdr)
 
 
 def with_row_model(
@@ -113,9 +112,7 @@ def with_row_model(
     return replace(result, row_model=model, doubts=doubts)
 
 
-def _leave_one_out_posterior(
-    fit: NoisyFit, last: Pass, done: bool, fdr: float
-) -> NoisyResult:
+def _leave_one_out_posterior(fit: NoisyFit, ending: Ending, fdr: float) -> NoisyResult:
     """Return the result with leave-one-out posteriors, in the caller's unit."""
     model, program, rows = fit.model, fit.model.program, fit.model.rows
     line_values = model.line_values()
@@ -124,23 +121,21 @@ def _leave_one_out_posterior(
         (model.U, model.C),
         unit=program.unit,
         line_values=line_values,
-        weights=fit.table,
+        weights=fit.weights,
         histogram_axis=model.column_axis,
     )
-    tau = 1.0 if last.mixture is None else last.mixture.tau
     mixture = fit_mixture(
         left_out.histogram,
-        1.0 if fit.noise_is_given else tau,
+        1.0 if fit.noise_is_given else fit.last.tau,
         scale_is_given=fit.noise_is_given,
     )
-    ratio = np.full(len(model.sigma), mixture.tau)
-    if fit.noise_per_column and not fit.noise_is_given:
-        ratio = column_scales(left_out.line_histograms.T, mixture)
-        ratio = fit.bounded_ratio(ratio)
+    noise = model.sigma
+    if not fit.noise_is_given:
+        noise = fit.noise_of_columns(mixture, left_out.line_histograms.T)
     cells = CellPosterior(
         line_values,
         (model.U, model.C),
-        fit.table,
+        fit.weights,
         to_table(mixture.corrupt),
         fdr_threshold(left_out.histogram, mixture, fdr),
     )
@@ -149,22 +144,19 @@ def _leave_one_out_posterior(
     if program.psd and len(s):
         left, right, s = _positive(left, right, s)
     left, right = rows.swap_factors(left, right)
-    if not done:
-        sentence = fit.log.end
-    elif fit.rounding(last):
-        sentence = "converged: only rounding errors are left"
+    if ending is Ending.LIMIT:
+        status = Status(fit.log.outcome, fit.log.end)
     else:
-        sentence = "converged: fitted at the level of the noise"
+        status = Status(Outcome.NOISE_LEVEL, ending.value)
     return NoisyResult(
         U=left.astype(rows.dtype),
         singular_values=(s / program.unit).astype(rows.dtype),
         components=np.ascontiguousarray(right.T, rows.dtype),
-        noise=(model.sigma * ratio / program.unit).astype(rows.dtype),
+        noise=(noise / program.unit).astype(rows.dtype),
         mixture=mixture,
-        status=Status(Outcome.NOISE_LEVEL if done else fit.log.outcome, sentence),
+        status=status,
         history=fit.log.history(),
-        settled=done and not fit.noise_may_vanish(last),
-        rounding=fit.rounding(last),
+        settled=ending is Ending.STABLE and not fit.noise_may_vanish,
         program=program,
         cells=cells,
     )
