@@ -338,18 +338,18 @@ def test_a_result_at_the_limit_of_passes_says_so():
     assert "all of 20 steps" in str(result)
 
 
-def test_a_callback_stops_and_progress_reports():
+def test_progress_reports_and_stops():
     rng = np.random.default_rng(10)
     Y = low_rank(40, 30, 2, rng) + salted((40, 30), 0.1, rng)
-    fractions, steps = [], []
+    fractions, notes = [], []
 
-    def stop(step, residuals):
-        steps.append(residuals["residual"])
-        return step < 7
+    def stop(fraction, note):
+        notes.append(note)
+        return len(notes) < 7
 
-    result = decompose(Y, [Whole(), Entries()], callback=stop)
+    result = decompose(Y, [Whole(), Entries()], progress=stop)
     assert result.status.stopped
-    assert result.n_steps == len(steps) == 7
+    assert result.n_steps == len(notes) == 7
     result = decompose(
         Y,
         [Whole(), Entries()],
@@ -360,11 +360,11 @@ def test_a_callback_stops_and_progress_reports():
 
 
 def test_an_interruption_passes_through():
-    def interrupt(step, residuals):
+    def interrupt(fraction, note):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        decompose(np.eye(5), [Whole(), Entries()], callback=interrupt)
+        decompose(np.eye(5), [Whole(), Entries()], progress=interrupt)
 
 
 @pytest.mark.filterwarnings(NOISE)
@@ -452,7 +452,6 @@ def test_bad_input_is_refused_in_one_sentence(data, structures, message):
     [
         ({"tol": 0}, "tol must be"),
         ({"max_iter": 0}, "max_iter must be"),
-        ({"callback": 3}, "callback must be"),
         ({"random_state": "x"}, "random_state must be"),
         ({"progress": "yes"}, "progress must be"),
     ],

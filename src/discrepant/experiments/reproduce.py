@@ -27,11 +27,8 @@ class ReproduceReport:
     ``table`` is in Markdown; it is empty if the experiment has no table.
     """
 
-    name: str
     finding: str
     table: str
-    seconds: float
-    folder: Path
     files: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -103,7 +100,7 @@ def reproduce(
         }
         write_json(scratch / files[2], details)
     runner.discard_journals()
-    return ReproduceReport(name, outcome.finding, outcome.table, seconds, output, files)
+    return ReproduceReport(outcome.finding, outcome.table, files)
 
 
 def _configure(

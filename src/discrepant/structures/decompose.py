@@ -1,7 +1,7 @@
 """`decompose`: data as a sum of structured parts, weighted by their shapes."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.threads import blas_threads
 from discrepant.core.validation import (
-    check_callback,
     check_count,
     check_number,
     check_seed,
@@ -52,7 +51,6 @@ def decompose(
     *,
     tol: float = 1e-7,
     max_iter: int = 2000,
-    callback: Callable[[int, dict[str, float]], bool | None] | None = None,
     random_state: Any = None,
     progress: bool | Progress | None = None,
 ) -> Decomposition:
@@ -73,8 +71,6 @@ def decompose(
         Relative primal and dual residual at which to stop.
     max_iter : int
         Largest number of passes over the parts.
-    callback : callable, optional
-        Called as ``callback(step, residuals)`` after each pass; False stops.
     random_state : int, Generator or None
         Draws the noise by which parts behind an operator are weighted.
     progress : bool or callable, optional
@@ -99,7 +95,6 @@ def decompose(
     """
     check_number("tol", tol, "a number between 0 and 1", lambda value: 0 < value < 1)
     check_count("max_iter", max_iter)
-    check_callback("callback", callback)
     check_seed(random_state)
     data = real_array(y).astype(np.float64)
     observed = ~missing_values(data)
@@ -115,13 +110,9 @@ def decompose(
     ):
         recorder = Recorder(report, tol, max_iter)
 
-        def proceed(k: int, state: State) -> bool:
-            step = Pass(state.primal, state.dual)
+        def proceed(state: State) -> bool:
             fraction = np.log(max(state.error, 1e-300)) / np.log(tol)
-            recorder.note(step, fraction)
-            if callback is not None and callback(k, step._asdict()) is False:
-                recorder.stopped = True
-            return not recorder.stopped
+            return recorder.note(Pass(state.primal, state.dual), fraction)
 
         rng = np.random.default_rng(random_state)
         terms = weighted_parts(groups, observed, rng)

@@ -98,7 +98,7 @@ def integrate(
     parts: Sequence[Part],
     tol: float,
     max_iter: int,
-    proceed: Callable[[int, State], bool],
+    proceed: Callable[[State], bool],
 ) -> State:
     """Take implicit steps until both relative residuals are below `tol`."""
     state, size = start(y, parts), norm(y)
@@ -115,7 +115,7 @@ def integrate(
         state.dual = state.mu * state.dual / max(norm(state.M), np.finfo(float).tiny)
         if k > PLAIN and small:
             state = anderson.checked(before, state)
-        if not proceed(k, state) or state.error < tol:
+        if not proceed(state) or state.error < tol:
             break
         if state.error < best:
             best, reached = state.error, k
