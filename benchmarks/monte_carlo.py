@@ -46,15 +46,11 @@ def main():
             "rank": int(rng.choice(config.ranks)),
             "fraction": float(rng.choice(config.fractions)),
             "trial": k,
-            "config": config,
-            "seed": 0,
         }
         for k in range(count)
     ]
     runner = Runner(jobs=-1)
-    runner.map(
-        solve_grid_point, tasks[:2], label="warm-up", config=config
-    )  # start the processes
+    runner.map(solve_grid_point, tasks[:2], config)  # start the processes
 
     started = time.perf_counter()
     errors = []
@@ -74,7 +70,7 @@ def main():
     one_by_one = time.perf_counter() - started
 
     started = time.perf_counter()
-    results = runner.map(solve_grid_point, tasks, label="fig2c", config=config)
+    results = runner.map(solve_grid_point, tasks, config)
     together = time.perf_counter() - started
 
     ours = np.array([row["error"] for row in results])

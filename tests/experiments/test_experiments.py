@@ -156,7 +156,7 @@ class Settings:
     size: int = 3
 
 
-def fails_at_two(number, log):
+def fails_at_two(number, log, config, seed):
     path = Path(log)
     before = path.read_text() if path.exists() else ""
     path.write_text(f"{before}{number}\n")
@@ -171,7 +171,7 @@ def test_interrupted_runs_are_resumed(tmp_path):
     tasks = [{"number": n, "log": str(log)} for n in range(4)]
 
     def run():
-        return runner.map(fails_at_two, tasks, label="test", config=Settings())
+        return runner.map(fails_at_two, tasks, Settings())
 
     with pytest.raises(KeyboardInterrupt):
         run()
@@ -180,13 +180,13 @@ def test_interrupted_runs_are_resumed(tmp_path):
     others = {".other-123.journal", ".other-123.0.checkpoint", ".mine.checkpoint.txt"}
     for name in others:
         (tmp_path / name).touch()
-    journal = runner.journal("test", fails_at_two, Settings())
+    journal = runner.journal(fails_at_two, Settings())
     journal.with_suffix(".0.checkpoint").touch()
     runner.discard_journals()
     assert {path.name for path in tmp_path.iterdir()} == {"log", *others}
 
 
-def square(number):
+def square(number, config, seed):
     return {"square": number**2}
 
 
@@ -194,7 +194,7 @@ def test_journals_of_other_tasks_are_not_used(tmp_path):
     runner = Runner(jobs=1, folder=tmp_path)
     for numbers in (range(3), range(1, 4)):
         tasks = [{"number": n} for n in numbers]
-        rows = runner.map(square, tasks, label="test", config=Settings())
+        rows = runner.map(square, tasks, Settings())
         assert [row["square"] for row in rows] == [n**2 for n in numbers]
 
 
@@ -210,9 +210,9 @@ def test_journals_of_other_code_are_not_used(tmp_path, monkeypatch):
         hashes.append(running.source_hash(tmp_path / "package"))
     assert hashes[0] == hashes[2] != hashes[1]
     monkeypatch.setattr(running, "source_hash", lambda: "one state")
-    one = runner.journal("test", square, Settings())
+    one = runner.journal(square, Settings())
     monkeypatch.setattr(running, "source_hash", lambda: "another")
-    assert runner.journal("test", square, Settings()) != one
+    assert runner.journal(square, Settings()) != one
 
 
 def test_a_progress_callback_can_stop_the_tasks(tmp_path):
@@ -225,11 +225,9 @@ def test_a_progress_callback_can_stop_the_tasks(tmp_path):
     tasks = [{"number": n} for n in range(4)]
     runner = Runner(jobs=1, folder=tmp_path, progress=stop_at_half)
     with pytest.raises(StoppedError, match="can be resumed"):
-        runner.map(square, tasks, label="test", config=Settings())
+        runner.map(square, tasks, Settings())
     assert fractions == [0, 0.25, 0.5]
-    rows = Runner(jobs=1, folder=tmp_path).map(
-        square, tasks, label="test", config=Settings()
-    )
+    rows = Runner(jobs=1, folder=tmp_path).map(square, tasks, Settings())
     assert [row["square"] for row in rows] == [0, 1, 4, 9]
 
 

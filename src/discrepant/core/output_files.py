@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -63,7 +63,7 @@ def atomic_output_folder(
     """
     with _describe_write_errors(directory, every_error=True):
         _check_free(directory, names, folders, overwrite, keep)
-        created = _first_missing(directory)
+        created = [f for f in (directory, *directory.parents) if not f.exists()]
         directory.mkdir(parents=True, exist_ok=True)
         _remove_stale_scratch(directory)
         scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=directory))
@@ -79,8 +79,10 @@ def atomic_output_folder(
         shutil.rmtree(scratch, ignore_errors=True)
         if lock is not None:
             lock.close()
-        if not done and created is not None:
-            _remove_if_empty(directory, created)
+        if not done:
+            with suppress(OSError):  # of folders that are no longer empty
+                for folder in created:
+                    folder.rmdir()
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -238,24 +240,3 @@ def _contains(path: Path, kept: Path) -> bool:
         return False
     kept = kept.resolve()
     return any(path.samefile(parent) for parent in (kept, *kept.parents))
-
-
-def _first_missing(directory: Path) -> Path | None:
-    """Return the topmost folder that has to be created, if any."""
-    missing = None
-    for folder in (directory, *directory.parents):
-        if folder.exists():
-            break
-        missing = folder
-    return missing
-
-
-def _remove_if_empty(directory: Path, top: Path) -> None:
-    """Remove the created folders that are still empty, up to `top`."""
-    for folder in (directory, *directory.parents):
-        try:
-            folder.rmdir()
-        except OSError:
-            return
-        if folder == top:
-            return

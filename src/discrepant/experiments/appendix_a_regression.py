@@ -91,7 +91,7 @@ def fit(ratio: float, config: Config, seed: int) -> Row:
 def run(config: Config, runner: Runner) -> Outcome:
     """Run the descent for each ratio of the rates."""
     axes = {"ratio": config.ratios}
-    points = runner.grid(fit, axes, label="regression", config=config)
+    points = runner.grid(fit, axes, config)
     worst = points.groupby("ratio")["distance_to_weighted"].last().max()
     farthest = points["end_distance_to_unweighted"].max()
     finding = (

@@ -68,7 +68,7 @@ def curve(method: str, config: Config, seed: int) -> Row:
 
 def run(config: Config, runner: Runner) -> Outcome:
     """Run the three methods on one problem."""
-    points = runner.grid(curve, {"method": METHODS}, label="fig1a", config=config)
+    points = runner.grid(curve, {"method": METHODS}, config)
     errors = points.groupby("method")["error"]
     last, best = errors.last(), errors.min()
     finding = (

@@ -54,7 +54,7 @@ def run(config: Config, runner: Runner) -> Outcome:
     """Solve all problems at each ratio."""
     alphas = [ratio * float(np.sqrt(config.n)) for ratio in config.ratios]
     axes = {"alpha": alphas, "trial": range(config.trials)}
-    points = runner.grid(trial, axes, label="fig2a", config=config)
+    points = runner.grid(trial, axes, config)
     mean = points.groupby("alpha")["error"].mean()
     root = np.sqrt(config.n)
     at_root = mean[min(alphas, key=lambda alpha: abs(alpha - root))]

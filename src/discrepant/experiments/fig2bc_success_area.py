@@ -132,9 +132,7 @@ def run(config: Config, runner: Runner) -> Outcome:
             "fraction": config.fractions,
             "trial": range(config.trials_at(n)),
         }
-        grids.append(
-            runner.grid(solve_grid_point, axes, label=config.figure, config=config)
-        )
+        grids.append(runner.grid(solve_grid_point, axes, config))
     points: Table = pd.concat(grids, ignore_index=True)
     success = points["error"] < config.success
     areas = success.groupby([points["n"], points["method"]]).mean()

@@ -182,7 +182,7 @@ def run(config: Config, runner: Runner) -> Outcome:
     cases = check_requirements(config)
     # The figures use each other's runs: settings that select cases are not in the hash.
     settings = replace(config, figure="", fractions=(), max_images=0, crossed=False)
-    journal = runner.journal("images", descent, settings)
+    journal = runner.journal(descent, settings)
     prefix = None if journal is None else str(journal.with_suffix(""))
     results = runner.map(
         descent,
@@ -191,11 +191,10 @@ def run(config: Config, runner: Runner) -> Outcome:
             for method in reversed(METHODS)  # the slowest first
             for image, fraction in cases
         ],
-        label="images",
-        config=settings,
+        settings,
         jobs=None if config.together else 1,
-        shared={"config": settings, "seed": runner.seed, "checkpoint_prefix": prefix},
         keep=True,
+        checkpoint_prefix=prefix,
     )
     points = as_table(results)
     runs = points.groupby(["image", "fraction", "method"], sort=False).agg(

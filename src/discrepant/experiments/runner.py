@@ -60,21 +60,21 @@ class Runner:
         self,
         function: Callable[..., Row],
         tasks: Sequence[Row],
-        *,
-        label: str,
         config: Any,
+        *,
         jobs: int | None = None,
-        shared: Row | None = None,
         keep: bool = False,
+        **shared: Any,
     ) -> list[Row]:
-        """Return ``{**task, **function(**task)}`` for each task, in order.
+        """Return the task and what the function returned, for each task, in order.
 
-        The function must be importable. `label` and `config` name the journal. `shared`
-        are further arguments of every call, not part of a task's hash; with `keep` the
-        journal stays for other experiments.
+        The function is called with a task, `config`, the seed and the `shared`
+        arguments, and must be importable. With `keep` its journal stays for other
+        experiments.
         """
         jobs = self.jobs if jobs is None else jobs
-        journal = self.journal(label, function, config, keep)
+        journal = self.journal(function, config, keep)
+        label = _label(function)
         keys = [_task_hash(task) for task in tasks]
         done = {key: row for key, row in _read(journal).items() if key in keys}
         todo = [i for i, key in enumerate(keys) if key not in done]
@@ -82,7 +82,9 @@ class Runner:
             report(len(done) / max(len(tasks), 1), "resumed" if done else "")
             results = Parallel(n_jobs=jobs, return_as="generator_unordered")(
                 delayed(_call_with_key)(
-                    keys[i], function, {**tasks[i], **(shared or {})}
+                    keys[i],
+                    function,
+                    {**tasks[i], "config": config, "seed": self.seed, **shared},
                 )
                 for i in todo
             )
@@ -102,29 +104,21 @@ class Runner:
         self,
         function: Callable[..., Row],
         axes: Mapping[str, Iterable[Any]],
-        *,
-        label: str,
         config: Any,
+        *,
         jobs: int | None = None,
     ) -> Table:
         """Return the result of a function at all combinations of values of the axes.
 
-        It is also called with ``config`` and ``seed``. A row of the table holds the
-        value on each axis and what the function returned; see `map`. If that is lists,
-        such as learning curves, there is a row for each of their entries.
+        A row of the table holds the value on each axis and what the function returned;
+        see `map`. If that is lists, such as learning curves, there is a row for each of
+        their entries.
         """
         combinations = product(*axes.values())
         tasks = [dict(zip(axes, values, strict=True)) for values in combinations]
-        shared = {"config": config, "seed": self.seed}
-        return as_table(
-            self.map(
-                function, tasks, label=label, config=config, jobs=jobs, shared=shared
-            )
-        )
+        return as_table(self.map(function, tasks, config, jobs=jobs))
 
-    def journal(
-        self, label: str, function: Any, config: Any, keep: bool = False
-    ) -> Path | None:
+    def journal(self, function: Any, config: Any, keep: bool = False) -> Path | None:
         """Return the path of the journal; checkpoints are next to it."""
         if self.folder is None:
             return None
@@ -132,7 +126,7 @@ class Runner:
         name = function.__module__, function.__name__
         settings = json.dumps([*code, *name, asdict(config), self.seed], sort_keys=True)
         digest = hashlib.sha256(settings.encode()).hexdigest()[:12]
-        journal = self.folder / f".{label}-{digest}.journal"
+        journal = self.folder / f".{_label(function)}-{digest}.journal"
         self._journals[journal] = keep
         return journal
 
@@ -173,6 +167,11 @@ def source_hash(package: Path = PACKAGE) -> str:
 
 def _file_hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def _label(function: Callable[..., Row]) -> str:
+    """Return the name of the experiment that a function belongs to."""
+    return function.__module__.rpartition(".")[2]
 
 
 def _call_with_key(

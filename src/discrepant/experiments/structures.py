@@ -177,7 +177,7 @@ def run(config: Config, runner: Runner) -> Outcome:
         "problem": range(config.problems),
         "flow": FLOWS,
     }
-    points = runner.grid(endpoint, axes, label="structures", config=config)
+    points = runner.grid(endpoint, axes, config)
     means = mean_distances(points)
     table = markdown_table(
         ["structures", "flow", *(f"γ = {gamma:.0e}" for gamma in config.starts)],

@@ -110,7 +110,7 @@ def measure(method: str, n: int, config: Config, seed: int) -> Row:
 def run(config: Config, runner: Runner) -> Outcome:
     """Measure every method at every size, one after the other for comparable times."""
     axes = {"n": config.sizes, "method": METHODS}
-    points = runner.grid(measure, axes, label="table1", config=config, jobs=1)
+    points = runner.grid(measure, axes, config, jobs=1)
     largest = config.sizes[-1]
     header = "method|required inputs|error|error with doubled inputs".split("|")
     table = markdown_table(

@@ -113,7 +113,7 @@ def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
 def run(config: Config, runner: Runner) -> Outcome:
     """Run the flow from decreasing γ on several problems."""
     axes = {"gamma": config.starts, "problem": range(config.problems)}
-    points = runner.grid(endpoint, axes, label="theorem1", config=config)
+    points = runner.grid(endpoint, axes, config)
     mean = points.groupby("gamma").mean()
     first, last = mean.loc[config.starts[0]], mean.loc[config.starts[-1]]
     finding = (
