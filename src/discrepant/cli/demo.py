@@ -41,32 +41,28 @@ def run_demo(
 ) -> tuple[dict[str, Any], str]:
     """Recover a matrix, clean a table, restore a photograph, and write the results.
 
-    The photograph needs scikit-image; without it, the text names the package.
-
-    Returns
-    -------
-    summary : dict
-        The content of ``summary.json``.
-    text : str
-        The description that is printed.
+    Returns the content of ``summary.json`` and the text that is printed.
     """
     from discrepant.core.output_files import atomic_output_folder, write_json
 
+    parts = {
+        "matrix": recover_matrix,
+        "table": clean_table,
+        "photograph": restore_photograph,
+    }
     with atomic_output_folder(output, OUTPUTS, overwrite=overwrite) as scratch:
-        summary, status = recover_matrix(scratch, seed, progress)
-        summary["table"] = clean_table(scratch, seed, progress)
-        summary["photograph"] = restore_photograph(scratch, seed, progress)
+        results = {name: part(scratch, seed, progress) for name, part in parts.items()}
+        summary = {name: result for name, (result, _) in results.items()}
         write_json(scratch / "summary.json", summary)
-    return summary, _describe(summary, status, output)
+        written = [name for name in OUTPUTS if (scratch / name).exists()]
+    texts = [text for _, text in results.values()]
+    return summary, "\n".join([*texts, f"Written to {output}: {', '.join(written)}."])
 
 
 def recover_matrix(
     folder: Path, seed: int, progress: bool
 ) -> tuple[dict[str, Any], str]:
-    """Recover a corrupted matrix, and draw it.
-
-    Returns the part of the summary and the status of the solver.
-    """
+    """Recover and draw a corrupted matrix; return its summary and its text."""
     import numpy as np
 
     from discrepant.core.plotting import plot_decomposition
@@ -80,33 +76,38 @@ def recover_matrix(
         missing=MISSING_FRACTION,
         random_state=seed,
     )
-    observed = problem.observed
     started = time.perf_counter()
-    pca = RobustPCA(random_state=seed, verbose=progress).fit(observed)
-    seconds = time.perf_counter() - started
-    parts = observed, pca.low_rank_, pca.sparse_, problem.low_rank
+    pca = RobustPCA(random_state=seed, verbose=progress).fit(problem.observed)
+    seconds = round(time.perf_counter() - started, 3)
+    parts = problem.observed, pca.low_rank_, pca.sparse_, problem.low_rank
     plot_decomposition(*parts).savefig(folder / "matrix.png")
-    missing = float(np.isnan(observed).mean())
-    corrupted = float(pca.outliers_.mean()) / (1 - missing)
-    certificate = pca.certificate_
+    observed = np.count_nonzero(~np.isnan(problem.observed))
+    corrupted = float(pca.outliers_.sum()) / observed
+    error = relative_error(pca.low_rank_, problem.low_rank)
     summary = {
         "shape": MATRIX_SHAPE,
         "rank": {"true": MATRIX_RANK, "estimated": pca.rank_},
         "corrupted": {"true": CORRUPTED_FRACTION, "estimated": corrupted},
-        "missing": missing,
-        "relative_error": relative_error(pca.low_rank_, problem.low_rank),
+        "relative_error": error,
         "certificate": {
-            "gap": certificate.gap,
-            "feasibility": certificate.feasibility,
+            "gap": pca.certificate_.gap,
+            "feasibility": pca.certificate_.feasibility,
         },
-        "steps": pca.n_iter_,
-        "seconds": round(seconds, 3),
+        "seconds": seconds,
     }
-    return summary, f"{pca.status_}; {certificate}"
+    rows, columns = MATRIX_SHAPE
+    return summary, (
+        f"Matrix: {rows}×{columns}, rank {MATRIX_RANK}, {CORRUPTED_FRACTION:.0%} of "
+        f"the entries corrupted, {MISSING_FRACTION:.0%} missing.\n"
+        f"  estimated rank {pca.rank_}, {corrupted:.1%} of the observed entries "
+        f"corrupted; relative error {error:.1e}\n"
+        f"  {pca.status_}; {pca.certificate_}\n"
+        f"  {seconds:.1f} s"
+    )
 
 
-def clean_table(folder: Path, seed: int, progress: bool) -> dict[str, Any]:
-    """Clean a table of sensor readings, and write the table and its report."""
+def clean_table(folder: Path, seed: int, progress: bool) -> tuple[dict[str, Any], str]:
+    """Clean a table of sensor readings; return its summary and its text."""
     import numpy as np
 
     from discrepant.table.clean import clean
@@ -117,29 +118,33 @@ def clean_table(folder: Path, seed: int, progress: bool) -> dict[str, Any]:
     table.to_csv(folder / "table.csv", index=False)
     started = time.perf_counter()
     result = clean(table, random_state=seed, progress=progress)
-    seconds = time.perf_counter() - started
+    seconds = round(time.perf_counter() - started, 3)
     write_report(result, folder / "table.html", title="Sensor readings")
     flagged = np.asarray(result.mask)
-    return {
+    summary = {
         "shape": table.shape,
         "wrong": int(corrupt.sum()),
         "flagged": int(flagged.sum()),
         "flagged_and_wrong": int((flagged & corrupt).sum()),
-        "seconds": round(seconds, 3),
+        "seconds": seconds,
     }
+    return summary, (
+        f"Table: {len(table)} rows with a time, an id, a name and twelve sensor "
+        f"readings, {summary['wrong']} of them wrong.\n"
+        f"  {summary['flagged']} cells flagged, {summary['flagged_and_wrong']} of them "
+        f"wrong\n  {seconds:.1f} s"
+    )
 
 
 def restore_photograph(
     folder: Path, seed: int, progress: bool
-) -> dict[str, Any] | None:
-    """Restore and draw a photograph of which half of the values are random.
-
-    Returns its PSNR before and after in decibels, or None without scikit-image.
-    """
+) -> tuple[dict[str, Any] | None, str]:
+    """Restore and draw a photograph; return its summary, if any, and its text."""
     try:
         from skimage import data
     except ImportError:
-        return None
+        missing = missing_extra("The photograph needs scikit-image", "restore")
+        return None, str(missing)
     import numpy as np
 
     from discrepant.core.plotting import image_panels
@@ -154,43 +159,13 @@ def restore_photograph(
     observed = observed.astype(np.uint8)
     started = time.perf_counter()
     result = restore(observed, quality="fast", progress=progress)
-    seconds = time.perf_counter() - started
+    seconds = round(time.perf_counter() - started, 3)
     panels = {"observed": observed, "restored": result.image, "truth": truth}
     image_panels(panels).savefig(folder / "photograph.png")
     before, after = (
         round(psnr(image / 255, truth / 255), 2) for image in (observed, result.image)
     )
-    return {"before": before, "after": after, "seconds": round(seconds, 3)}
-
-
-def _describe(summary: dict[str, Any], status: str, folder: Path) -> str:
-    """Return the text that the command prints."""
-    rows, columns = summary["shape"]
-    table, photograph = summary["table"], summary["photograph"]
-    text = (
-        f"Matrix: {rows}×{columns}, rank {MATRIX_RANK}, {CORRUPTED_FRACTION:.0%} of "
-        f"the entries corrupted, {MISSING_FRACTION:.0%} missing.\n"
-        f"  estimated rank       {summary['rank']['estimated']}\n"
-        f"  estimated corrupted  {summary['corrupted']['estimated']:.1%} of the "
-        "observed entries\n"
-        f"  relative error       {summary['relative_error']:.1e}\n"
-        f"  solver               {status}\n"
-        f"  time                 {summary['seconds']:.1f} s\n"
-        f"  figure               {folder / 'matrix.png'}\n"
-        f"Table: {table['shape'][0]} rows with a time, an id, a name and twelve sensor "
-        f"readings, {table['wrong']} of them wrong.\n"
-        f"  flagged              {table['flagged']} cells, "
-        f"{table['flagged_and_wrong']} of them wrong\n"
-        f"  time                 {table['seconds']:.1f} s\n"
-        f"  table                {folder / 'table.csv'}\n"
-        f"  report               {folder / 'table.html'}\n"
-    )
-    if photograph is None:
-        return text + str(missing_extra("The photograph needs scikit-image", "restore"))
-    return text + (
+    return {"before": before, "after": after, "seconds": seconds}, (
         f"Photograph: {RANDOM_FRACTION:.0%} of the values replaced by random ones.\n"
-        f"  PSNR                 {photograph['before']:.1f} dB before, "
-        f"{photograph['after']:.1f} dB after\n"
-        f"  time                 {photograph['seconds']:.1f} s\n"
-        f"  figure               {folder / 'photograph.png'}"
+        f"  PSNR {before:.1f} dB before, {after:.1f} dB after\n  {seconds:.1f} s"
     )
