@@ -33,7 +33,10 @@ def svd(Z: Array) -> tuple[Array, Array, Array]:
 
 
 def shrink(z: Array, threshold: float | Array) -> Array:
-    """Return the soft threshold of z, the proximal map of ``threshold·‖·‖₁``."""
+    """Return the soft threshold of z, real or complex: the prox of ``threshold·‖·‖₁``.
+
+    Signs and phases are unchanged.
+    """
     return np.asarray(np.sign(z) * np.maximum(np.abs(z) - threshold, 0))
 
 

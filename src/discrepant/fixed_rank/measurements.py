@@ -140,8 +140,3 @@ def clipped(z: Array, limit: float) -> Array:
 def product(a: Array, b: Array) -> float:
     """Return the real inner product ``Re ⟨a, b⟩`` of two arrays."""
     return float(np.vdot(a, b).real)
-
-
-def shrunk_modulus(z: Array, threshold: float) -> Array:
-    """Soft-threshold the moduli of z: the proximal map of ``threshold·‖·‖₁``."""
-    return np.asarray(z - clipped(z, threshold)) if threshold > 0 else z

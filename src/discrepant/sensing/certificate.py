@@ -12,14 +12,13 @@ from itertools import islice
 
 import numpy as np
 
-from discrepant.core.linalg import Array, dual_norm, norm
+from discrepant.core.linalg import Array, dual_norm, norm, shrink
 from discrepant.core.results import Certificate, certificate_from_products
 from discrepant.fixed_rank.measurements import (
     Measurements,
     clipped,
     direction,
     product,
-    shrunk_modulus,
 )
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
@@ -126,7 +125,7 @@ def _certificate(
     program: ConvexProgram, at: FixedRankMatrix, e: Array, nu: Array
 ) -> Certificate:
     """Certify X with residual e by a feasible dual."""
-    y, s = program.y, shrunk_modulus(e, program.lam / program.kappa)
+    y, s = program.y, shrink(e, program.lam / program.kappa)
     nuclear, l1, noise = program.penalties(at, e)
     return certificate_from_products(
         nuclear=nuclear,

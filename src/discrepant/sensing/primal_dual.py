@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from discrepant.core.linalg import Array, Symmetry, dual_norm, norm
+from discrepant.core.linalg import Array, Symmetry, dual_norm, norm, shrink
 from discrepant.fixed_rank.measurements import (
     Measurements,
     clipped,
     product,
-    shrunk_modulus,
 )
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
@@ -54,7 +53,7 @@ class ConvexProgram:
 
     def penalties(self, at: FixedRankMatrix, e: Array) -> tuple[float, float, float]:
         """Return ‖X‖_*, λ‖s‖₁ and (κ/2)‖noise‖² at X = `at`, with the best s for it."""
-        s = shrunk_modulus(e, self.lam / self.kappa)
+        s = shrink(e, self.lam / self.kappa)
         is_noisy = np.isfinite(self.kappa)
         noise = self.kappa / 2 * norm(e - s) ** 2 if is_noisy else 0.0
         return float(np.abs(at.d).sum()), self.lam * float(np.abs(s).sum()), noise
