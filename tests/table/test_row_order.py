@@ -191,3 +191,29 @@ def test_a_table_that_is_sorted_by_a_column_has_no_order_of_time():
     result = clean(pd.concat([table.iloc[:1900:3], table]))
     assert result.order == ""
     assert not result.mask.to_numpy().any()
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+def test_cells_that_break_the_sequence_of_a_counter_are_replaced(kind):
+    table = series(300)
+    table.insert(1, "record", np.arange(1, 301).astype(kind))
+    table.insert(2, "year", np.arange(1700, 2300, 2).astype(kind))
+    wrong = table.copy()
+    wrong.loc[[0, 17, 18], "record"] = [10, 1700, 2]
+    wrong.loc[[40, 299], "year"] = [18800, 2000]
+    result = clean(wrong)
+    assert result.mask[["record", "year"]].to_numpy().sum() == 5
+    pd.testing.assert_frame_equal(
+        result.table[["record", "year"]], table[["record", "year"]]
+    )
+    assert not clean(wrong, order=None).mask[["record", "year"]].to_numpy().any()
+    moved = wrong.drop(columns=["time", "year"]).sample(frac=1, random_state=0)
+    assert not clean(moved).mask["record"].any()
+
+
+def test_identifiers_that_do_not_count_have_no_sequence():
+    rng = np.random.default_rng(0)
+    table = series(600)
+    table.insert(1, "key", np.cumsum(rng.integers(1, 9, 600)))
+    table.insert(2, "id", rng.permutation(600))
+    assert not clean(table).mask[["key", "id"]].to_numpy().any()

@@ -51,6 +51,8 @@ MAX_SIMILAR_RUNS, MAX_LENGTH_RATIO = 3, 8
 # Length of runs in other columns, relative to one of stuck cells, from which the rows
 # repeat a design.
 MIN_DESIGN_RUN = 0.25
+# Rounding error of a counter, relative to its largest value.
+COUNTER_TOLERANCE = 1e-9
 # Longest shift, as a fraction of the rows.
 MAX_SHIFT_FRACTION = 0.02
 # Limit of the log ratio of the sizes of the two steps of a shift.
@@ -71,8 +73,8 @@ class OrderFlags(NamedTuple):
     cells: Array  # (k, 2): row and numeric column
     log_odds: Array  # (k,)
     kinds: Array  # (k,): "spike", "stuck" or "shift"
-    neighbours: Array  # (k,): mean of the medians around a spike; NaN for other kinds
-    error: Array  # (k,): median absolute deviation of unflagged cells from that mean
+    neighbours: Array  # (k,): value by the cells around a spike; NaN for other kinds
+    error: Array  # (k,): median absolute deviation of unflagged cells from that value
 
 
 def compare_in_order(
@@ -96,16 +98,24 @@ def compare_in_order(
     order : str or label
         As for `find_row_order`.
     """
-    tested = [k for k, t in enumerate(table.transforms) if t.kind == "numbers"]
+    kinds = [transform.kind for transform in table.transforms]
+    flags = [
+        _flag_counter(parsed.values[:, k], k)
+        for k, kind in enumerate(kinds)
+        if kind == "identifier"
+    ]
+    tested = [k for k, kind in enumerate(kinds) if kind == "numbers"]
     valid = np.where(rule_violations(parsed.values, table), np.nan, parsed.values)
     row_order = find_row_order(parsed, valid, tested, order)
-    if row_order is None:
-        return None, [], candidates
-    flagged = np.zeros(valid.shape, bool)
-    is_flagged = exceeds(candidates.log_odds, threshold)
-    flagged[tuple(candidates.cells[is_flagged].T)] = True
-    flags, steps = _flag_in_order(valid, flagged, row_order, table, fdr)
-    candidates = _add_flags(candidates, flags, parsed.values, table, threshold)
+    steps: list[Step] = []
+    if row_order is not None:
+        flagged = np.zeros(valid.shape, bool)
+        is_flagged = exceeds(candidates.log_odds, threshold)
+        flagged[tuple(candidates.cells[is_flagged].T)] = True
+        in_order, steps = _flag_in_order(valid, flagged, row_order, table, fdr)
+        flags.append(in_order)
+    for new in flags:
+        candidates = _add_flags(candidates, new, parsed.values, table, threshold)
     return row_order, steps, candidates
 
 
@@ -137,7 +147,8 @@ def _add_flags(
     expected, interval = score_listed(values, table, flags.cells)
     # The median absolute deviation of a normal distribution is 0.6745 of its noise.
     noise = flags.error / 0.6745
-    better = np.isfinite(flags.neighbours) & (noise < table.noise[flags.cells[:, 1]])
+    # The noise of columns that are not modelled is NaN.
+    better = np.isfinite(flags.neighbours) & ~(noise >= table.noise[flags.cells[:, 1]])
     expected = np.where(better, flags.neighbours, expected)
     halfwidth = 1.96 * noise
     sides = np.column_stack([expected - halfwidth, expected + halfwidth])
@@ -157,6 +168,32 @@ def _add_flags(
         expected=np.concatenate([candidates.expected[kept], expected]),
         interval=np.concatenate([candidates.interval[kept], interval]),
         kinds=np.concatenate([candidates.kinds[kept], flags.kinds]),
+    )
+
+
+def _flag_counter(values: Array, column: int) -> OrderFlags:
+    """Flag the cells of an identifier that break the sequence of the rows.
+
+    In a column that counts its rows, or years, the cells before and after a wrong one
+    agree on its value. An identifier that does not count has no such cells.
+    """
+    step = np.diff(values)
+    usual = np.median(step[np.isfinite(step)]) if np.isfinite(step).any() else 0.0
+    counted = usual * np.arange(len(values))
+    tolerance = COUNTER_TOLERANCE * np.nanmax(np.abs(values), initial=0.0)
+    before, after = _neighbour_medians(values - counted)
+    # At the ends of the table there are neighbours on one side only.
+    first, last = np.where(np.isnan([before, after]), [after, before], [before, after])
+    wrong = np.abs(first - last) <= tolerance
+    wrong &= np.abs(values - counted - first) > tolerance
+    counts = np.mean(np.abs(step - usual) <= tolerance) > 0.5
+    rows = np.flatnonzero(wrong & counts)
+    return OrderFlags(
+        cells=np.column_stack([rows, np.full(len(rows), column)]),
+        log_odds=np.full(len(rows), CERTAIN),
+        kinds=np.full(len(rows), "spike"),
+        neighbours=first[rows] + counted[rows],
+        error=np.zeros(len(rows)),
     )
 
 

@@ -19,7 +19,7 @@ MANY_FLAGS = 0.2
 QUOTED_TEXTS = 3
 # Why the columns of a role are not checked.
 SKIP_REASON = {
-    "identifier": "It numbers or names the rows, and was not checked.",
+    "identifier": "It numbers or names the rows: only its sequence was checked.",
     "constant": "All its values, or nearly all, are the same.",
     "empty": "It holds no numbers.",
     "set aside": "It was left out on request.",
@@ -203,7 +203,7 @@ def step_caveat(steps: list[tuple[Any, Any, float]]) -> tuple[str, ...]:
 def _has_caveat(column: ColumnSummary) -> bool:
     return (
         bool(column.sentinels)
-        or column.role == "identifier"
+        or (column.role == "identifier" and not column.flagged)
         or "cannot be read" in column.note
     )
 
