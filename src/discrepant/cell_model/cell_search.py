@@ -234,20 +234,6 @@ def _search_set(W, x, missing, excluded, prior, noise, work, enter_odds, exit_od
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _gain_of_path(W, x, excluded, target, prior, noise, work):
-    """Flip cells until the excluded set is the target; return the log-odds gained."""
-    gain = 0.0
-    for back in (False, True):
-        for j in range(len(x)):
-            if excluded[j] == back and target[j] != back:
-                _conditional_odds(W, x, excluded, prior, noise, work)
-                gain += -work[2][j] if back else work[2][j]
-                sweep(W, j, back)
-                excluded[j] = not back
-    return gain
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
 def _average_neighbouring_sets(missing, excluded, odds, enter_odds, exit_odds, scores):
     """Turn log-odds at the best set into log-odds over that set and its neighbours.
 
@@ -318,16 +304,15 @@ def _sweep_set(W, K, excluded):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def score_rows(X, missing, prior, K, noise, start, extreme, fold, folds):
+def score_rows(X, missing, prior, K, noise, start, fold, folds):
     """Score every row: excluded cells, log-odds, residuals, variances and moments.
 
     Parameters
     ----------
     X : array (n, p)
         Cells in standard units, less the mean; missing cells are ignored.
-    missing, start, extreme : bool arrays (n, p)
-        Missing cells; cells that are excluded at the start; and at a second start, for
-        rows where the first one ends with several excluded cells.
+    missing, start : bool arrays (n, p)
+        Missing cells, and cells that are excluded at the start.
     prior : array (n, p)
         Prior log-odds of a cell plus the log density of corrupted cells at its value.
     K : array (p, p)
@@ -362,23 +347,6 @@ def score_rows(X, missing, prior, K, noise, start, extreme, fold, folds):
         _search_set(
             *(W, x, absent, excluded, row_prior, noise, work, enter_odds, exit_odds)
         )
-        if np.sum(excluded & ~absent) > 1 and np.any(extreme[i] & ~excluded):
-            # Cells that agree with each other can outvote the rest of their row. The
-            # set that starts from all extreme cells may be the likelier one.
-            other = absent | extreme[i]
-            _sweep_set(W, K, other)
-            _search_set(
-                *(W, x, absent, other, row_prior, noise, work, enter_odds, exit_odds)
-            )
-            walked = other.copy()
-            if _gain_of_path(W, x, walked, excluded, row_prior, noise, work) < 0:
-                excluded = other
-            _sweep_set(W, K, excluded)
-            distance = _conditional_odds(W, x, excluded, row_prior, noise, work)
-            _best_exchange(
-                *(W, absent, excluded, row_prior, noise, work),
-                *(distance, enter_odds, exit_odds),
-            )
         residual_rows[i] = work[0]
         variance_rows[i] = work[1]
         if folds > 0:

@@ -44,8 +44,6 @@ PRIOR_FRACTION = 1.0
 MIN_CORRUPT_RATE, MAX_CORRUPT_RATE = 5e-4, 0.2
 # Absolute standard value beyond which the search starts with a cell excluded.
 START_EXCLUDED = 5.0
-# The same for a second search, of rows where the first one excludes several cells.
-START_EXTREME = 2.5
 # Fraction of the smallest held-out residuals whose root mean square is compared.
 CENTRAL_FRACTION = 0.95
 # Limit of the ratio of held-out to fitted residuals.
@@ -267,7 +265,6 @@ def score_cells(
     prior = cells.prior_log_odds(model.corrupt_rate)
     can_be_flagged = ~missing & (cells.clean_log_odds < NEVER_FLAG / 2)
     start = (np.abs(values) > START_EXCLUDED) & can_be_flagged
-    extreme = (np.abs(values) > START_EXTREME) & can_be_flagged
     centred = values - model.mean
     scale_offset = cells.rounding_sd**2 - model.scale_deficit
     # Copies: a model that was unpickled may be read-only, which is another type of
@@ -280,7 +277,7 @@ def score_cells(
         return CellScores(
             *score_rows(
                 *(centred[rows], missing[rows], prior[rows], K, noise),
-                *(start[rows], extreme[rows], fold[rows], folds),
+                *(start[rows], fold[rows], folds),
             )
         )
 

@@ -112,7 +112,8 @@ def clean(
         tests the rows as given, and every index or column of dates or of unique whole
         numbers, each also within the values of any other column; a label names the
         column to sort by; None turns this off. Columns that are not ordered are not
-        affected. Dask tables are not compared in order.
+        affected, except that columns which count the rows as given are checked for
+        cells that break their sequence. Dask tables are not compared in order.
     random_state : int, Generator or None
         Draws the rows that the model is fitted to, where there are more than 3000.
     progress : bool or callable, optional

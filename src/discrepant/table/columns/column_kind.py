@@ -240,8 +240,8 @@ def _is_missing_code(value: float, rest: Array) -> bool:
 def valid_range(values: Array, transform: ColumnTransform) -> tuple[float, float]:
     """Return the range outside of which a column of few values has errors (40 in 0, 1).
 
-    Outward from the two most frequent values, the range ends at the first gap of more
-    than twice its length so far.
+    Outward from the two most frequent values, the range ends at the first gap that is
+    longer than the range so far.
     """
     bounds = [np.inf, np.inf]
     if transform.kind != "few values":
@@ -252,7 +252,7 @@ def valid_range(values: Array, transform: ColumnTransform) -> tuple[float, float
         ordered = np.sort(sign * levels)
         inner, edge = np.min(sign * frequent), np.max(sign * frequent)
         for level in ordered[ordered > edge]:
-            if level - edge > 2 * (edge - inner):
+            if level - edge > edge - inner:
                 bounds[k] = float((level + edge) / 2)
                 break
             edge = level
