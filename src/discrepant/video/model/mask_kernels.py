@@ -26,7 +26,7 @@ from discrepant.video.model.background_kernels import (
 
 OUTLINE_STEP = 2  # pixels from a border to where its two sides are compared: soft edges
 OUTLINE_SPAN = 4  # pixels along the border, to either side, of that comparison
-GHOST_RATIO = 2.0  # votes for a ghost per vote for an object: uneven ground misleads
+CLEAR_RATIO = 2.0  # votes for one per vote for the other that decide an outline
 
 
 class RunBuffers(NamedTuple):
@@ -55,20 +55,25 @@ class FeedbackState(NamedTuple):
 
 
 @njit(**FAST)
-def score_pixels(frame, predicted, variance, factor, out, top, bottom, settings):
-    """Fill the log-odds of foreground of a band, each pixel alone, −1 in a shadow."""
+def score_pixels(frame, predicted, state, factor, max_age, out, top, bottom, settings):
+    """Fill the log-odds of foreground of a band, each pixel alone, −1 in a shadow.
+
+    A background that has been observed for `age` frames has not shown its slow changes
+    yet: the variances of the decision are larger by √(max_age/age).
+    """
     width, channels = frame.shape[1:]
     residual, square, brightness, chroma = row_buffers(width, channels)
-    half = np.float32(0.5)
+    half, variance = np.float32(0.5), state.variance
     chroma_weight = half if channels > 1 else ZERO  # grey has no chroma
     for y in range(top, bottom):
         residuals(frame[y], predicted[y], residual, square, brightness, chroma)
-        row, scale = out[y], factor[y]
+        row, scale, age = out[y], factor[y], state.age[y]
         brightness_variance, chroma_variance = variance[0, y], variance[1, y]
         for x in range(width):
             value = half * brightness[x] * brightness[x] / brightness_variance[x]
             value += chroma_weight * chroma[x] / chroma_variance[x]
-            row[x] = value / scale[x] - half * settings.offset
+            value *= np.sqrt(age[x] / max_age) / scale[x]
+            row[x] = value - half * settings.offset
         for x in range(width):
             if row[x] > ZERO and brightness[x] < ZERO:
                 noise = noise_variance(variance, y, x, channels)
@@ -214,8 +219,9 @@ def clean_components(mask, min_area, max_hole, runs):
 def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, out):
     """Fill how many votes for a new background value each component has per frame.
 
-    A ghost, the place that an object left, has up to `most`, and anything else `least`.
-    Labels the runs of the mask.
+    A ghost, the place that an object left, has up to `most`, an object down to `least`,
+    and a component that is not clearly either, such as the moved edge of a shadow, one
+    per frame. Labels the runs of the mask.
 
     Along the outline of a component, its inside is compared with its surroundings: of
     an object the prediction fits these better, of a ghost the frame does. `vote` is
@@ -236,8 +242,9 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
                 _outline_vote(frame, predicted, variance, mask, y, x, 1, 0, votes)
     for i in range(count):
         for_object, for_ghost = sums[parent[i]][:2]
-        excess = max(for_ghost - GHOST_RATIO * for_object, 0.0)
-        speed = max(min(least * np.exp(vote * excess), most), least)
+        excess = max(for_ghost - CLEAR_RATIO * for_object, 0.0)
+        excess -= max(for_object - CLEAR_RATIO * for_ghost, 0.0)
+        speed = max(min(np.exp(vote * min(excess, most)), most), least)
         out[rows[i], starts[i] : ends[i]] = speed
 
 

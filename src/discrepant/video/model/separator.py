@@ -159,11 +159,12 @@ class Separator:
     def score_pixels(self, frame: Array) -> None:
         """Score each pixel by its residual, shadows and its neighbours."""
         arrays, settings = self._arrays, self._pixel_settings
+        background = self.background
 
         def score(band: Band) -> None:
             kernels.score_pixels(
-                frame, self.predicted, self.background.state.variance,
-                self._feedback.factor, arrays.score, *band, settings,
+                frame, self.predicted, background.state, self._feedback.factor,
+                background.settings.max_age, arrays.score, *band, settings,
             )  # fmt: skip
 
         self._bands.each(score)
