@@ -110,7 +110,6 @@ class Model:
             np.linalg.norm(C if self.column_axis == 1 else U * column_norms(C))
         )
 
-
     def _initial_sigma(self) -> Array:
         """Return the initial σ: the typical size of all entries, or by column.
 
