@@ -45,21 +45,25 @@ def min_log_odds(fdr: float) -> float:
     return float(np.log((1 - fdr) / (MAX_CELL_ODDS_RATIO * fdr)))
 
 
-def fdr_threshold(score: Array, fdr: float) -> float:
+def fdr_threshold(score: Array, fdr: float, counts: Array | None = None) -> float:
     """Return the log-odds from which cells are flagged at a false discovery rate.
 
     The largest set is flagged whose mean posterior probability of being clean is at
-    most ``fdr``; each cell must also exceed `min_log_odds`.
+    most ``fdr``; each cell must also exceed `min_log_odds`. ``counts`` are the numbers
+    of cells with each score, by default one.
     """
     least = min_log_odds(fdr)
-    candidates = score[score >= np.float32(least)].astype(np.float64)
-    candidates = np.sort(candidates)[::-1]
-    mean = np.cumsum(expit(-candidates)) / np.arange(1, len(candidates) + 1)
-    count = int(np.sum(mean <= fdr))
-    if count == len(candidates):
+    counts = np.ones(len(score)) if counts is None else counts
+    is_candidate = (score >= np.float32(least)) & (counts > 0)
+    candidates, counts = score[is_candidate].astype(np.float64), counts[is_candidate]
+    order = np.argsort(-candidates)
+    candidates, counts = candidates[order], counts[order]
+    mean = np.cumsum(counts * expit(-candidates)) / np.cumsum(counts)
+    number = int(np.sum(mean <= fdr))
+    if number == len(candidates):
         return least
     # Without any flag, a cell of a new row must meet the rate alone.
-    return float(candidates[count - 1]) if count else float(np.log((1 - fdr) / fdr))
+    return float(candidates[number - 1]) if number else float(np.log((1 - fdr) / fdr))
 
 
 def exceeds(score: Array, threshold: float) -> Array:

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from discrepant.robust_pca.noisy.histogram import BINS, EDGES, MAD, quantile
-from discrepant.robust_pca.noisy.mixture import NORMAL, fdr_threshold, fit_mixture
+from discrepant.robust_pca.noisy.mixture import (
+    NORMAL,
+    fit_mixture,
+    leave_one_out_posterior,
+)
 from discrepant.robust_pca.noisy.spectrum_edge import noise_edge
 
 
@@ -37,7 +41,7 @@ class TestStatistics:
         assert mixture.tau == pytest.approx(1, rel=0.01)
         assert mixture.clean == pytest.approx(0.9, abs=0.01)
         assert (np.diff(mixture.corrupt) >= 0).all()
-        assert 0.5 < fdr_threshold(counts, mixture, 0.01) < 1
+        assert 0.5 < leave_one_out_posterior(counts, 0.01).fdr_threshold < 1
 
     def test_heavy_tails_are_recognised(self):
         z = np.abs(np.random.default_rng(4).standard_t(4, 100_000))

@@ -23,7 +23,7 @@ that follow do not shorten it.
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from math import log, sqrt
+from math import sqrt
 
 import numpy as np
 
@@ -44,6 +44,12 @@ from discrepant.robust_pca.noisy.mixture import (
     fit_mixture,
 )
 from discrepant.robust_pca.noisy.model import Model, NoisyStart, column_norms
+from discrepant.robust_pca.noisy.phase import (
+    CLOSE_CLIPPED,
+    Phase,
+    Shortest,
+    description_length,
+)
 from discrepant.robust_pca.noisy.spectrum_edge import noise_edge, participation_ratio
 from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.result import Step
@@ -74,16 +80,6 @@ MIN_AGREEMENT = 0.8
 # Move of L, relative to its statistical error, below which rows and columns that lag
 # can be told from those that still move.
 REFIT_MOVE = 1.5
-# The same at which the clipped phase ends, and the weighed one.
-CLOSE_CLIPPED = 0.5
-CLOSE_WEIGHED = 0.1
-# Clipped passes, at most: L may alternate between two ranks.
-MAX_CLIPPED_PASSES = 20
-# Weighed passes after which the fit ends if none of them has shortened the description
-# of the data …
-PATIENCE = 15
-# … by more than this, in nats per entry.
-MIN_SHORTER = 0.01
 
 HUBER = np.minimum(1.0, CLIP / np.maximum(BIN_CENTRES, 1e-9))
 
@@ -116,34 +112,6 @@ class Pass:
     def is_steady(self) -> bool:
         """Whether rank and noise have hardly changed."""
         return self.same_rank and 0.8 < self.tau < 1.25
-
-
-@dataclass
-class Phase:
-    """Which weights the passes use, and for how long the fit has been stable."""
-
-    is_weighed: bool  # by the posterior; otherwise by Huber's weights
-    passes: int = 0
-    settled_passes: int = 0  # last passes in a row that hardly moved L
-
-    @property
-    def name(self) -> str:
-        """Name of the phase in the history."""
-        return "weighed" if self.is_weighed else "clipped"
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the phase may end."""
-        if not self.is_weighed:
-            return self.passes >= (4 if self.settled_passes else MAX_CLIPPED_PASSES)
-        return self.settled_passes >= 2 and self.passes >= 4
-
-    def count(self, current: Pass) -> None:
-        """Take note of a pass."""
-        close = CLOSE_WEIGHED if self.is_weighed else CLOSE_CLIPPED
-        self.passes += 1
-        is_settled = current.is_steady and current.move < close
-        self.settled_passes = self.settled_passes + 1 if is_settled else 0
 
 
 class Ending(Enum):
@@ -179,9 +147,7 @@ class NoisyFit:
         self.noise_is_given = sigma is not None
         self.weights, self.omega = to_table(HUBER), 1.0
         self.phase = Phase(is_weighed=start is not None)
-        # The fit with the shortest description so far, and the passes since then.
-        self.best: Fit | None = None
-        self.passes_since_best = 0
+        self.shortest = Shortest[Fit]()
         self.components_tested = start is not None
         # Whether columns may have noise of different size, and whether by now it does.
         self.noise_may_differ = not self.noise_is_given and by_column is not False
@@ -209,14 +175,15 @@ class NoisyFit:
     def advance(self, current: Pass) -> Ending | None:
         """Move the schedule on by one pass; return how the fit ends, if it does."""
         phase, fit = self.phase, current.fit
-        phase.count(current)
+        phase.count(current.is_steady, current.move)
         if current.same_rank and self.only_rounding_is_left:
             return Ending.ROUNDING
         nearly_steady = current.same_rank and current.tau > 0.5
         refitted = False
         if nearly_steady and current.move < REFIT_MOVE:
             refitted = self.refit_lagging_lines(current)
-        if fit is None or self.best is None:
+        shortest = self.shortest
+        if fit is None:
             if phase.is_settled:
                 self.phase = Phase(is_weighed=True)
             return None
@@ -228,11 +195,11 @@ class NoisyFit:
         is_stable = phase.is_settled and not refitted
         if is_stable and self.remove_doubtful_components(current):
             return None
-        if not is_stable and self.passes_since_best < PATIENCE:
+        if not is_stable and not shortest.is_final:
             return None
-        if fit.description < self.best.description + MIN_SHORTER:
+        if shortest.state is None or not shortest.is_shorter_than(fit.description):
             return Ending.STABLE
-        self.return_to(self.best)
+        self.return_to(shortest.state)
         return Ending.SHORTEST
 
     def one_pass(self) -> Pass:
@@ -258,9 +225,11 @@ class NoisyFit:
         fit = None
         if weighed:
             mixture = self.fit_mixture(step.histogram)
-            description = self.description_length(mixture)
+            description = description_length(
+                mixture, model.log_ratio, model.freedom, model.observed
+            )
             fit = Fit(before, model.sigma, self.weights, mixture, description)
-            self.compare(fit)
+            self.shortest.compare(fit, description)
         U, V, s = svd_from_products(step.right, step.left)
         r = model.rank
         inflation = sqrt(m * n / max((m - r) * (n - r), 1))  # of the residuals
@@ -284,12 +253,6 @@ class NoisyFit:
         self.record(step.squares[column_axis])
         return self.last
 
-    def compare(self, fit: Fit) -> None:
-        """Keep the fit if its description is the shortest so far."""
-        self.passes_since_best += 1
-        if self.best is None or fit.description < self.best.description - MIN_SHORTER:
-            self.best, self.passes_since_best = fit, 0
-
     def clipped_scale(self, histogram: Array) -> float:
         """Return the new σ over the old one, from the median of the residuals."""
         if self.noise_is_given:
@@ -306,19 +269,6 @@ class NoisyFit:
         taken = model.freedom / max(model.clean_fraction * model.observed, 1)
         degrees = DEGREES[: 1 if taken > 0.2 else 4 if taken > 0.12 else len(DEGREES)]
         return fit_mixture(histogram, tau, degrees, scale_is_given=self.noise_is_given)
-
-    def description_length(self, mixture: Mixture) -> float:
-        """Return the length of the description of the data, in nats per entry.
-
-        It is −log likelihood of the residuals plus the digits of L: each parameter
-        takes those above the noise, and those by which its estimate is more precise.
-        """
-        model = self.model
-        n_clean = mixture.clean * model.observed
-        digits = max(model.digits_above_noise - log(mixture.tau), 0.0)
-        digits += 0.5 * log(n_clean / max(model.freedom, 1) + 1)
-        low_rank = model.freedom * digits / model.observed
-        return low_rank - model.digits_above_noise - mixture.log_likelihood
 
     def localised_components(self, U: Array, V: Array) -> Array:
         """Return which new components cover so few rows that they may be errors."""
@@ -421,8 +371,7 @@ class NoisyFit:
             if len(which) and self.model.rank:
                 improved |= self.model.refit_lines(which, axis, current.edge)
         if improved:
-            self.phase.settled_passes = 0
-            self.phase.passes = min(self.phase.passes, 2)
+            self.phase.restart()
         return improved
 
     def remove_doubtful_components(self, current: Pass) -> bool:
@@ -441,7 +390,7 @@ class NoisyFit:
         if safe.all():
             return False
         model.U, model.C = model.U[:, safe], model.C[:, safe]
-        self.phase, self.passes_since_best = Phase(is_weighed=True), 0
+        self.phase, self.shortest.passes_since = Phase(is_weighed=True), 0
         return True
 
 

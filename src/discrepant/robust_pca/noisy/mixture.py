@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from math import exp, lgamma, log, pi, sqrt
 
 import numpy as np
-from scipy import special
+from scipy.special import expit, logit, stdtrit
 
+from discrepant.cell_model.calibration import fdr_threshold
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.noisy.histogram import (
     BIN_CENTRES,
@@ -23,6 +24,7 @@ from discrepant.robust_pca.noisy.histogram import (
     COARSE_BIN_CENTRES,
     MAD,
     quantile,
+    to_table,
 )
 
 NORMAL = 1e6  # value of ν that denotes the normal distribution
@@ -56,6 +58,15 @@ class Mixture:
         corrupt = np.interp(BIN_CENTRES * ratio, BIN_CENTRES, self.corrupt)
         heavy = 1.0 if self.nu == NORMAL else (self.nu + 1) / (self.nu + BIN_CENTRES**2)
         return np.asarray((1 - corrupt) * heavy)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Posterior probability that an entry is corrupt, given its residual."""
+
+    mixture: Mixture
+    corrupt: Array  # the probability, at the edges of the bins
+    fdr_threshold: float  # probability from which on an entry is flagged
 
 
 def clean_density(z: Array, nu: float, tau: float | Array) -> Array:
@@ -106,16 +117,14 @@ def fit_mixture(
     return Mixture(nu, tau, clean, density, corrupt, float(likelihood))
 
 
-def fdr_threshold(histogram: Array, mixture: Mixture, rate: float) -> float:
-    """Return the posterior probability from which on entries are flagged.
-
-    The expected false discovery rate is then at most `rate`, and no entry is flagged
-    that is more likely clean than corrupt.
-    """
-    false = np.cumsum(((1 - mixture.corrupt) * histogram)[::-1])[::-1]
-    number = np.cumsum(histogram[::-1])[::-1]
-    good = (false <= rate * number) & (mixture.corrupt > 0.5) & (number > 0)
-    return float(mixture.corrupt[good][0]) if good.any() else 2.0
+def leave_one_out_posterior(
+    histogram: Array, fdr: float, tau: float = 1.0, *, scale_is_given: bool = False
+) -> Posterior:
+    """Fit the mixture to the residuals that entries have if left out of the fit."""
+    mixture = fit_mixture(histogram, tau, scale_is_given=scale_is_given)
+    log_odds = logit(np.minimum(mixture.corrupt, 1 - 1e-15))
+    threshold = float(expit(fdr_threshold(log_odds, fdr, histogram)))
+    return Posterior(mixture, to_table(mixture.corrupt), threshold)
 
 
 def column_scales(histograms: Array, mixture: Mixture, present: Array) -> Array:
@@ -130,7 +139,7 @@ def column_scales(histograms: Array, mixture: Mixture, present: Array) -> Array:
     if good.sum() < 3:
         return common
     nu, clean = mixture.nu, mixture.clean
-    median = MAD if nu == NORMAL else float(special.stdtrit(nu, 0.75))
+    median = MAD if nu == NORMAL else float(stdtrit(nu, 0.75))
     tau = quantile(histograms, float(np.clip(clean, 0.3, 1.0)) / 2) / median
     tau = np.where(good, np.maximum(tau, 1e-4), mixture.tau)
     density = np.interp(COARSE_BIN_CENTRES, BIN_CENTRES, mixture.density)

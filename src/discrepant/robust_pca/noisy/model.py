@@ -88,7 +88,7 @@ class Model:
         return self.rank * (self.m + self.n - self.rank)
 
     @property
-    def digits_above_noise(self) -> float:
+    def log_ratio(self) -> float:
         """Mean log of the size of an entry's column over the noise of the entry."""
         log_ratio = np.log(self.column_sizes / self.sigma)
         return float(self.counts[self.column_axis] @ log_ratio) / self.observed

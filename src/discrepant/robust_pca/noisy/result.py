@@ -16,7 +16,7 @@ from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, to_table
 from discrepant.robust_pca.noisy.lines import noisy_coordinates
-from discrepant.robust_pca.noisy.mixture import Mixture
+from discrepant.robust_pca.noisy.mixture import Mixture, Posterior
 from discrepant.robust_pca.noisy.row_model import MAX_SQUARE, RowModel
 from discrepant.robust_pca.result import LowRankResult, locked_cached_property
 from discrepant.robust_pca.rows import passes
@@ -32,8 +32,7 @@ class CellPosterior:
     sides: tuple[Array, Array]  # by row and column: 1/σ, and 1/√(1 − leverage)
     low_rank: tuple[Array, Array]  # L in units of the noise
     weights: Array  # by bin of the residual
-    corrupt: Array  # probability, by bin of the leave-one-out residual
-    fdr_threshold: float  # probability from which on an entry is flagged
+    posterior: Posterior  # by bin of the leave-one-out residual
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,11 +40,14 @@ class NoisyResult(LowRankResult):
     """Low-rank part as U diag(s) Vᵀ, noise, and the posterior of each entry."""
 
     noise: Array  # σ of each column, in the unit of the data
-    mixture: Mixture
-    settled: bool  # whether the fit converged and the noise is certain
     cells: CellPosterior = field(repr=False)
     # what flags are computed from where it beats low rank and noise
     row_model: RowModel | None = field(default=None, repr=False, kw_only=True)
+
+    @property
+    def mixture(self) -> Mixture:
+        """Distribution of noise and errors."""
+        return self.cells.posterior.mixture
 
     def coordinates(self, rows: Array) -> Array:
         """Return the robust coordinates of new rows in the row space of X."""
@@ -70,7 +72,7 @@ class NoisyResult(LowRankResult):
                 unit=self.program.unit,
                 line_values=cells.sides,
                 weights=cells.weights,
-                probability=cells.corrupt,
+                probability=cells.posterior.corrupt,
             )
         return rows.to_caller_layout(probability)
 
@@ -79,7 +81,7 @@ class NoisyResult(LowRankResult):
         """Which entries are flagged as corrupt."""
         if self.row_model is not None:
             return exceeds(self._log_odds, self.row_model.threshold)
-        flags: Array = self.probability >= self.cells.fdr_threshold
+        flags: Array = self.probability >= self.cells.posterior.fdr_threshold
         return flags
 
     @locked_cached_property

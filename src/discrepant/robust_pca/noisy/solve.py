@@ -12,11 +12,7 @@ from discrepant.robust_pca.doubts import Doubt
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.fit import Ending, NoisyFit
-from discrepant.robust_pca.noisy.histogram import to_table
-from discrepant.robust_pca.noisy.mixture import (
-    fdr_threshold,
-    fit_mixture,
-)
+from discrepant.robust_pca.noisy.mixture import leave_one_out_posterior
 from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.result import CellPosterior, NoisyResult
 from discrepant.robust_pca.noisy.row_model import (
@@ -57,7 +53,7 @@ def fit_noisy(
                 return exact
         if ending is Ending.VANISHING:
             ending = fit.run()
-        return _leave_one_out_posterior(fit, ending, fdr)
+        return _result(fit, ending, fdr)
 
 
 def continue_noisy_fit(
@@ -81,7 +77,7 @@ def continue_noisy_fit(
         ending = fit.run()
         if ending is Ending.DIFFERENT:
             return None
-        return _leave_one_out_posterior(fit, ending, fdr)
+        return _result(fit, ending, fdr)
 
 
 def with_row_model(
@@ -108,11 +104,13 @@ def with_row_model(
     if not isinstance(rows, ArrayRows):
         doubt = Doubt.ROWS_PREDICT_BETTER.warning()
         return replace(result, doubts=(*result.doubts, doubt))
-    doubts = (*result.doubts, *flag_doubts(model, sample))
-    return replace(result, row_model=model, doubts=doubts)
+    # A doubt about the flags that are replaced says nothing about the new ones.
+    doubts = [w for w in result.doubts if w.doubt is not Doubt.UNSETTLED]
+    doubts += flag_doubts(model, sample)
+    return replace(result, row_model=model, doubts=tuple(doubts))
 
 
-def _leave_one_out_posterior(fit: NoisyFit, ending: Ending, fdr: float) -> NoisyResult:
+def _result(fit: NoisyFit, ending: Ending, fdr: float) -> NoisyResult:
     """Return the result with leave-one-out posteriors, in the caller's unit."""
     model, program, rows = fit.model, fit.model.program, fit.model.rows
     line_values = model.line_values()
@@ -124,41 +122,33 @@ def _leave_one_out_posterior(fit: NoisyFit, ending: Ending, fdr: float) -> Noisy
         weights=fit.weights,
         histogram_axis=model.column_axis,
     )
-    mixture = fit_mixture(
-        left_out.histogram,
-        1.0 if fit.noise_is_given else fit.last.tau,
-        scale_is_given=fit.noise_is_given,
+    tau = 1.0 if fit.noise_is_given else fit.last.tau
+    posterior = leave_one_out_posterior(
+        left_out.histogram, fdr, tau, scale_is_given=fit.noise_is_given
     )
     noise = model.sigma
     if not fit.noise_is_given:
-        noise = fit.noise_of_columns(mixture, left_out.line_histograms.T)
-    cells = CellPosterior(
-        line_values,
-        (model.U, model.C),
-        fit.weights,
-        to_table(mixture.corrupt),
-        fdr_threshold(left_out.histogram, mixture, fdr),
-    )
+        histograms = left_out.line_histograms.T
+        noise = fit.noise_of_columns(posterior.mixture, histograms)
     U, C = model.factors()
     left, right, s = svd_of_product(U, C) if model.rank else (U, C, np.zeros(0))
     if program.psd and len(s):
         left, right, s = _positive(left, right, s)
     left, right = rows.swap_factors(left, right)
+    status = Status(Outcome.NOISE_LEVEL, ending.value)
     if ending is Ending.LIMIT:
         status = Status(fit.log.outcome, fit.log.end)
-    else:
-        status = Status(Outcome.NOISE_LEVEL, ending.value)
+    unsettled = (Doubt.UNSETTLED.warning(),) if ending is Ending.SHORTEST else ()
     return NoisyResult(
         U=left.astype(rows.dtype),
         singular_values=(s / program.unit).astype(rows.dtype),
         components=np.ascontiguousarray(right.T, rows.dtype),
         noise=(noise / program.unit).astype(rows.dtype),
-        mixture=mixture,
+        cells=CellPosterior(line_values, (model.U, model.C), fit.weights, posterior),
         status=status,
         history=fit.log.history(),
-        settled=ending is Ending.STABLE and not fit.noise_may_vanish,
         program=program,
-        cells=cells,
+        doubts=unsettled,
     )
 
 

@@ -34,6 +34,11 @@ class SortedEntries:
         """Number of entries of each line."""
         return np.diff(self.pointer)
 
+    def sums(self, values: Array) -> Array:
+        """Return the sum of the entries' values of each line."""
+        total = np.append(0, np.cumsum(values[self.position]))
+        return np.diff(total[self.pointer])
+
 
 class StoredEntries:
     """The observed entries of a sparse matrix; all others, and NaN, are missing."""

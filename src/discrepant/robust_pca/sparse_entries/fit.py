@@ -1,10 +1,11 @@
 """Fit factors and noise to stored entries by alternating robust least squares.
 
 Rows and columns are fitted in turn by weighted least squares. The weights are those of
-`robust_pca.noisy`: first Huber's, which tolerate a bad start, then the probability of
-being clean. Components are added while the residual has any that exceed chance. If the
-noise keeps falling, the fit is finished by unweighted least squares on the clean
-entries, to rounding.
+`robust_pca.noisy`: first Huber's, which tolerate a bad start, until the residual has no
+component that exceeds chance; then the probability of being clean. The other order
+would reject half of the entries while components are missing. If the noise keeps
+falling, the fit is finished by unweighted least squares on the clean entries, to
+rounding.
 """
 
 import numpy as np
@@ -23,7 +24,9 @@ from discrepant.robust_pca.sparse_entries.entries import StoredEntries
 # z (residual over σ) beyond which Huber's weights fall.
 HUBER_Z = 1.5
 # Rounds with Huber's weights, after components were added.
-HUBER_ROUNDS = 3
+HUBER_ROUNDS = 5
+# Ratio of σ to that of the round before, below which it falls.
+FALLING_RATIO = 0.5
 # Ratio of σ to that of the round before, above which σ has settled.
 SETTLED_RATIO = 0.97
 # Rounds in a row in which σ must have settled.
@@ -88,17 +91,30 @@ class EntriesFit:
         """Whether only rounding is left on the clean entries."""
         return self.sigma < ROUNDING * self.data_size * 10
 
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the low-rank matrix."""
+        m, n = self.entries.shape
+        return self.rank * (m + n - self.rank)
+
     def run(self) -> bool:
         """Fit; return whether the fit finished before the limit of rounds."""
+        is_weighed = False
         while not self.recorder.ended:
             self._update_weights()
-            U, V = self._new_components()
-            if not U.shape[1] or self.rank + U.shape[1] >= min(self.entries.shape):
+            if self._add_components():
+                is_weighed, self.weight_table = False, HUBER_WEIGHTS
+                self._reset_line_scales()
+                for _ in range(HUBER_ROUNDS):
+                    before = self.sigma
+                    self._one_round("clipped")
+                # As long as the noise falls, the components suffice.
+                if self.sigma > FALLING_RATIO * before:
+                    continue
+            elif is_weighed or not self.rank:
                 return True
-            self.U, self.V = np.hstack([self.U, U]), np.hstack([self.V, V])
-            self.weight_table = HUBER_WEIGHTS
-            self._reset_line_scales()
-            if self._fit_at_rank():
+            is_weighed = True
+            if self._fit_weighed():
                 return True
         return False
 
@@ -111,8 +127,8 @@ class EntriesFit:
         variance = np.maximum(np.mean(self.U**2, axis=0), np.finfo(float).tiny)
         return self.sigma**2 / variance, np.full(self.rank, self.sigma**2)
 
-    def _new_components(self) -> tuple[Array, Array]:
-        """Return factors of the components of the residual that exceed chance.
+    def _add_components(self) -> bool:
+        """Add the components of the residual that exceed chance; return if any do.
 
         The level of chance is measured: the weighted residual with random signs has the
         same sizes at the same entries, but no low-rank component.
@@ -122,9 +138,13 @@ class EntriesFit:
         signs = self.rng.integers(0, 2, len(x)) * 2.0 - 1
         by_chance = self._leading_triplets(x * signs, 2)[1][0]
         new = int(np.sum(s > MIN_OVER_CHANCE * by_chance))
+        if not new or self.rank + new >= min(entries.shape):
+            return False
         observed_fraction = len(x) / np.prod(entries.shape, dtype=np.float64)
         size = np.sqrt(s[:new] / observed_fraction)
-        return U[:, :new] * size, V[:, :new] * size
+        self.U = np.hstack([self.U, U[:, :new] * size])
+        self.V = np.hstack([self.V, V[:, :new] * size])
+        return True
 
     def _leading_triplets(self, x: Array, k: int) -> tuple[Array, Array, Array]:
         """Return leading singular triplets of the matrix that is x at the entries."""
@@ -138,29 +158,33 @@ class EntriesFit:
         )
         return U, s, Vt.T
 
-    def _fit_at_rank(self) -> bool:
+    def _one_round(self, phase: str, follow_lagging: bool = True) -> None:
+        """Fit U, V and the noise once."""
+        self._update_weights()
+        self._normalise_factors()
+        self._least_squares(self.ridges())
+        if follow_lagging:
+            self._update_line_scales()
+        self._update_noise(phase == "clipped")
+        self._record(phase)
+
+    def _fit_weighed(self) -> bool:
         """Fit at the present rank until σ has settled; return whether it vanished."""
-        rounds = settled_rounds = 0
+        settled_rounds = 0
         finish_tried, follow_lagging = self.noise_is_given, True
-        while not self.recorder.ended and settled_rounds < SETTLED_ROUNDS:
-            self._update_weights()
-            self._normalise_factors()
-            self._least_squares(self.ridges())
-            if follow_lagging:
-                self._update_line_scales()
+        while not self.recorder.ended:
             before = self.sigma
-            self._update_noise(huber=rounds < HUBER_ROUNDS)
-            rounds += 1
-            self._record("clipped" if rounds <= HUBER_ROUNDS else "weighed")
-            settled = rounds > HUBER_ROUNDS + 1 and self.sigma > SETTLED_RATIO * before
+            self._one_round("weighed", follow_lagging)
+            settled = self.sigma > SETTLED_RATIO * before
             settled_rounds = settled_rounds + 1 if settled else 0
             vanishing = self.sigma < VANISHING_NOISE * self.data_size
-            if vanishing and not finish_tried and rounds > HUBER_ROUNDS + 2:
+            if vanishing and not finish_tried:
                 finish_tried = True
                 if self._finish():
                     return True
-            lagging = any((scale > 1).any() for scale in self.line_scale)
-            if settled_rounds == SETTLED_ROUNDS and lagging:
+            if settled_rounds == SETTLED_ROUNDS:
+                if not any((scale > 1).any() for scale in self.line_scale):
+                    break
                 self._reset_line_scales()  # by now these lines have errors, not lag
                 settled_rounds, follow_lagging = 1, False
         return False
@@ -229,9 +253,8 @@ class EntriesFit:
             row_scale, column_scale = self.line_scale
             ones = np.ones_like(row_scale), np.ones_like(column_scale)
             tau = float(quantile(self._histogram(ones), half)[0]) / MAD
-        m, n = self.entries.shape
         n_clean = max(mixture.clean, 0.3) * len(self.residual)
-        unused = max(1 - self.rank * (m + n - self.rank) / n_clean, 0.2)
+        unused = max(1 - self.freedom / n_clean, 0.2)
         ratio = 1.0 if self.noise_is_given else max(tau / np.sqrt(unused), 0.05)
         self.sigma *= ratio
         if not huber:

@@ -82,14 +82,18 @@ def least_squares(entries, y, w, V, ridge, line_scale, U, start, end):
 
 @njit(cache=True, nogil=True)
 def leverages(entries, y, w, V, ridge, line_scale, out, start, end):
-    """Add the leverage of each entry in the regression of its line on V."""
+    """Add the leverage of each entry in the regression of its line on V.
+
+    It is that of an entry of weight one beside the others with their weights.
+    """
     pointer, cross_index, position = entries
     for i in range(start, end):
         L, x = normal_equations(entries, i, y, w, V, ridge * line_scale[i] ** 2)
         for k in range(pointer[i], pointer[i + 1]):
             x[:] = V[cross_index[k]]
             solve_lower(L, x)
-            out[position[k]] += w[position[k]] * np.sum(x**2)
+            h = np.sum(x**2)
+            out[position[k]] += h / (1 + (1 - w[position[k]]) * h)
 
 
 @njit(cache=True, nogil=True)

@@ -35,14 +35,27 @@ class SparseEntriesResult(FactoredResult):
 
     @property
     def doubts(self) -> Iterator[FitWarning]:
-        """Yield a warning if rows or columns have fewer stored entries than the rank.
+        """Yield warnings if rows or columns have too few entries for the rank.
 
         Other doubts are those about every fit.
         """
         needed = max(self.rank, 1)
-        few = [int((lines.counts < needed).sum()) for lines in self.entries.by_axis]
+        by_axis = self.entries.by_axis
+        few = [int((lines.counts < needed).sum()) for lines in by_axis]
         if any(few):
             yield Doubt.FEW_STORED.warning(rows=few[0], columns=few[1], rank=needed)
+        if not self.mixture:
+            return
+        is_clean = ~self._is_outlier
+        rows, columns = (
+            int(
+                ((lines.sums(is_clean) <= self.rank) & (lines.counts > self.rank)).sum()
+            )
+            for lines in by_axis
+        )
+        if rows or columns:
+            where = f" in {rows} rows and {columns} columns"
+            yield Doubt.UNDETERMINED.warning(where=where)
 
     @property
     def certificate(self) -> Certificate:

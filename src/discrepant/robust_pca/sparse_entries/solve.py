@@ -10,8 +10,9 @@ from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.validation import check_number
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
-from discrepant.robust_pca.noisy.histogram import EDGES, to_table
-from discrepant.robust_pca.noisy.mixture import Mixture, fdr_threshold, fit_mixture
+from discrepant.robust_pca.noisy.histogram import EDGES
+from discrepant.robust_pca.noisy.mixture import Posterior, leave_one_out_posterior
+from discrepant.robust_pca.noisy.model import MAX_LEVERAGE
 from discrepant.robust_pca.settings import SolverSettings
 from discrepant.robust_pca.sparse_entries import kernels
 from discrepant.robust_pca.sparse_entries.entries import StoredEntries
@@ -20,8 +21,6 @@ from discrepant.robust_pca.sparse_entries.result import SparseEntriesResult
 
 # Residual over the size of the data above which an entry of an exact fit is corrupt.
 EXACT_RESIDUAL = 1e-9
-# Largest leverage used: an entry with more says little about its own noise.
-MAX_LEVERAGE = 0.8
 
 
 def solve_stored(
@@ -44,12 +43,12 @@ def solve_stored(
         outcome = Outcome.EXACT
         sentence = "converged: exact to rounding on the entries that are clean"
         mixture, threshold = None, 0.5
-        is_outlier = np.abs(fit.residual) > EXACT_RESIDUAL * fit.data_size
-        probability = is_outlier.astype(np.float32)
+        probability = np.abs(fit.residual) > EXACT_RESIDUAL * fit.data_size
     else:
         outcome = Outcome.NOISE_LEVEL
         sentence = "converged: fitted at the level of the noise"
-        mixture, probability, threshold = _leave_one_out_posterior(fit, settings.fdr)
+        posterior, probability = _leave_one_out(fit, settings.fdr)
+        mixture, threshold = posterior.mixture, posterior.fdr_threshold
     if not (fit.exact or finished):
         outcome, sentence = recorder.outcome, recorder.end
     U, V, s = fit.U, fit.V, np.zeros(0)
@@ -66,29 +65,25 @@ def solve_stored(
         status=Status(outcome, sentence),
         history=recorder.history(),
         entries=entries,
-        corrupt_probability=probability,
+        corrupt_probability=probability.astype(np.float32),
         flag_threshold=threshold,
     )
 
 
-def _leave_one_out_posterior(
-    fit: EntriesFit, fdr: float
-) -> tuple[Mixture, Array, float]:
-    """Return the mixture of the residuals of fits without the entry.
+def _leave_one_out(fit: EntriesFit, fdr: float) -> tuple[Posterior, Array]:
+    """Return the posterior by the residuals of fits without the entry, and its values.
 
-    Also return the probability that each entry is corrupt, and from which to flag it.
+    With leverage h and weight w the residual left out is e·(1 − h + h w)/(1 − h), of
+    variance σ²/(1 − h).
     """
-    leverage = np.zeros(len(fit.residual))
-    bases, ridges = (fit.V, fit.U), fit.ridges()
+    h, w = np.zeros(len(fit.residual)), fit.weights
+    bases, ridges, y = (fit.V, fit.U), fit.ridges(), fit.entries.y
     for axis in (0, 1) if fit.rank else ():
         model = bases[axis], ridges[axis], fit.line_scale[axis]
-        y, weights = fit.entries.y, fit.weights
-        fit.entries.run(axis, kernels.leverages, y, weights, *model, leverage)
-    unused = 1 - np.minimum(leverage, MAX_LEVERAGE)  # 1 − h
-    # Without the entry, e becomes e/(1 − h), with standard deviation σ/√(1 − h).
-    z = np.abs(fit.residual) / (fit.sigma * np.sqrt(unused))
+        fit.entries.run(axis, kernels.leverages, y, w, *model, h)
+    h = np.minimum(h, MAX_LEVERAGE)
+    z = np.abs(fit.residual) * (1 - h + h * w) / (fit.sigma * np.sqrt(1 - h))
     counts = np.histogram(z, EDGES)[0]
-    mixture = fit_mixture(counts, 1.0, scale_is_given=fit.noise_is_given)
-    corrupt = to_table(mixture.corrupt)
-    probability = np.interp(z, EDGES[:-1], corrupt[:-1]).astype(np.float32)
-    return mixture, probability, fdr_threshold(counts, mixture, fdr)
+    given = fit.noise_is_given
+    posterior = leave_one_out_posterior(counts, fdr, scale_is_given=given)
+    return posterior, np.interp(z, EDGES[:-1], posterior.corrupt[:-1])
