@@ -260,7 +260,7 @@ BAD = {
         (("cleaned.csv", "-o", ".", "--overwrite"), "overwritten by its own result"),
     ],
 )
-def test_mistakes_get_one_sentence(discrepant, tmp_path, args, phrase):
+def test_mistakes_get_one_sentence(run_in_process, tmp_path, args, phrase):
     for name, text in BAD.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
@@ -272,7 +272,7 @@ def test_mistakes_get_one_sentence(discrepant, tmp_path, args, phrase):
     before = sorted(tmp_path.rglob("*"))
     if "-o" not in args:
         args = (*args, "-o", "out")
-    done = discrepant("clean", *args, cwd=tmp_path)
+    done = run_in_process("clean", *args)
     assert done.returncode == 2, done.stderr
     assert phrase in done.stderr
     assert done.stderr.count("\n") == 1

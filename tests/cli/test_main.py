@@ -28,7 +28,7 @@ def test_nothing_is_overwritten_by_default(run_in_process, matrix_csv, tmp_path)
 
 
 @pytest.mark.parametrize("command", ["clean", "pca", "zarr", "restore", "video"])
-def test_overwrite_replaces_all_results(discrepant, matrix_csv, tmp_path, command):
+def test_overwrite_replaces_all_results(run_in_process, matrix_csv, tmp_path, command):
     """The second run is refused, the third replaces what the first one wrote."""
     (tmp_path / "in").mkdir()
     if command == "zarr":
@@ -47,7 +47,7 @@ def test_overwrite_replaces_all_results(discrepant, matrix_csv, tmp_path, comman
         args = (command, matrix_csv)
 
     def run(*more):
-        return discrepant(*args, "-o", "out", *more, cwd=tmp_path)
+        return run_in_process(*args, "-o", "out", *more)
 
     def written():
         files = (tmp_path / "out").rglob("*")

@@ -54,6 +54,27 @@ def test_errors_of_the_function_name_no_options(tmp_path, name, settings, messag
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("fig2c", "--scale", "cpu"), "fig2c uses no images"),
+        (("fig3", "--images", "nowhere"), "nowhere is not a folder"),
+        (("fig3", "--images", "broken"), "a.png cannot be read as PNG"),
+        (("fig3", "--quick", "--scale", "paper"), "contradict each other"),
+    ],
+)
+def test_invalid_images_and_scales_give_one_sentence_and_exit_code_two(
+    run_in_process, tmp_path, args, message
+):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
+    done = run_in_process("reproduce", *args, "-o", "out", "--jobs", "1")
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_missing_packages_are_named(tmp_path, monkeypatch):
     name = "discrepant.experiments.image_figures.find_spec"
     monkeypatch.setattr(name, lambda module: None)

@@ -301,10 +301,10 @@ def test_the_command_reports_failures_at_the_end(discrepant, tmp_path):
     ],
 )
 def test_invalid_options_are_one_sentence_before_the_work(
-    discrepant, tmp_path, arguments, message
+    run_in_process, tmp_path, arguments, message
 ):
     Image.fromarray(corrupted_image()).save(tmp_path / "a.png")
-    done = discrepant("restore", "a.png", "-o", "out.png", *arguments, cwd=tmp_path)
+    done = run_in_process("restore", "a.png", "-o", "out.png", *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1

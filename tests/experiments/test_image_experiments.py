@@ -135,27 +135,6 @@ def test_figures_use_the_runs_of_each_other(tmp_path, monkeypatch):
     assert other.points.equals(first.points)
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("fig2c", "--scale", "cpu"), "fig2c uses no images"),
-        (("fig3", "--images", "nowhere"), "nowhere is not a folder"),
-        (("fig3", "--images", "broken"), "a.png cannot be read as PNG"),
-        (("fig3", "--quick", "--scale", "paper"), "contradict each other"),
-    ],
-)
-def test_invalid_arguments_give_one_sentence_and_exit_code_two(
-    discrepant, tmp_path, args, message
-):
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
-    done = discrepant("reproduce", *args, "-o", "out", "--jobs", "1", cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.slow
 def test_double_overparameterisation_needs_no_early_stopping():
     config = replace(images.Config("fig4"), fractions=(0.5, 0.7))
