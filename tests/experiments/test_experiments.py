@@ -177,20 +177,19 @@ def test_interrupted_runs_are_resumed(tmp_path):
         run()
     assert [row["square"] for row in run()] == [0, 1, 4, 9]
     assert log.read_text().split() == ["0", "1", "2", "2", "3"]
-    others = {".other-123.journal", ".other-123.0.checkpoint", ".mine.checkpoint.txt"}
-    for name in others:
-        (tmp_path / name).touch()
-    journal = runner.journal(fails_at_two, Settings())
-    journal.with_suffix(".0.checkpoint").touch()
-    runner.discard_journals()
-    assert {path.name for path in tmp_path.iterdir()} == {"log", *others}
+    (tmp_path / ".other-123").mkdir()
+    (tmp_path / ".other-123" / "a.json").touch()
+    (runner.store(fails_at_two, Settings()) / "0.checkpoint").touch()
+    runner.discard_stored()
+    assert {path.name for path in tmp_path.iterdir()} == {"log", ".other-123"}
+    assert (tmp_path / ".other-123" / "a.json").exists()
 
 
 def square(number, config, seed):
     return {"square": number**2}
 
 
-def test_journals_of_other_tasks_are_not_used(tmp_path):
+def test_results_of_other_tasks_are_not_used(tmp_path):
     runner = Runner(jobs=1, folder=tmp_path)
     for numbers in (range(3), range(1, 4)):
         tasks = [{"number": n} for n in numbers]
@@ -198,7 +197,7 @@ def test_journals_of_other_tasks_are_not_used(tmp_path):
         assert [row["square"] for row in rows] == [n**2 for n in numbers]
 
 
-def test_journals_of_other_code_are_not_used(tmp_path, monkeypatch):
+def test_results_of_other_code_are_not_used(tmp_path, monkeypatch):
     """An edit of a solver may change results without a new version."""
     runner = Runner(jobs=1, folder=tmp_path)
     (tmp_path / "package").mkdir()
@@ -210,9 +209,20 @@ def test_journals_of_other_code_are_not_used(tmp_path, monkeypatch):
         hashes.append(running.source_hash(tmp_path / "package"))
     assert hashes[0] == hashes[2] != hashes[1]
     monkeypatch.setattr(running, "source_hash", lambda: "one state")
-    one = runner.journal(square, Settings())
+    one = runner.store(square, Settings())
     monkeypatch.setattr(running, "source_hash", lambda: "another")
-    assert runner.journal(square, Settings()) != one
+    assert runner.store(square, Settings()) != one
+
+
+@pytest.mark.parametrize("stored", ["5", "[1]", "null", "{", ""])
+def test_stored_results_of_a_wrong_format_are_ignored(tmp_path, stored):
+    runner = Runner(jobs=1, folder=tmp_path)
+    runner.map(square, [{"number": 3}], Settings())
+    (path,) = runner.store(square, Settings()).iterdir()
+    assert path.read_text() == '{"square": 9}'
+    path.write_text(stored)
+    rows = runner.map(square, [{"number": 3}], Settings())
+    assert rows == [{"number": 3, "square": 9}]
 
 
 def test_a_progress_callback_can_stop_the_tasks(tmp_path):

@@ -120,8 +120,9 @@ def test_results_do_not_depend_on_an_interruption(tmp_path, monkeypatch):
     monkeypatch.setattr(images, "psnr", psnr)
     resumed = images.run(TINY, runner)
     assert resumed.points.equals(whole.points)
-    runner.discard_journals()
-    assert [path.suffix for path in tmp_path.iterdir()] == [".journal"]
+    runner.discard_stored()
+    (kept,) = tmp_path.iterdir()
+    assert {path.suffix for path in kept.iterdir()} == {".json"}
 
 
 def test_figures_use_the_runs_of_each_other(tmp_path, monkeypatch):

@@ -21,7 +21,6 @@ from numba.core.caching import IndexDataCacheFile
 from discrepant import InputError, RobustPCA, clean
 from discrepant.core.jit import njit
 from discrepant.core.output_files import LOCK, SCRATCH, atomic_output_folder
-from discrepant.experiments import runner
 from support.disks import corrupted_rank_one, mount_small_disk, unmount
 from support.messages import without_notice
 
@@ -407,13 +406,6 @@ def test_file_names_that_are_not_utf8_are_accepted(tmp_path, discrepant):
     np.save(tmp_path / name, corrupted_rank_one())
     done = discrepant("pca", name, "-o", os.fsdecode(b"o\xe9"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("journal", ["5", '["a", 5]', '["a"]', "null", "\ud800", "{"])
-def test_invalid_lines_of_a_journal_are_ignored(tmp_path, journal):
-    path = tmp_path / "journal"
-    path.write_text(f'{journal}\n["b", {{"x": 1}}]\n', errors="backslashreplace")
-    assert runner._read(path) == {"b": {"x": 1}}
 
 
 def rank_of(seed):

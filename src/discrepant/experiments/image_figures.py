@@ -8,6 +8,7 @@ drawn as a circle in the learning curves.
 
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ def descent(
     method: str,
     config: Config,
     seed: int,
-    checkpoint_prefix: str | None = None,
+    folder: Path | None = None,
 ) -> Row:
     """Return the learning curve of one method on one image, and the restored image."""
     import torch
@@ -164,8 +165,7 @@ def descent(
             every=config.every,
             device="cpu" if config.together else "auto",
             random_state=seed,
-            checkpoint=checkpoint_prefix
-            and f"{checkpoint_prefix}.{image}-{fraction:g}-{method}.checkpoint",
+            checkpoint=folder and folder / f"{image}-{fraction:g}-{method}.checkpoint",
         )
     finally:
         torch.set_num_threads(threads)
@@ -182,8 +182,6 @@ def run(config: Config, runner: Runner) -> Outcome:
     cases = check_requirements(config)
     # The figures use each other's runs: settings that select cases are not in the hash.
     settings = replace(config, figure="", fractions=(), max_images=0, crossed=False)
-    journal = runner.journal(descent, settings)
-    prefix = None if journal is None else str(journal.with_suffix(""))
     results = runner.map(
         descent,
         [
@@ -194,7 +192,7 @@ def run(config: Config, runner: Runner) -> Outcome:
         settings,
         jobs=None if config.together else 1,
         keep=True,
-        checkpoint_prefix=prefix,
+        folder=runner.store(descent, settings),
     )
     points = as_table(results)
     runs = points.groupby(["image", "fraction", "method"], sort=False).agg(

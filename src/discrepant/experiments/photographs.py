@@ -1,4 +1,4 @@
-"""Photographs of the image figures: list, read, crop, encode for the journal."""
+"""Photographs of the image figures: list, read, crop, encode as text."""
 
 import base64
 import io

@@ -99,7 +99,7 @@ def reproduce(
             },
         }
         write_json(scratch / files[2], details)
-    runner.discard_journals()
+    runner.discard_stored()
     return ReproduceReport(outcome.finding, outcome.table, files)
 
 

@@ -1,14 +1,16 @@
 """Run the independent tasks of an experiment on all cores, resumable.
 
-Finished tasks are written to a journal in the output folder. After an interruption the
-same command resumes there. The name of the journal contains a hash of the settings and
-of the source code, and each line the hash of its task. Results of other settings, or of
-an earlier state of the code, are therefore never used.
+The results of finished tasks are stored in a hidden folder of the output folder. After
+an interruption the same command resumes there. The name of that folder contains a hash
+of the settings and of the source code, and each file is named after the hash of its
+task. Results of other settings, or of an earlier state of the code, are therefore never
+used.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from inspect import getsourcefile
@@ -43,18 +45,18 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs tasks in processes, reports progress, and keeps a journal in a folder.
+    """Runs tasks in processes, reports progress, and stores results in a folder.
 
     The number of `jobs` is that of joblib: −1 is one process per core. If `progress`
-    returns False, `map` raises `StoppedError`; finished tasks stay in the journal.
+    returns False, `map` raises `StoppedError`; results of finished tasks stay stored.
     """
 
     seed: int = 0
     jobs: int = -1
     progress: bool | Progress | None = None
     folder: Path | None = None
-    # Journals by path: whether they stay for other experiments.
-    _journals: dict[Path, bool] = field(default_factory=dict, repr=False, compare=False)
+    # Folders of stored results: whether they stay for other experiments.
+    _stores: dict[Path, bool] = field(default_factory=dict, repr=False, compare=False)
 
     def map(
         self,
@@ -69,36 +71,26 @@ class Runner:
         """Return the task and what the function returned, for each task, in order.
 
         The function is called with a task, `config`, the seed and the `shared`
-        arguments, and must be importable. With `keep` its journal stays for other
-        experiments.
+        arguments; it must be importable and return what JSON can hold. With `keep` the
+        results stay stored for other experiments.
         """
-        jobs = self.jobs if jobs is None else jobs
-        journal = self.journal(function, config, keep)
-        label = _label(function)
-        keys = [_task_hash(task) for task in tasks]
-        done = {key: row for key, row in _read(journal).items() if key in keys}
-        todo = [i for i, key in enumerate(keys) if key not in done]
+        jobs, label = self.jobs if jobs is None else jobs, _label(function)
+        store = self.store(function, config, keep)
+        arguments = {"config": config, "seed": self.seed, **shared}
+        rows: list[Row] = []
         with reporting(self.progress, label) as report:
-            report(len(done) / max(len(tasks), 1), "resumed" if done else "")
-            results = Parallel(n_jobs=jobs, return_as="generator_unordered")(
-                delayed(_call_with_key)(
-                    keys[i],
-                    function,
-                    {**tasks[i], "config": config, "seed": self.seed, **shared},
-                )
-                for i in todo
+            report(0.0, "")
+            results = Parallel(n_jobs=jobs, return_as="generator")(
+                delayed(_result)(function, task, arguments, store) for task in tasks
             )
-            for key, result in results:
-                done[key] = result
-                if journal is not None:
-                    with journal.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps([key, result]) + "\n")
-                count = f"{len(done)} of {len(tasks)} runs"
-                proceed = report(len(done) / len(tasks), count)
-                if not proceed and len(done) < len(tasks):
+            for task, result in zip(tasks, results, strict=True):
+                rows.append({**task, **result})
+                count = f"{len(rows)} of {len(tasks)} runs"
+                proceed = report(len(rows) / len(tasks), count)
+                if not proceed and len(rows) < len(tasks):
                     results.close()
                     raise StoppedError(f"{label} was stopped; it can be resumed.")
-        return [{**task, **done[key]} for task, key in zip(tasks, keys, strict=True)]
+        return rows
 
     def grid(
         self,
@@ -118,28 +110,30 @@ class Runner:
         tasks = [dict(zip(axes, values, strict=True)) for values in combinations]
         return as_table(self.map(function, tasks, config, jobs=jobs))
 
-    def journal(self, function: Any, config: Any, keep: bool = False) -> Path | None:
-        """Return the path of the journal; checkpoints are next to it."""
+    def store(self, function: Any, config: Any, keep: bool = False) -> Path | None:
+        """Return the folder for stored results and checkpoints; create it."""
         if self.folder is None:
             return None
         code = [source_hash(), _file_hash(Path(getsourcefile(function) or ""))]
         name = function.__module__, function.__name__
-        settings = json.dumps([*code, *name, asdict(config), self.seed], sort_keys=True)
-        digest = hashlib.sha256(settings.encode()).hexdigest()[:12]
-        journal = self.folder / f".{_label(function)}-{digest}.journal"
-        self._journals[journal] = keep
-        return journal
+        store = (
+            self.folder
+            / f".{_label(function)}-{_hash([*code, *name, asdict(config), self.seed])}"
+        )
+        store.mkdir(parents=True, exist_ok=True)
+        self._stores[store] = keep
+        return store
 
-    def discard_journals(self) -> None:
-        """Remove journals and checkpoints, once the results are written.
+    def discard_stored(self) -> None:
+        """Remove stored results and checkpoints, once the outcome is written.
 
-        Journals that other experiments can use stay.
+        Results that other experiments can use stay.
         """
-        for journal, keep in self._journals.items():
-            if not keep:
-                journal.unlink(missing_ok=True)
-            for path in journal.parent.glob(f"{journal.stem}.*.checkpoint*"):
+        for store, keep in self._stores.items():
+            for path in store.glob("*.checkpoint*" if keep else "*"):
                 path.unlink()
+            if not keep:
+                store.rmdir()
 
 
 def as_table(rows: list[Row]) -> Table:
@@ -174,28 +168,23 @@ def _label(function: Callable[..., Row]) -> str:
     return function.__module__.rpartition(".")[2]
 
 
-def _call_with_key(
-    key: str, function: Callable[..., Row], task: Row
-) -> tuple[str, Row]:
-    return key, function(**task)
-
-
-def _task_hash(task: Row) -> str:
-    """Return the hash by which the journal identifies a task."""
-    text = json.dumps(task, sort_keys=True, default=repr)
+def _hash(value: Any) -> str:
+    """Return a hash of a value that JSON can hold; of others, of their repr."""
+    text = json.dumps(value, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _read(journal: Path | None) -> dict[str, Row]:
-    """Return the results in a journal by key, without truncated or invalid lines."""
-    done: dict[str, Row] = {}
-    if journal is None or not journal.exists():
-        return done
-    for line in journal.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            key, result = json.loads(line)
-        except (ValueError, TypeError):
-            continue
-        if isinstance(key, str) and isinstance(result, dict):
-            done[key] = result
-    return done
+def _result(
+    function: Callable[..., Row], task: Row, arguments: Row, store: Path | None
+) -> Row:
+    """Return the stored result of a task; compute and store it if there is none."""
+    path = None if store is None else store / f"{_hash(task)}.json"
+    if path is not None:
+        with suppress(OSError, ValueError, TypeError):  # none, or of another format
+            return {**json.loads(path.read_text(encoding="utf-8"))}
+    result = function(**task, **arguments)
+    if path is not None:
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(result), encoding="utf-8")
+        part.replace(path)
+    return result
