@@ -589,3 +589,15 @@ def test_expected_values_lie_inside_their_intervals():
     assert len(flagged) >= 15
     assert (flagged["low"] < flagged["expected"]).all()
     assert (flagged["expected"] < flagged["high"]).all()
+
+
+def test_a_frequent_natural_value_is_not_stuck():
+    rng = np.random.default_rng(0)
+    ability, luck = rng.normal(size=(2, 800))
+    school = np.clip(np.round(12.4 + 1.6 * ability + 1.6 * luck), 5, 17)
+    school[(school > 10) & (school < 14.5)] = 12  # most leave with a degree
+    wage = np.exp(1 + 0.3 * ability + 0.1 * rng.normal(size=800))
+    parents = 10 + 2 * ability + rng.normal(size=800)
+    table = pd.DataFrame({"educ": school, "wage": wage, "parents": parents})
+    assert (school == 12).mean() > 0.5
+    assert clean(table).mask["educ"].sum() <= 2

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discrepant.cell_model.gaussian_model import NEVER_FLAG
 from discrepant.core.linalg import Array
 
 # Both chosen on the development tables of ``python benchmarks/tables.py dev``.
@@ -14,8 +13,6 @@ BASE_FREQUENCY = 0.02
 # Weight of the log-odds of rare values. At 1, calibration was poor: 0.88 computed, 0.40
 # observed.
 RARE_WEIGHT = 0.3
-# Frequency from which a value makes a population of its own.
-POPULATION_FREQUENCY = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,23 +36,14 @@ class ValueFrequencyPrior:
     default: float
 
     @classmethod
-    def fit(cls, values: Array, second_population: bool) -> "ValueFrequencyPrior":
-        """Count the values of a column.
-
-        Parameters
-        ----------
-        values : array
-        second_population : bool
-            Whether the column has one; then its frequent values are never flagged.
-        """
+    def fit(cls, values: Array) -> "ValueFrequencyPrior":
+        """Count the values of a column."""
         finite = values[np.isfinite(values)]
         levels, counts = np.unique(finite, return_counts=True)
         total = max(len(finite), 1)
         frequency = counts / total + BASE_FREQUENCY
         mean = float((frequency * counts).sum() / total) if len(finite) else 1.0
         log_odds = cls._weighted(np.log(frequency / mean))
-        if second_population:
-            log_odds[frequency > POPULATION_FREQUENCY] = NEVER_FLAG
         single = cls._weighted(np.log(np.array([BASE_FREQUENCY + 1 / total]) / mean))
         repeated = counts > 1
         return cls(levels[repeated], log_odds[repeated], float(single[0]))
