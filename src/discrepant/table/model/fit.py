@@ -381,7 +381,7 @@ def _standard_values(filled: Array, table: TableModel) -> Array:
     transforms = (table.transforms[j] for j in table.modelled)
     columns = zip(transforms, filled.T, strict=True)
     standard = np.column_stack([t.standardise(column) for t, column in columns])
-    return np.clip(standard, -MAX_STANDARD_VALUE, MAX_STANDARD_VALUE)
+    return np.asarray(np.clip(standard, -MAX_STANDARD_VALUE, MAX_STANDARD_VALUE))
 
 
 def _reselect_transforms(
