@@ -145,7 +145,7 @@ def update(
 
     Image, patterns and variances follow the frame, unless a pixel is held. Under a
     component, the frame's value gathers votes as a candidate that replaces the
-    image's value after `replace_after` times as many frames as that rests on. Of large
+    image's value when it has more votes than frames that showed the image's. Of large
     frames, one row in `turns` is updated.
     """
     width, channels = frame.shape[1:]
@@ -175,7 +175,7 @@ def update(
         for x in range(width):
             if mask[y, x]:
                 speed = arrays.absorption_speed[y, x]
-                _update_candidate(y, x, frame, predicted, speed, c, state, settings)
+                _update_candidate(y, x, frame, predicted, speed, c, state)
 
 
 @njit(**FAST)
@@ -225,7 +225,7 @@ def _update_image(y, state, residual, held, rate, limit, c, pattern_gains):
 
 
 @njit(**FAST)
-def _update_candidate(y, x, frame, predicted, speed, c, state, settings):
+def _update_candidate(y, x, frame, predicted, speed, c, state):
     """Let the value at a covered pixel gather votes to replace the background's."""
     channels = frame.shape[2]
     image, patterns = state.image, state.patterns
@@ -246,7 +246,7 @@ def _update_candidate(y, x, frame, predicted, speed, c, state, settings):
         for k in range(channels):
             value = frame[y, x, k] - predicted[y, x, k] + image[y, x, k] * c[0]
             candidate[y, x, k] += weight * (value - candidate[y, x, k])
-    if votes[y, x] > settings.replace_after * state.age[y, x] + 3.0:
+    if votes[y, x] > state.age[y, x] + 3.0:
         for k in range(channels):
             image[y, x, k] = candidate[y, x, k] / c[0]
             for j in range(len(patterns)):

@@ -55,11 +55,12 @@ class FeedbackState(NamedTuple):
 
 
 @njit(**FAST)
-def score_pixels(frame, predicted, state, factor, max_age, out, top, bottom, settings):
+def score_pixels(frame, predicted, state, factor, rate, out, top, bottom, settings):
     """Fill the log-odds of foreground of a band, each pixel alone, −1 in a shadow.
 
-    A background that has been observed for `age` frames has not shown its slow changes
-    yet: the variances of the decision are larger by √(max_age/age).
+    A background that rests on `age` frames, fewer than the learning rate averages, has
+    not shown its slow changes yet: the variances of the decision are larger by
+    1/√(rate·age).
     """
     width, channels = frame.shape[1:]
     residual, square, brightness, chroma = row_buffers(width, channels)
@@ -72,7 +73,7 @@ def score_pixels(frame, predicted, state, factor, max_age, out, top, bottom, set
         for x in range(width):
             value = half * brightness[x] * brightness[x] / brightness_variance[x]
             value += chroma_weight * chroma[x] / chroma_variance[x]
-            value *= np.sqrt(age[x] / max_age) / scale[x]
+            value *= np.sqrt(min(rate * age[x], ONE)) / scale[x]
             row[x] = value - half * settings.offset
         for x in range(width):
             if row[x] > ZERO and brightness[x] < ZERO:

@@ -97,9 +97,8 @@ class Separator:
         radii = np.zeros(self.mask.shape, np.int32)
         self._median_buffers = radii, np.zeros(np.add(radii.shape, 1), np.int32)
         # Votes per frame of an object, so that it is absorbed after `learning_time`.
-        settings = self.background.settings
-        frames = float(settings.replace_after * settings.max_age)
-        self._object_speed = np.float32(frames / max(learning_time, 1.0))
+        max_age = self.background.settings.max_age
+        self._object_speed = np.float32(max_age / max(learning_time, 1.0))
         self._recent: deque[tuple[Array, Array]] = deque(maxlen=PATTERN_WINDOW)
         self._count = 0
         self._previous_scene: Background | None = None
@@ -164,7 +163,7 @@ class Separator:
         def score(band: Band) -> None:
             kernels.score_pixels(
                 frame, self.predicted, background.state, self._feedback.factor,
-                background.settings.max_age, arrays.score, *band, settings,
+                background.settings.learning_rate, arrays.score, *band, settings,
             )  # fmt: skip
 
         self._bands.each(score)

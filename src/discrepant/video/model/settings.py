@@ -101,8 +101,7 @@ class UpdateSettings(NamedTuple):
 
     learning_rate: np.float32  # weight of a new frame in the background image
     floor: VarianceFloor
-    replace_after: np.float32 = np.float32(2)  # votes for a new value, in present ages
-    max_age: np.float32 = np.float32(150)  # frames
+    max_age: np.float32 = np.float32(300)  # frames that a value rests on, at most
 
 
 LEARNING_RATE = 1 / 150  # weight of a new frame in the background image
