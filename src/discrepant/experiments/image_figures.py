@@ -192,7 +192,7 @@ def run(config: Config, runner: Runner) -> Outcome:
         settings,
         jobs=None if config.together else 1,
         keep=True,
-        folder=runner.store(descent, settings),
+        folder=runner.store(descent, settings, keep=True),
     )
     points = as_table(results)
     runs = points.groupby(["image", "fraction", "method"], sort=False).agg(
