@@ -1,6 +1,7 @@
-"""Robust regression of corrupted, incomplete rows on a known basis (exact l1).
+"""Robust regression of corrupted, incomplete rows on a known basis.
 
-For a row y and orthonormal components V (k×n) the coordinates c are those of
+`l1_coordinates` are exact where rows have no noise. For a row y and orthonormal
+components V (k×n) they are those of
 
     min ‖y − c V‖₁  over the observed entries,
 
@@ -8,11 +9,17 @@ the convex program with a fixed subspace. An augmented-Lagrangian iteration iden
 the clean entries; least squares on these then gives the coordinates to rounding. If no
 entry is clean, the sum of absolute errors exceeds its minimum by at most a few parts in
 a thousand.
+
+`robust_coordinates` and `reweighted_coordinates` are for rows with noise: iteratively
+reweighted least squares (`irls`), with unknown noise or with weights that are known.
 """
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from discrepant.core.linalg import Array
+from discrepant.core.robust_statistics import MAD
 
 # Entries of the rows that are fitted at a time.
 BLOCK = 1 << 22
@@ -26,6 +33,26 @@ MAX_RESIDUAL_RATIO = 10.0
 GROWTH = 1.2
 # Change of a row, relative to its largest entry, at which it has converged.
 TOL = 1e-7
+
+# Reweightings that approximate least absolute deviations …
+LAD_STEPS = 12
+# … and residual over the scale below which these weights grow no further.
+MIN_LAD_RESIDUAL = 0.1
+# Reweightings by Tukey's bisquare, which then reject outliers …
+BISQUARE_STEPS = 4
+# … beyond this residual over the scale: 95% efficiency for normal noise.
+BISQUARE = 4.7
+# Median absolute entries at which the rows are clipped for the first fit.
+FIRST_CLIP = 2.5
+# Ridge penalty over the largest square of a column of the basis.
+RIDGE = 1e-9
+# Reweightings by known weights: coordinates are then stable to a thousandth of their
+# error.
+REWEIGHTINGS = 6
+# Entries of rows with noise that are fitted at a time.
+NOISY_BLOCK = 1 << 20
+
+Weight = Callable[[Array], Array]  # of |residuals|, for each row
 
 
 def l1_coordinates(rows: Array, components: Array) -> Array:
@@ -102,10 +129,7 @@ def _polish(
     If a row has no more observed entries than coordinates, all of them count as clean,
     and the coordinates of smallest norm that fit them are taken.
     """
-    few = observed.sum(axis=1) <= len(V)
-    for i in np.flatnonzero(few):
-        C[i] = np.linalg.lstsq(V[:, observed[i]].T, Y[i, observed[i]], rcond=None)[0]
-    clean[few] = False
+    clean[_fit_few_entries(C, Y, observed, V)] = False
     for i in np.flatnonzero(clean.sum(axis=1) >= len(V)):
         refit = np.linalg.lstsq(V[:, clean[i]].T, Y[i, clean[i]], rcond=None)[0]
         loss, loss_refit = (
@@ -114,3 +138,110 @@ def _polish(
         if loss_refit <= loss * (1 + 1e-6):
             C[i] = refit
     return C
+
+
+def irls(rows: Array, X: Array, weights: Sequence[Weight], start: Array) -> Array:
+    """Refine coordinates by iteratively reweighted least squares.
+
+    Parameters
+    ----------
+    rows : array (b, n)
+        NaN is missing.
+    X : array (n, k)
+        Basis.
+    weights : sequence of functions
+        Weights of each iteration, given the absolute residuals (b, n).
+    start : array (b, k)
+        Coordinates to begin with.
+    """
+    observed = np.isfinite(rows)
+    y, c = np.where(observed, rows, 0.0), start
+    (n, k), number = X.shape, len(rows)
+    pairs = np.reshape(X[:, :, None] * X[:, None, :], (n, -1))
+    ridge = RIDGE * float(np.max(np.sum(X * X, axis=0), initial=0.0)) * np.eye(k)
+    for weight in weights:
+        w = np.where(observed, weight(np.abs(y - c @ X.T)), 0.0)
+        G = np.reshape(w @ pairs, (number, k, k)) + ridge
+        c = np.linalg.solve(G, ((w * y) @ X)[:, :, None])[:, :, 0]
+    return np.asarray(c)
+
+
+def robust_coordinates(rows: Array, X: Array) -> tuple[Array, Array]:
+    """Regress rows (b, n) on X (n, k), robust to outliers in half of a row.
+
+    NaN is missing. Least absolute deviations come first, then Tukey's weights. Also
+    returns the scale of the residuals of each row; infinite with few entries.
+    """
+    size = np.sqrt(np.sum(X * X, axis=0))
+    X, k = X / size, X.shape[1]
+    observed = np.isfinite(rows)
+    number = np.sum(observed, axis=1, keepdims=True)
+    freedom = np.sqrt(number / np.maximum(number - k, 1.0))
+
+    def scale_of(e: Array) -> Array:
+        return np.asarray(_median(e, observed) / MAD * freedom)
+
+    def relative(e: Array) -> Array:
+        with np.errstate(over="ignore"):  # infinite if all other entries fit exactly
+            return np.asarray(e / np.maximum(scale_of(e), 1e-300))
+
+    def lad(e: Array) -> Array:
+        return np.asarray(1 / np.maximum(relative(e), MIN_LAD_RESIDUAL))
+
+    def bisquare(e: Array) -> Array:
+        return np.asarray(np.maximum(1 - (relative(e) / BISQUARE) ** 2, 0.0) ** 2)
+
+    y = np.where(observed, rows, 0.0)
+    bound = FIRST_CLIP * _median(np.abs(y), observed)
+    clipped = np.where(observed, np.clip(y, -bound, bound), np.nan)
+    c = irls(clipped, X, [np.ones_like], np.zeros((len(y), k)))
+    c = irls(rows, X, [lad] * LAD_STEPS + [bisquare] * BISQUARE_STEPS, c)
+    scale = scale_of(np.abs(y - c @ X.T))
+    return c / size, np.where(number > 2 * k, scale, np.inf)[:, 0]
+
+
+def reweighted_coordinates(rows: Array, X: Array, weight: Weight) -> Array:
+    """Return the coordinates (b, k) of rows (b, n) on X (n, k); NaN is missing.
+
+    They minimise ``Σ w(|yⱼ − (Xc)ⱼ|)·(yⱼ − (Xc)ⱼ)²``, from `robust_coordinates` on. The
+    result of a row does not depend on the other rows.
+    """
+    (number, n), k = rows.shape, X.shape[1]
+    coordinates = np.zeros((number, k))
+    height = max(1, NOISY_BLOCK // max(n, k * k))
+    for first in range(0, number if k else 0, height):
+        block = rows[first : first + height]
+        c = robust_coordinates(block, X)[0]
+        c = irls(block, X, [weight] * REWEIGHTINGS, c)
+        observed = np.isfinite(block)
+        _fit_few_entries(c, block, observed, X.T)
+        coordinates[first : first + height] = c
+    return coordinates
+
+
+def _fit_few_entries(C: Array, Y: Array, observed: np.ndarray, V: Array) -> np.ndarray:
+    """Fit rows with at most as many entries as coordinates by those of least norm.
+
+    Returns which rows these are.
+    """
+    few = observed.sum(axis=1) <= len(V)
+    for i in np.flatnonzero(few):
+        C[i] = np.linalg.lstsq(V[:, observed[i]].T, Y[i, observed[i]], rcond=None)[0]
+    return np.asarray(few)
+
+
+def median_scale(rows: Array) -> Array:
+    """Return the robust scale of each row: the median of |values| over 0.674."""
+    return np.asarray(_median(np.abs(rows), np.isfinite(rows))[:, 0] / MAD)
+
+
+def _median(values: Array, observed: np.ndarray) -> Array:
+    """Return the median of the observed values of each row, (b, 1); 0 if none."""
+    last = values.shape[1] - 1
+    ordered = np.sort(np.where(observed, values, np.inf), axis=1)
+    number = np.count_nonzero(observed, axis=1, keepdims=True)
+    low, high = (
+        np.take_along_axis(ordered, np.clip(at, 0, last), axis=1)
+        for at in ((number - 1) // 2, number // 2)
+    )
+    return np.where(number > 0, (low + high) / 2, 0.0)

@@ -7,6 +7,7 @@ import numpy as np
 from discrepant.core.arrays import even_sample
 from discrepant.core.linalg import Array
 
+MAD = 0.6744897501960817  # median of |z| for a standard normal z
 # Clipping bound, in units of the largest row or column scale. A scale is the lower
 # quartile of |entries|, 0.32 σ for normal entries: 30 scales are 9.6 σ, which no normal
 # entry exceeds.

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from discrepant.robust_pca.noisy.histogram import BINS, EDGES, MAD, quantile
+from discrepant.core.robust_statistics import MAD
+from discrepant.robust_pca.noisy.histogram import BINS, EDGES, quantile
 from discrepant.robust_pca.noisy.mixture import (
     NORMAL,
     fit_mixture,

@@ -12,8 +12,8 @@ it. Nothing of the size of the data is kept.
 *Clipped* passes come first: w(z) = min(1, 1.5/z) are Huber's weights, which tolerate a
 bad start, and σ follows the median of the residuals. *Weighed* passes follow: w(z) is
 the probability that an entry is clean (`mixture`). Rows and columns that lag behind the
-fit are refitted (`lines`). Once L is stable, weak components are removed, as real ones
-return, and columns are tested for noise of different size; then the passes continue.
+fit are refitted. Once L is stable, weak components are removed, as real ones return,
+and the passes continue. Each column has its own σ if they differ.
 
 Where no low rank leaves independent noise of one size, the noise that is estimated
 would fall until half of the entries are interpolated and the others count as errors.
@@ -29,10 +29,10 @@ import numpy as np
 
 from discrepant.core.linalg import Array
 from discrepant.core.recorder import Recorder
+from discrepant.core.robust_statistics import MAD
 from discrepant.robust_pca.exact.factored_svd import factor_distance, svd_from_products
 from discrepant.robust_pca.noisy.histogram import (
     BIN_CENTRES,
-    MAD,
     quantile,
     rescaled_histogram,
     to_table,

@@ -9,8 +9,6 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.robust_pca.rows.robust_kernels import BINS, LINE_BIN_WIDTH, Z_AT_HALF
 
-MAD = 0.6744897501960817  # median of |z| for a standard normal z
-
 _fraction = np.arange(BINS) / BINS
 EDGES = np.append(Z_AT_HALF * _fraction / (1 - _fraction), np.inf)
 BIN_WIDTHS = np.diff(EDGES)

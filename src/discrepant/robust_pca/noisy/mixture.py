@@ -18,11 +18,11 @@ from scipy.special import expit, logit, stdtrit
 
 from discrepant.cell_model.calibration import fdr_threshold
 from discrepant.core.linalg import Array
+from discrepant.core.robust_statistics import MAD
 from discrepant.robust_pca.noisy.histogram import (
     BIN_CENTRES,
     BIN_WIDTHS,
     COARSE_BIN_CENTRES,
-    MAD,
     quantile,
     to_table,
 )

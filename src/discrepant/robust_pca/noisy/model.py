@@ -11,9 +11,9 @@ import numpy as np
 from scipy import linalg
 
 from discrepant.core.linalg import Array
+from discrepant.core.robust_regression import median_scale, robust_coordinates
+from discrepant.core.robust_statistics import MAD
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
-from discrepant.robust_pca.noisy.histogram import MAD
-from discrepant.robust_pca.noisy.lines import median_scale, regress_lines
 from discrepant.robust_pca.noisy.mixture import Mixture
 from discrepant.robust_pca.problem import ConvexProblem
 
@@ -214,10 +214,10 @@ class Model:
         )
         if not len(size):
             return False
-        c, scale = regress_lines(data, basis)
+        c, scale = robust_coordinates(data, basis)
         improved = scale < MAX_REFIT_SCALE * present
         in_basis = first[which] @ (second.T @ (basis / size**2))
-        others[which] = np.where(improved[:, None], c / size, in_basis)
+        others[which] = np.where(improved[:, None], c, in_basis)
         one, two = orthogonal_factors(others, basis)
         size = column_norms(two)
         self.U, self.C = (one, two) if axis == 0 else (two / size, one * size)

@@ -12,10 +12,10 @@ import numpy as np
 from discrepant.cell_model.calibration import calibrated_probability, exceeds
 from discrepant.core.linalg import Array, norm
 from discrepant.core.results import Certificate
+from discrepant.core.robust_regression import reweighted_coordinates
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
 from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, to_table
-from discrepant.robust_pca.noisy.lines import noisy_coordinates
 from discrepant.robust_pca.noisy.mixture import Mixture, Posterior
 from discrepant.robust_pca.noisy.row_model import MAX_SQUARE, RowModel
 from discrepant.robust_pca.result import LowRankResult, locked_cached_property
@@ -50,9 +50,18 @@ class NoisyResult(LowRankResult):
         return self.cells.posterior.mixture
 
     def coordinates(self, rows: Array) -> Array:
-        """Return the robust coordinates of new rows in the row space of X."""
-        weight = self.mixture.weight
-        return noisy_coordinates(rows, self.components, self.noise, weight)
+        """Return the robust coordinates of new rows in the row space of X.
+
+        An entry counts by the fitted probability of being clean.
+        """
+        noise = self.noise.astype(np.float64)
+        basis = np.ascontiguousarray((self.components / noise).T, np.float64)
+        weights = self.mixture.weight.astype(np.float64)
+
+        def weight(z: Array) -> Array:
+            return np.asarray(np.interp(z, BIN_CENTRES, weights))
+
+        return reweighted_coordinates(rows / noise, basis, weight)
 
     @locked_cached_property
     def probability(self) -> Array:

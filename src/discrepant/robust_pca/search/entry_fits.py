@@ -15,6 +15,7 @@ import numpy as np
 from discrepant.core.linalg import Array
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
+from discrepant.core.robust_statistics import MAD
 from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.noise import (
     MIN_NOISE,
@@ -37,7 +38,6 @@ from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.fit_warnings import MIN_CLEAN_FRACTION
-from discrepant.robust_pca.noisy.histogram import MAD
 from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.result import Step

@@ -13,7 +13,8 @@ from sklearn.utils.extmath import randomized_svd
 
 from discrepant.core.linalg import Array, svd
 from discrepant.core.recorder import Recorder
-from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, MAD, quantile, to_table
+from discrepant.core.robust_statistics import MAD
+from discrepant.robust_pca.noisy.histogram import BIN_CENTRES, quantile, to_table
 from discrepant.robust_pca.noisy.mixture import Mixture, fit_mixture
 from discrepant.robust_pca.result import Step
 from discrepant.robust_pca.rows.robust_kernels import BINS

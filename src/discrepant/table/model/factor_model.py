@@ -20,6 +20,7 @@ from discrepant.cell_model.residual_mixture import (
     mixture_variance,
 )
 from discrepant.core.linalg import Array
+from discrepant.core.robust_regression import robust_coordinates
 
 # Columns up to which the covariance model is used: there, a step of its search costs
 # 6400 multiplications.
@@ -90,7 +91,8 @@ class FactorModel:
 
     def robust_start(self, cells: StandardCells) -> Array:
         """Return coefficients of each row that half of its cells cannot mislead."""
-        return _robust_regression(self._scaled(cells), (self.components / self.noise).T)
+        X = (self.components / self.noise).T
+        return robust_coordinates(self._scaled(cells), X)[0]
 
     def _scaled(self, cells: StandardCells) -> Array:
         """Return the cells less their mean, over the noise; NaN where missing."""
@@ -133,15 +135,6 @@ class FactorModel:
         excluded = observed & (log_odds > 0)
         nothing = np.zeros(0)
         return CellScores(excluded, log_odds, residual, variance, nothing, nothing)
-
-
-def _robust_regression(Y: Array, X: Array) -> Array:
-    """Return coefficients of Y on X that half of a row's cells cannot mislead."""
-    from discrepant.robust_pca.noisy.lines import regress_lines
-
-    if not X.shape[1]:
-        return np.zeros((len(Y), 0))
-    return np.asarray(regress_lines(Y, X)[0] / np.linalg.norm(X, axis=0))
 
 
 def fit_factor_model(cells: StandardCells, seed: int) -> FactorModel:
