@@ -189,7 +189,7 @@ def robust_coordinates(rows: Array, X: Array) -> tuple[Array, Array]:
         return np.asarray(1 / np.maximum(relative(e), MIN_LAD_RESIDUAL))
 
     def bisquare(e: Array) -> Array:
-        return np.asarray(np.maximum(1 - (relative(e) / BISQUARE) ** 2, 0.0) ** 2)
+        return np.asarray((1 - np.minimum(relative(e) / BISQUARE, 1.0) ** 2) ** 2)
 
     y = np.where(observed, rows, 0.0)
     bound = FIRST_CLIP * _median(np.abs(y), observed)
