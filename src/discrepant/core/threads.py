@@ -3,11 +3,11 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 # Multiplications from which a matrix product is worth more than one BLAS thread: about
 # 1 ms of work for one core.
@@ -85,9 +85,14 @@ def map_row_blocks(
         pool.shutdown(cancel_futures=True)
 
 
-def blas_threads(multiplications: int) -> AbstractContextManager[object]:
-    """Return a context that holds BLAS at one thread where products are small."""
+@contextmanager
+def blas_threads(multiplications: int) -> Iterator[None]:
+    """Hold BLAS at one thread where products are small."""
     if multiplications >= WORTH_SHARING:
-        return nullcontext()
-    one_thread: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
-    return one_thread
+        yield
+        return
+    ONE_BLAS_THREAD.enter()
+    try:
+        yield
+    finally:
+        ONE_BLAS_THREAD.leave()

@@ -26,18 +26,10 @@ from discrepant.paper.matrix_descent import DescentSettings, recover_by_descent
 from discrepant.robust_pca.fit_warnings import fit_warnings
 from discrepant.robust_pca.input_data import is_dask, validate_data_of
 from discrepant.robust_pca.partial_fit import PartialFitMixin
-from discrepant.robust_pca.settings import (
-    DEFAULT_PASSES,
-    DEFAULT_TOL,
-    SolverSettings,
-    check_parameters,
-)
+from discrepant.robust_pca.settings import SolverSettings, check_parameters
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# Parameters of the implicit solver besides tol and max_iter.
-SETTINGS = ("alpha", "psd", "noise", "fdr", "polish", "effort", "random_state")
 
 
 def _part(name: str, description: str) -> property:
@@ -412,7 +404,7 @@ class RobustPCA(
         ):
             start = None
         with worker_pool(Y) if is_lazy else nullcontext(), self._reporting() as report:
-            fit = solve(rows, self._settings(), start, report)
+            fit = solve(rows, SolverSettings.of(self), start, report)
         return DaskResult(fit, Y) if is_lazy else fit
 
     def _fit_stored_entries(self, Y: Any) -> Result:
@@ -420,7 +412,7 @@ class RobustPCA(
         from discrepant.robust_pca.sparse_entries.solve import solve_stored
 
         with self._reporting() as report:
-            return solve_stored(Y, self._settings(), self.n_jobs, report)
+            return solve_stored(Y, SolverSettings.of(self), self.n_jobs, report)
 
     def _fit_by_descent(self, Y: Array) -> Result:
         """Fit an array by the paper's descent, which has no warm start."""
@@ -428,14 +420,6 @@ class RobustPCA(
         settings = DescentSettings(**{name: getattr(self, name) for name in names})
         return recover_by_descent(
             Y, None, settings, random_state=self.random_state, progress=self.verbose
-        )
-
-    def _settings(self) -> SolverSettings:
-        """Return the settings of the implicit solver."""
-        return SolverSettings(
-            **{name: getattr(self, name) for name in SETTINGS},
-            tol=DEFAULT_TOL if self.tol is None else self.tol,
-            max_iter=self.max_iter or DEFAULT_PASSES,
         )
 
     @contextmanager

@@ -1,6 +1,6 @@
 """Settings of the matrix solvers, and the validation of `RobustPCA`'s parameters."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,12 @@ class SolverSettings:
     polish: bool = True
     effort: str = "best"
     random_state: Any = None
+
+    @classmethod
+    def of(cls, model: Any) -> "SolverSettings":
+        """Return the settings of a `RobustPCA`, whose None means the default."""
+        values = {field.name: getattr(model, field.name) for field in fields(cls)}
+        return cls(**{name: v for name, v in values.items() if v is not None})
 
     @property
     def alpha_is_given(self) -> bool:

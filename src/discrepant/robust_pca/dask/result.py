@@ -6,10 +6,7 @@ it. It is the part of an in-memory result that is restricted to this block.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import product
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
@@ -79,25 +76,25 @@ class DaskResult(Result):
         With `whole_rows` it has one number for each row.
         """
         import dask.array as da
-        from dask.highlevelgraph import HighLevelGraph
 
         fit, axes = self.fit, 1 if whole_rows else 2
         data = self.data.rechunk({1: -1}) if whole_rows else self.data
         chunks = data.chunks[:axes]
         if not isinstance(fit.program.rows, DaskRows):  # the data fit in memory
             return da.from_array(getattr(fit, name), chunks=chunks)
-        key = f"{name}-{uuid4().hex}"
-        blocks = product(*(range(len(sizes)) for sizes in data.chunks))
-        slices = da.core.slices_from_chunks(data.chunks)
-        tasks = {
-            (key, *block[:axes]): (
-                partial(_part_of_block, name, restrict_to_block(fit, *part)),
-                (data.name, *block),
-            )
-            for block, part in zip(blocks, slices, strict=True)
-        }
-        graph = HighLevelGraph.from_collections(key, tasks, [data])
-        return da.Array(graph, key, chunks, dtype=dtype)
+        fits: Any = np.empty(data.numblocks, object)
+        places = da.core.slices_from_chunks(data.chunks)
+        fits.flat = [restrict_to_block(fit, *place) for place in places]
+        return da.map_blocks(
+            _part_of_block,
+            data,
+            da.from_array(fits, chunks=1, name=False),
+            part=name,
+            chunks=chunks,
+            drop_axis=range(axes, 2),
+            dtype=dtype,
+            meta=np.empty((0,) * axes, dtype),
+        )
 
     @property
     def certificate(self) -> Certificate:
@@ -168,13 +165,14 @@ class BlockLayout:
     dtype: np.dtype[Any]
 
 
-def _part_of_block(name: str, fit: MatrixFit, block: Any) -> Array:
-    """Return the part of a fit called `name`, for one block of the data."""
+def _part_of_block(block: Any, its_fit: Array, part: str) -> Array:
+    """Return a part of a fit for one block of the data; the fit comes in an array."""
+    fit: MatrixFit = its_fit.item()
     layout: Any = fit.program.rows
     Y = np.asarray(masked_to_nan(block)).astype(layout.dtype, copy=False)
     rows = ArrayRows(Y, n_jobs=1, long_axis=1 if layout.transposed else 0)
     with_data = replace(fit, program=replace(fit.program, rows=rows))
-    return np.asarray(getattr(with_data, name))
+    return np.asarray(getattr(with_data, part))
 
 
 def _coordinates(rows: Array, regress: Any) -> Array:

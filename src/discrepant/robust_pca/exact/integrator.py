@@ -12,8 +12,8 @@ The solver has three phases.
 singular values, and the corruption as large residuals.
 
 *Polish*: least squares on the clean entries at the visible rank (`polish`). The result
-is accepted only if it is exact and its duality gap, by the dual of the fast steps, is
-small.
+is accepted only if it is exact: more clean entries than a matrix of this rank has
+degrees of freedom fit to rounding.
 
 *Careful*: otherwise (noise on every entry, too high a rank), μ is adapted so that
 primal and dual residuals fall together, down to the convex optimum.
@@ -45,18 +45,22 @@ GROWTH = 2.0
 RANK_GAP = 4.0
 # Fraction of clean entries among the clipped ones at which the solve restarts at once.
 MANY_CLIPPED = 0.1
-# Duality gap that a polish may leave by the dual of the fast steps. That dual is far
-# from converged, but another exact decomposition would miss by more.
-MAX_POLISH_GAP = 0.5
-# Attempts to polish before an exact solution is given up, unless the convex program is
-# solved then. Near the limit of what is recoverable, only the second one succeeds.
-POLISH_ATTEMPTS = 2
+# Passes after which an exact solution is given up, unless the convex program is solved
+# then. Nearly all exact solutions appear in fewer; some, near the limit of what is
+# recoverable, in more than 100.
+MAX_EXACT_PASSES = 150
+# Polishes that end above rounding after which it is given up, too: the first one may
+# have had too low a rank.
+MAX_NOISE_FLOORS = 2
 # Factor by which the residual falls before the next attempt to polish.
 POLISH_AGAIN_FACTOR = 30.0
-# Target ratio of the dual to the primal residual in the careful phase.
-RESIDUAL_RATIO = 2.0
-# Steps after which a raised target ratio decays to RESIDUAL_RATIO.
+# Target ratio of the dual to the primal residual in the careful phase, and the largest
+# one, beside noise.
+RESIDUAL_RATIO, MAX_RATIO = 2.0, 400.0
+# Steps after which a larger target ratio decays to RESIDUAL_RATIO.
 RATIO_DECAYS_AFTER = 150
+# Steps between two changes of μ in the careful phase.
+STEPS_PER_MU = 3
 # The dual residual may be this many times tol: it is relative to ‖M‖, which is smaller
 # than ‖Y‖ by about this factor in typical problems.
 DUAL_SLACK = 30.0
@@ -89,8 +93,8 @@ def integrate(
     polish : bool
         Refine to rounding error if the solution is exact.
     exact_only : bool
-        Give up after two attempts to polish, or if no exact solution appears soon,
-        instead of solving the convex program.
+        Give up if no exact solution appears soon, instead of solving the convex
+        program.
     rng : numpy.random.Generator, optional
         Draws the random columns that search for new directions.
     warm : ExactResult, optional
@@ -131,9 +135,9 @@ class _Integration:
     ) -> None:
         self.stepper, self.tol, self.polish, self.log = stepper, tol, polish, log
         self.exact_only = exact_only
-        self.polish_attempts_left = POLISH_ATTEMPTS
+        self.first_pass = len(log.steps)  # passes that were made before this run
+        self.noise_floors = 0  # number of polishes that ended above rounding
         self.zeta = 0.0  # cutoff of the clean residuals after a polish
-        self.next_change = 0  # step at which μ may change next
         self.residual_ratio = RESIDUAL_RATIO  # target of dual over primal residual
 
     def run(self, warm: ExactResult | None) -> ExactResult:
@@ -158,26 +162,28 @@ class _Integration:
                     f"converged: residual {residual:.0e} below tol {self.tol:.0e}",
                 )
             if residual < polish_below and not stepper.basis_is_full:
-                r = self.visible_rank()
-                self.polish_attempts_left -= 1
-                if r and self.try_polish(r, residual):
+                if self.try_polish(residual):
                     return self.result(Outcome.EXACT, "converged: exact to rounding")
                 if stepper.wrongly_clipped(MANY_CLIPPED):
                     return self.result(
                         Outcome.NOT_EXACT, "clipped entries are not corrupt"
                     )
                 phase, polish_below = "careful", residual / POLISH_AGAIN_FACTOR
-                if self.exact_only and self.polish_attempts_left <= 0:
-                    return self.result(Outcome.NOT_EXACT)
-            if phase == "careful" and self.exact_only and self.rank_is_noise(step):
+            if self.exact_only and self.is_hopeless(step):
                 return self.result(Outcome.NOT_EXACT)
             stepper.grow(self.growth(step))
         return self.result(log.outcome, f"{log.end}: residual {log.residual:.1e}")
 
-    def rank_is_noise(self, step: Step) -> bool:
-        """Whether the rank is that of noise; with X ⪰ 0 it may still fall."""
+    def is_hopeless(self, step: Step) -> bool:
+        """Whether no exact solution is likely to appear: see the constants."""
         program = self.stepper.program
-        return not program.psd and step.rank > HIGH_RANK * program.rows.n
+        # With X ⪰ 0 a high rank may still fall.
+        rank_is_noise = not program.psd and step.rank > HIGH_RANK * program.rows.n
+        return (
+            len(self.log.steps) - self.first_pass > MAX_EXACT_PASSES
+            or self.noise_floors >= MAX_NOISE_FLOORS
+            or (step.phase == "careful" and rank_is_noise)
+        )
 
     def begin(self, warm: ExactResult | None) -> None:
         """Start from a previous result if its scale is similar, else from the data."""
@@ -200,10 +206,8 @@ class _Integration:
         if step.phase == "fast":
             return GROWTH
         taken = len(self.log.steps)
-        if taken < self.next_change or step.residual == 0:
+        if taken % STEPS_PER_MU or step.residual == 0:
             return 1.0
-        # Ever more rarely: the iteration converges for a constant μ.
-        self.next_change = taken + max(3, taken // 30)
         if taken > RATIO_DECAYS_AFTER:
             self.residual_ratio = max(RESIDUAL_RATIO, 0.7 * self.residual_ratio)
         dual_residual = max(step.dual_residual, self.tol / 10)
@@ -219,9 +223,11 @@ class _Integration:
         drops = above / np.append(above[1:], 1.0)
         return int(np.max(np.flatnonzero(drops > RANK_GAP), initial=-1)) + 1
 
-    def try_polish(self, r: int, residual: float) -> bool:
-        """Polish at rank r; accept the result if it is exact and nearly optimal."""
-        stepper = self.stepper
+    def try_polish(self, residual: float) -> bool:
+        """Polish at the visible rank; keep the result if it is exact."""
+        stepper, r = self.stepper, self.visible_rank()
+        if not r:
+            return False
         polished = polish(
             stepper.program,
             stepper.U[:, :r],
@@ -230,20 +236,14 @@ class _Integration:
             error=residual * stepper.norm_Y / np.sqrt(stepper.program.scale.observed),
             log=self.log,
         )
-        # An exact fit that leaves out a few rows or columns costs no attempt.
-        if polished.outcome is PolishOutcome.LINES_LEFT_OUT:
-            self.polish_attempts_left += 1
         if polished.outcome is PolishOutcome.NOISE_FLOOR:
-            self.polish_attempts_left = 0
+            self.noise_floors += 1
             # Balance the dual residual against the noise instead of ‖Y‖.
             ratio = 0.4 / max(self.log.residual, 1e-9)
-            self.residual_ratio = float(np.clip(ratio, RESIDUAL_RATIO, 400.0))
+            self.residual_ratio = min(max(ratio, RESIDUAL_RATIO), MAX_RATIO)
         if not polished.exact:
             return False
         U, V, s = svd_of_product(polished.A, polished.B)
-        primal = s.sum() + stepper.program.lam * polished.outlier_l1
-        if stepper.dual_value < (1 - MAX_POLISH_GAP) * primal:
-            return False
         stepper.U, stepper.C, self.zeta = U, V * s, polished.zeta
         return True
 

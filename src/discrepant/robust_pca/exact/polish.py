@@ -21,10 +21,9 @@ from discrepant.robust_pca.rows.passes import CleanResidual, clean_residual
 ROUNDING = 1e-13
 # Fraction of the expected mean square that corrupt entries below ζ may contribute.
 CORRUPT_PART = 0.1
-# Fraction of the entries held clean so far that the first ζ must keep, or it widens.
-FIRST_KEEP = 0.8
-# Largest number of times that the first ζ is widened.
-MAX_WIDENINGS = 4
+# Expected error in the first pass, in units of that of the start: there it varies
+# between rows and columns.
+FIRST_ERROR = 4.0
 # Clean entries required per degree of freedom.
 ENTRIES_PER_FREEDOM = 1.05
 # A pass is slow if it leaves more than this fraction of the error.
@@ -39,9 +38,8 @@ class PolishOutcome(Enum):
     """How a polish ended."""
 
     EXACT = "clean entries fit to rounding in every row and column"
-    LINES_LEFT_OUT = "clean entries fit to rounding, some rows or columns have too few"
     NOISE_FLOOR = "the residual stopped falling above rounding"
-    FAILED = "too few clean entries for this rank, or no passes left"
+    FAILED = "too few clean entries for this rank or in some line, or no passes left"
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,6 @@ class PolishResult:
     A: Array
     B: Array
     zeta: float  # entries with a smaller residual are clean
-    outlier_l1: float  # Σ|Y − A Bᵀ| over the entries that are not clean
     outcome: PolishOutcome
 
     @property
@@ -90,20 +87,15 @@ def polish(
     if program.psd:
         A = B = A * np.sqrt(np.linalg.norm(B, axis=0))
     f = max(n_corrupt, 1) / observed / size
-    zeta = clean_cutoff(error / 2, f)
-    previous, slow, widened, beta = np.inf, 0, 0, 0.0
+    zeta = clean_cutoff(FIRST_ERROR * error, f)
+    previous, slow, beta = np.inf, 0, 0.0
     move_A: Array | float = 0.0
     move_B: Array | float = 0.0
     while True:
         fit = clean_residual(rows, (A, B), unit=unit, zeta=zeta)
         RB, RA, clean = fit.right, fit.left, float(fit.n_clean[0].sum())
-        failed = PolishResult(A, B, zeta, fit.outlier_l1, PolishOutcome.FAILED)
+        failed = PolishResult(A, B, zeta, PolishOutcome.FAILED)
         first = previous == np.inf
-        if first and clean < FIRST_KEEP * (observed - n_corrupt):
-            if widened == MAX_WIDENINGS:
-                return failed
-            zeta, widened = 3 * zeta, widened + 1  # the first ζ was too small
-            continue
         if clean < ENTRIES_PER_FREEDOM * freedom:
             return failed
         error = float(np.sqrt(fit.square / clean))
@@ -113,15 +105,13 @@ def polish(
         if log.ended:
             return failed
         ratio = 1.0 if first else error / previous
-        if error <= tolerance * size or (ratio > 0.7 and error <= 200 * eps * size):
-            covered = covers_all_lines(program, fit)
-            left_out = PolishOutcome.LINES_LEFT_OUT
-            return replace(failed, outcome=PolishOutcome.EXACT if covered else left_out)
         slow += ratio > SLOW
-        if not first and (slow >= MAX_SLOW or ratio > 2):
-            if covers_all_lines(program, fit):
-                return replace(failed, outcome=PolishOutcome.NOISE_FLOOR)
-            return failed
+        exact = error <= tolerance * size
+        if exact or slow >= MAX_SLOW:
+            if not covers_all_lines(program, fit):
+                return failed
+            outcome = PolishOutcome.EXACT if exact else PolishOutcome.NOISE_FLOOR
+            return replace(failed, outcome=outcome)
         if not first:
             # Contraction t of the step without momentum.
             t = min(max(ratio - beta + beta / ratio, 0.02), 0.95)

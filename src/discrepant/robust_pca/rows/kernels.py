@@ -64,46 +64,30 @@ def data(Z, row, column, tile, unit):
 
 
 @kernel
-def step(
-    Z,
-    T,
-    row,
-    column,
-    tile,
-    unit,
-    initial_dual_scale,
-    dual_scale,
-    bound,
-    noise_shrinkage,
-):
+def step(Z, T, row, column, tile, unit, dual_scale, bound, noise_shrinkage):
     """Replace L in the tile by T ← L + clip(w·(Z − L + D), λ/μ); return its sums."""
-    residual, alignment, n_corrupt = 0.0, 0.0, 0
+    residual, n_corrupt = 0.0, 0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
     for i in range(height):
         z = Z[row + i, column : column + width]
         t = T[row + i, column : column + width]
         L = tile[i]
-        r2, zc, corrupt = zero, zero, 0
+        r2, corrupt = zero, 0
         for j in range(width):
             observed = z[j] == z[j]
             y = clipped(z[j], unit, one) if observed else zero
             limit = bound if observed else zero
-            if initial_dual_scale != zero:
-                d = initial_dual_scale * y
-            else:
-                d = (t[j] - L[j]) * dual_scale
+            d = (t[j] - L[j]) * dual_scale
             a = (y - L[j] + d) * noise_shrinkage
             c = min(max(a, -limit), limit)  # = T − L, the dual over μ
             r2 += (c - d) * (c - d)
-            zc += c * y
             corrupt += observed and abs(a) > limit
             L[j] += c
             t[j] = L[j]
         residual += r2
-        alignment += zc
         n_corrupt += corrupt
-    return residual, alignment, n_corrupt
+    return residual, n_corrupt
 
 
 @kernel
@@ -112,7 +96,7 @@ def clean_residual(Z, row, column, tile, lines, table, sums, histogram, unit, ze
 
     Counts the clean entries of each line of both axes.
     """
-    residual, outlier_l1, square = 0.0, 0.0, 0.0
+    residual, square = 0.0, 0.0
     height, width = tile.shape
     zero, one = unit * 0, unit / unit
     by_first, by_second = sums
@@ -120,7 +104,7 @@ def clean_residual(Z, row, column, tile, lines, table, sums, histogram, unit, ze
     for i in range(height):
         z = Z[row + i, column : column + width]
         L = tile[i]
-        n_clean, r2, l1, y2 = zero, zero, zero, zero
+        n_clean, r2, y2 = zero, zero, zero
         for j in range(width):
             y = clipped(z[j], unit, one)
             e = y - L[j]
@@ -129,14 +113,12 @@ def clean_residual(Z, row, column, tile, lines, table, sums, histogram, unit, ze
             n_clean += inside
             clean[j] += inside
             r2 += r * r
-            l1 += abs(e) if abs(e) > zeta else zero
             y2 += y * y if y == y else zero
             L[j] = r
         by_first[0, i] += n_clean
         residual += r2
-        outlier_l1 += l1
         square += y2
-    return residual, outlier_l1, square
+    return residual, square
 
 
 @kernel

@@ -88,7 +88,6 @@ class ImplicitStep(NamedTuple):
     right: Array  # T · right
     left: Array  # Tᵀ · left
     residual_square: float  # ‖Y − L − S − N‖², with the noise N = M/κ
-    dual_alignment: float  # ⟨T − L, Y⟩ = ⟨M, Y⟩/μ
     n_corrupt: float  # number of entries where S ≠ 0
 
 
@@ -98,7 +97,6 @@ def implicit_step(
     low_rank: Factors,
     *,
     unit: float,
-    initial_dual_scale: float,
     dual_scale: float,
     bound: float,
     noise_shrinkage: float,
@@ -108,13 +106,12 @@ def implicit_step(
 ) -> ImplicitStep:
     """Update T ← L + clip(w·(Y − L + D), bound) in place, with D = M/μ.
 
-    D is `initial_dual_scale`·Y in the first step and `dual_scale`·(T − L) later, where
-    the dual scale is μ_old/μ and the initial one zero. `bound` is λ/μ and
+    D is `dual_scale`·(T − L) with the dual scale μ_old/μ. `bound` is λ/μ, and
     w = `noise_shrinkage` is κ/(κ + μ), or one without noise.
     """
     step = Pass(
         "step",
-        (unit, initial_dual_scale, dual_scale, bound, noise_shrinkage),
+        (unit, dual_scale, bound, noise_shrinkage),
         arrays=(T,),
         low_rank=low_rank,
         right=right,
@@ -142,7 +139,6 @@ class CleanResidual(NamedTuple):
     right: Array  # R · C, (m, r)
     left: Array  # Rᵀ · U, (n, r)
     square: float  # ‖R‖²
-    outlier_l1: float  # Σ|Y − L| over the entries that are not clean
     data_square: float  # ‖Y‖²
     n_clean: tuple[Array, Array]  # clean entries of each row and of each column
 
@@ -162,9 +158,9 @@ def clean_residual(
             n_sums=(1, 1),
         )
     )
-    square, outlier_l1, data_square = map(float, out.tile_sums.reshape(-1, 3).sum(0))
+    square, data_square = map(float, out.tile_sums.reshape(-1, 2).sum(axis=0))
     n_clean = out.by_row[0], out.by_column[0]
-    return CleanResidual(out.right, out.left, square, outlier_l1, data_square, n_clean)
+    return CleanResidual(out.right, out.left, square, data_square, n_clean)
 
 
 def count_observed(rows: Rows) -> tuple[Array, Array]:
