@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discrepant import InputError
+from discrepant import InputError, RobustPCA
 from discrepant.paper.synthetic import corrupted_matrix
 from discrepant.table.pca_file import fit_pca_file
 
@@ -83,7 +83,8 @@ def test_stopping_early_writes_the_best_result_so_far(tmp_path):
 def test_descent_does_not_count_tiny_residuals_as_corrupted(tmp_path):
     problem = corrupted_matrix((40, 30), 2, 0.1, missing=0.1, random_state=1)
     np.save(tmp_path / "table.npy", problem.observed)
-    report = fit_pca_file(tmp_path / "table.npy", tmp_path / "out", solver="descent")
+    model = RobustPCA("descent", random_state=0)
+    report = fit_pca_file(tmp_path / "table.npy", tmp_path / "out", model)
     corrupted = (problem.sparse != 0)[~np.isnan(problem.observed)].mean()
     assert abs(report.corrupted - corrupted) < 0.03
 
@@ -94,9 +95,8 @@ def test_noise_of_each_column_is_estimated(tmp_path):
     sigmas = np.where(np.arange(60) < 45, 0.05, 0.5)
     noise = sigmas * rng.standard_normal((120, 60))
     np.save(tmp_path / "t.npy", problem.observed + noise)
-    report = fit_pca_file(
-        tmp_path / "t.npy", tmp_path / "out", noise="column", fdr=0.02
-    )
+    model = RobustPCA(noise="column", fdr=0.02, random_state=0)
+    report = fit_pca_file(tmp_path / "t.npy", tmp_path / "out", model)
     assert report.rank == 3
     assert len(report.noise) == 60
     np.testing.assert_allclose(report.noise, sigmas, rtol=0.5)
@@ -111,7 +111,6 @@ def test_noise_of_each_column_is_estimated(tmp_path):
 def test_max_iter_limits_the_number_of_steps(tmp_path):
     problem = corrupted_matrix((120, 60), 3, 0.05, random_state=0)
     np.save(tmp_path / "t.npy", problem.observed)
-    report = fit_pca_file(
-        tmp_path / "t.npy", tmp_path / "out", noise=0.0, max_iter=3, tol=0.1
-    )
+    model = RobustPCA(noise=0.0, max_iter=3, tol=0.1, random_state=0)
+    report = fit_pca_file(tmp_path / "t.npy", tmp_path / "out", model)
     assert report.steps <= 3

@@ -319,13 +319,16 @@ def count_compilations(folder, processes, signatures):
 
 
 @pytest.mark.parametrize(
-    ("processes", "signatures"),
-    [(3, 2), pytest.param(16, 6, marks=pytest.mark.slow)],
+    ("processes", "signatures", "caches"),
+    [(3, 2, 1), pytest.param(16, 6, 5, marks=pytest.mark.slow)],
 )
-def test_processes_share_the_cache(tmp_path, processes, signatures):
-    count_compilations(tmp_path, processes, signatures)
-    again = count_compilations(tmp_path, processes, signatures)
-    assert again == [0] * processes  # all signatures are in the cache
+def test_processes_share_the_cache(tmp_path, processes, signatures, caches):
+    for number in range(caches):
+        empty = tmp_path / str(number)
+        empty.mkdir()
+        count_compilations(empty, processes, signatures)
+        again = count_compilations(empty, processes, signatures)
+        assert again == [0] * processes  # all signatures are in the cache
 
 
 def test_no_two_signatures_share_a_file(tmp_path, monkeypatch):

@@ -105,27 +105,32 @@ def pca(
     `discrepant pca big.zarr --workers 2 -o out`
     """
     from discrepant.cli.interrupt import interruptible
+    from discrepant.robust_pca.estimator import RobustPCA
     from discrepant.table.pca_file import fit_pca_file, uses_dask
+
+    model = RobustPCA(
+        solver.value,
+        alpha=_number_or_word("alpha", alpha, "auto"),
+        psd=psd,
+        noise=_number_or_word("noise", noise, "auto", "column"),
+        fdr=fdr,
+        max_iter=max_iter,
+        tol=tol,
+        memory_limit=_bytes(memory),
+        random_state=seed,
+    )
 
     def fit(progress: Any) -> Any:
         return fit_pca_file(
             file,
             output,
-            alpha=_number_or_word("alpha", alpha, "auto"),
-            psd=psd,
-            solver=solver.value,
-            noise=_number_or_word("noise", noise, "auto", "column"),
-            fdr=fdr,
-            max_iter=max_iter,
-            tol=tol,
+            model,
             header=header,
             index=index,
             key=key,
             decimal=decimal,
-            memory_limit=_bytes(memory),
             workers=workers,
             scheduler=scheduler,
-            seed=seed,
             overwrite=overwrite,
             progress=progress,
         )

@@ -92,11 +92,13 @@ class ConvexProblem:
         """
         if self.scale.bound == self.scale.top:
             return 0.0
-        clipped = passes.find_wrongly_clipped(
-            self.rows, low_rank, unit=self.unit, corrupt_fraction=MIN_CORRUPT_FRACTION
+        return passes.largest_wrongly_clipped(
+            self.rows,
+            low_rank,
+            unit=self.unit,
+            corrupt_fraction=MIN_CORRUPT_FRACTION,
+            tolerated=fraction,
         )
-        few = clipped.n_wrong <= fraction * clipped.n_clipped
-        return 0.0 if few else clipped.largest
 
     @classmethod
     def of(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from discrepant.core.errors import InputError, missing_extra
 from discrepant.core.output_files import atomic_output_folder, write_summary
@@ -94,22 +95,14 @@ class PCAReport:
 def fit_pca_file(
     file: Path,
     output: Path,
+    model: RobustPCA | None = None,
     *,
-    alpha: float | str = "auto",
-    psd: bool = False,
-    solver: str = "implicit",
-    noise: float | str = "auto",
-    fdr: float = 0.01,
-    max_iter: int | None = None,
-    tol: float | None = None,
     header: bool | None = None,
     index: bool | None = None,
     key: str | None = None,
     decimal: str | None = None,
-    memory_limit: int | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
-    seed: int = 0,
     overwrite: bool = False,
     progress: bool | Progress | None = False,
 ) -> PCAReport:
@@ -123,33 +116,22 @@ def fit_pca_file(
         with Dask; the workers of a cluster need the file at the same path.
     output : Path
         Folder for the results; created if needed.
-    alpha, psd, solver, noise, fdr, max_iter, tol, memory_limit
-        As in `RobustPCA`. The first three cannot be used with Dask.
+    model : RobustPCA, optional
+        The estimator with its parameters; a copy of it is fitted. By default
+        ``RobustPCA(random_state=0)``.
     workers : int, optional
         Use Dask, with this number of local processes.
     scheduler : str, optional
         Use Dask, on the cluster at this address.
-    seed : int
-        The same seed gives the same result.
     overwrite : bool
         Replace results that already exist.
     progress : bool or callable
         See `core.progress.reporting`. If it returns False, the best result so far is
         written.
     """
-    model = RobustPCA(
-        solver,
-        alpha=alpha,
-        psd=psd,
-        noise=noise,
-        fdr=fdr,
-        max_iter=max_iter,
-        tol=tol,
-        memory_limit=memory_limit,
-        random_state=seed,
-    )
+    model = RobustPCA(random_state=0) if model is None else clone(model)
     if uses_dask(file, workers, scheduler):
-        if psd or alpha != "auto" or solver != "implicit":
+        if model.psd or model.alpha != "auto" or model.solver != "implicit":
             raise InputError(
                 "--psd, --alpha and --solver cannot be used with Dask, that is with "
                 "--workers, --scheduler, Zarr or HDF5 files."
@@ -173,7 +155,10 @@ def fit_pca_file(
             table.write_values(scratch / name, part)
         observed = int(np.count_nonzero(~np.isnan(values)))
         figure = plot_decomposition(
-            values, model.low_rank_, model.sparse_, by_column=False if psd else None
+            values,
+            model.low_rank_,
+            model.sparse_,
+            by_column=False if model.psd else None,
         )
         figure.savefig(scratch / "picture.png")
         # The certificate takes about as long as the fit.

@@ -14,6 +14,8 @@ from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows import passes
 
 SMALL_GAP = 5e-6  # duality gap at which the dual of a polished result is kept
+MAX_PROJECTIONS = 11  # alternating projections on the duals of an exact solution
+PROJECTED = 1e-7  # distance of the dual from its tangent part at which they end
 MAX_ROUNDS = 10  # rounds of improvement of the dual; each ends with a certificate
 STEPS_PER_ROUND = 25  # augmented-Lagrangian steps of one round
 
@@ -60,9 +62,7 @@ def certificate_of(program: ConvexProblem, state: State, M: Array) -> Certificat
     )
 
 
-def _project_on_optimal_duals(
-    program: ConvexProblem, state: State, M: Array, rounds: int = 12
-) -> None:
+def _project_on_optimal_duals(program: ConvexProblem, state: State, M: Array) -> None:
     """Project M in place on the duals of an exact solution.
 
     There M = λ sign(S) on the support and P_T M = U Vᵀ on the tangent space of L.
@@ -82,16 +82,13 @@ def _project_on_optimal_duals(
         right=V,
         left=U,
     )
-    before = np.inf
-    for k in range(rounds):
+    for _ in range(MAX_PROJECTIONS):
         if program.psd:
             MV = MU = (MV + MU) / 2
         X = MU - V
         Y = MV - U @ (U.T @ MV)
-        off = np.sqrt(np.sum(X**2) + np.sum(Y**2))
-        if off < 1e-7 or off > before or k == rounds - 1:
+        if np.sqrt(np.sum(X**2) + np.sum(Y**2)) < PROJECTED:
             break
-        before = off
         normal = (np.hstack([U, Y]), np.hstack([X, V]))
         MV, MU = passes.project_dual(
             rows, M, normal, lam=lam, inner=inner, right=V, left=U
@@ -110,7 +107,6 @@ def _improve(program: ConvexProblem, state: State, M: Array) -> None:
         stepper.start_from(*factors, M, mu)
         for _ in range(STEPS_PER_ROUND):
             stepper.step("careful")
-            stepper.hold()
         passes.dual_of_step(program.rows, M, M, stepper.last, mu=mu, lam=program.lam)
         factors = stepper.last
         if certificate_of(program, state, M).gap < SMALL_GAP:

@@ -161,10 +161,6 @@ class Stepper:
         self.dual_scale = 1 / growth
         self.mu *= growth
 
-    def hold(self) -> None:
-        """Keep μ for the next step."""
-        self.dual_scale = 1.0
-
     def widen(self, V: Array, k: int) -> Array:
         """Return k columns: those of V, then random ones orthogonal to them."""
         if k <= V.shape[1]:

@@ -7,6 +7,7 @@ Arrays of the size of the data are laid out as `Rows.empty_like_data` returns th
 Missing entries (NaN) are left out of every sum.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -126,11 +127,7 @@ def start_from_dual(
     rows: Rows, T: Array, M: Array, low_rank: Factors, *, mu: float
 ) -> None:
     """Set T = L + M/μ: where a warm start begins."""
-
-    def start(L: Array, Y: Array, T: Array, M: Array) -> None:
-        T[:] = L + M / mu
-
-    rows.run(Pass(start, arrays=(T, M), low_rank=low_rank))
+    _entrywise(rows, lambda L, Y, M: L + M / mu, low_rank, M, out=T)
 
 
 class CleanResidual(NamedTuple):
@@ -169,22 +166,23 @@ def count_observed(rows: Rows) -> tuple[Array, Array]:
     return clean_residual(rows, nothing, unit=1.0, zeta=np.inf).n_clean
 
 
-class WronglyClipped(NamedTuple):
-    """Entries that were clipped to ±1 although most of each belongs to L."""
+def largest_wrongly_clipped(
+    rows: Rows,
+    low_rank: Factors,
+    *,
+    unit: float,
+    corrupt_fraction: float,
+    tolerated: float = 0.0,
+) -> float:
+    """Return the largest |entry|, in data units, that was clipped to ±1 but is clean.
 
-    largest: float  # largest |entry| among them, in data units
-    n_wrong: float
-    n_clipped: float  # number of all clipped entries
-
-
-def find_wrongly_clipped(
-    rows: Rows, low_rank: Factors, *, unit: float, corrupt_fraction: float
-) -> WronglyClipped:
-    """Find clipped entries of which S = Y − L takes less than a fraction."""
+    It is clean if S = Y − L takes less than `corrupt_fraction` of it. Zero if no more
+    than a `tolerated` fraction of the clipped entries is clean.
+    """
     kernel = partial(_wrongly_clipped, unit=unit, corrupt_fraction=corrupt_fraction)
     tiles = rows.run(Pass(kernel, low_rank=low_rank)).tile_sums
     n_wrong, n_clipped = tiles[:, 1:].sum(axis=0)
-    return WronglyClipped(float(tiles[:, 0].max()), n_wrong, n_clipped)
+    return float(tiles[:, 0].max()) if n_wrong > tolerated * n_clipped else 0.0
 
 
 def _wrongly_clipped(
@@ -205,10 +203,10 @@ def dual_of_step(
 ) -> None:
     """Set M = μ(T − L), clipped to ±λ and zero where Y is missing; M may be T."""
 
-    def dual(L: Array, Y: Array, M: Array, T: Array) -> None:
-        M[:] = np.where(np.isnan(Y), 0, np.clip(mu * (T - L), -lam, lam))
+    def dual(L: Array, Y: Array, T: Array) -> Array:
+        return np.where(np.isnan(Y), 0, np.clip(mu * (T - L), -lam, lam))
 
-    rows.run(Pass(dual, arrays=(M, T), low_rank=low_rank))
+    _entrywise(rows, dual, low_rank, T, out=M)
 
 
 def pin_dual_to_support(
@@ -300,13 +298,7 @@ def _clipped(Y: Array, unit: float) -> Array:
 
 def low_rank_part(rows: Rows, factors: Factors) -> Array:
     """Return X = U Cᵀ."""
-
-    def copy(L: Array, Y: Array, X: Array) -> None:
-        X[:] = L
-
-    X = rows.empty_like_data()
-    rows.run(Pass(copy, arrays=(X,), low_rank=factors))
-    return X
+    return _entrywise(rows, lambda X, Y: X, factors)
 
 
 def sparse_part(
@@ -332,24 +324,29 @@ def sparse_part(
 
 def residual_part(rows: Rows, S: Array, factors: Factors) -> Array:
     """Return R = Y − X − S with X = U Cᵀ; NaN where Y is missing."""
-
-    def subtract(L: Array, Y: Array, R: Array, S: Array) -> None:
-        R[:] = Y - L - S
-
-    R = rows.empty_like_data()
-    rows.run(Pass(subtract, arrays=(R, S), low_rank=factors))
-    return R
+    return _entrywise(rows, lambda X, Y, S: Y - X - S, factors, S)
 
 
 def flagged_part(rows: Rows, flagged: Array, factors: Factors) -> Array:
     """Return S = Y − X where an entry is flagged, and zero elsewhere."""
+    return _entrywise(rows, lambda X, Y, f: np.where(f, Y - X, 0), factors, flagged)
 
-    def select(L: Array, Y: Array, S: Array, flagged: Array) -> None:
-        S[:] = np.where(flagged, Y - L, 0)
 
-    S = rows.empty_like_data()
-    rows.run(Pass(select, arrays=(S, flagged), low_rank=factors))
-    return S
+def _entrywise(
+    rows: Rows,
+    function: Callable[..., Array],
+    low_rank: Factors,
+    *arrays: Array,
+    out: Array | None = None,
+) -> Array:
+    """Return a function of L, Y and further arrays, entry by entry."""
+
+    def write(L: Array, Y: Array, result: Array, *parts: Array) -> None:
+        result[:] = function(L, Y, *parts)
+
+    result = rows.empty_like_data() if out is None else out
+    rows.run(Pass(write, arrays=(result, *arrays), low_rank=low_rank))
+    return result
 
 
 # --------------------------------------------------------------------- fit with noise
