@@ -1,6 +1,5 @@
 """Separate a video file: write background, masks and activity to a folder."""
 
-import io
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from discrepant.core.display import png
 from discrepant.core.linalg import Array
 from discrepant.core.output_files import atomic_output_folder, write_summary
 from discrepant.core.progress import Progress, StoppedError, reporting
@@ -123,7 +123,7 @@ def separate_file(
             raise StoppedError("stopped before the first frame; nothing was written")
         seconds = time.perf_counter() - started
         activity = np.array(writers.activity)
-        _save_png(scratch / "background.png", writers.last_background)
+        (scratch / "background.png").write_bytes(png(writers.last_background))
         _write_csv(scratch / "boxes.csv", "frame,x,y,width,height,area", writers.boxes)
         stream.save(scratch / "model.npz")
         rows = [
@@ -202,7 +202,7 @@ class _Writers:
         if self._background is not None:
             self._background.write(background)
         if self._masks is not None:
-            _save_png(self._masks / f"{frame.number:06d}.png", white)
+            (self._masks / f"{frame.number:06d}.png").write_bytes(png(white))
         self.activity.append(float(mask.mean()))
         self.boxes += [(frame.number, *box) for box in frame.boxes.tolist()]
         self.rank = max(self.rank, self._stream.rank)
@@ -237,14 +237,6 @@ def _panel_labels(height: int, width: int) -> Array:
     for number, label in enumerate(PANELS):
         draw.text((number * width + size // 2, size // 8), label, 255, font)
     return np.asarray(strip)
-
-
-def _save_png(path: Path, image: Array) -> None:
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, "PNG")
-    path.write_bytes(buffer.getvalue())
 
 
 def _write_csv(path: Path, header: str, rows: Iterable[Iterable[object]]) -> None:
