@@ -1,8 +1,7 @@
 """The command `discrepant pca`."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,13 +17,6 @@ from discrepant.cli.options import (
 )
 from discrepant.core.errors import InputError
 from discrepant.core.validation import check_number
-
-
-class Solver(StrEnum):
-    """Algorithms of `discrepant pca`."""
-
-    implicit = "implicit"
-    descent = "descent"
 
 
 def pca(
@@ -66,12 +58,12 @@ def pca(
     ] = None,
     decimal: Decimal = None,
     solver: Annotated[
-        Solver,
+        Literal["implicit", "descent"],
         typer.Option(
             help="`implicit`: the fast integrator. `descent`: the paper's gradient "
             "descent."
         ),
-    ] = Solver.implicit,
+    ] = "implicit",
     memory: Annotated[
         float | None,
         typer.Option(
@@ -109,7 +101,7 @@ def pca(
     from discrepant.table.pca_file import fit_pca_file, uses_dask
 
     model = RobustPCA(
-        solver.value,
+        solver,
         alpha=_number_or_word("alpha", alpha, "auto"),
         psd=psd,
         noise=_number_or_word("noise", noise, "auto", "column"),

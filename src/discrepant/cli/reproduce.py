@@ -1,9 +1,9 @@
 """The command `discrepant reproduce`."""
 
 import sys
-from enum import Enum, StrEnum
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,13 +16,6 @@ Experiment = Enum(  # type: ignore[misc]
 )
 
 
-class Scale(StrEnum):
-    """Sizes of the image experiments."""
-
-    cpu = "cpu"
-    paper = "paper"
-
-
 def reproduce(
     name: Annotated[
         Experiment, typer.Argument(help="The figure, table or theorem of the paper.")
@@ -33,7 +26,7 @@ def reproduce(
         typer.Option("--quick", help="Run a small version, in about a minute."),
     ] = False,
     scale: Annotated[
-        Scale | None,
+        Literal["cpu", "paper"] | None,
         typer.Option(
             help="Image experiments: `cpu` takes minutes on two cores, `paper` uses "
             "the settings of the paper."
@@ -66,7 +59,7 @@ def reproduce(
             str(name.value),
             output,
             quick=quick,
-            scale=None if scale is None else scale.value,
+            scale=scale,
             images=images,
             seed=seed,
             jobs=jobs,
