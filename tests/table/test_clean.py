@@ -572,6 +572,22 @@ def test_a_gross_cell_is_flagged_whatever_the_tail_of_its_column():
     assert result.mask.loc[5, 1]
 
 
+@pytest.mark.parametrize("freedom", [2, 3, 5, 30])
+def test_cells_eight_noises_off_are_flagged_in_columns_of_any_tail(freedom):
+    rng = np.random.default_rng(freedom)
+    level = rng.normal(size=(1000, 1))
+    table = 216 + 50 * (level + 0.5 * rng.normal(size=(1000, 5)))
+    table[:, 1] = 216 + 50 * level[:, 0] + 12 * rng.standard_t(freedom, size=1000)
+    first = clean(table)
+    rows = rng.choice(1000, 24, replace=False)
+    signs = rng.choice([-1, 1], 24)
+    expected = first.expected.loc[rows, 1]
+    table[rows, 1] = expected + 8.5 * signs * first.noise[1]
+    mask = clean(table).mask
+    assert mask.loc[rows, 1].sum() >= 22
+    assert mask.to_numpy().sum() <= 24 + 12
+
+
 def test_repeated_errors_may_be_accompanied_by_others():
     rng = np.random.default_rng(0)
     table = correlated(600, 5) + 20

@@ -9,12 +9,14 @@ from discrepant.cell_model.calibration import (
     calibrated_probability,
     exceeds,
 )
-from discrepant.cell_model.residual_mixture import residual_quantile
+from discrepant.cell_model.gaussian_model import GaussianModel
+from discrepant.cell_model.residual_mixture import mixture_variance, residual_quantile
 from discrepant.core.linalg import Array
 from discrepant.core.progress import Report
 from discrepant.core.threads import map_row_blocks
 from discrepant.core.validation import count_threads
 from discrepant.table.columns.transforms import ColumnTransform
+from discrepant.table.model.factor_model import FactorModel
 from discrepant.table.model.fit import TableModel, standardise
 
 # Cells up to which the scores of all cells are stored; beyond, they would need more
@@ -24,6 +26,10 @@ MAX_STORED_CELLS = 2_000_000
 # residuals are wider than the model's: at 0.02, the intervals held 95% of the correct
 # values in the mean over the development tables (at 0.05, 92%).
 INTERVAL_LEVEL = 0.02
+# Distance from its expected value, in standard deviations of its clean residual, beyond
+# which a cell that is likelier wrong than right is flagged, whatever the tail of its
+# column; and the log-odds that it has at least.
+GROSS_DISTANCE, GROSS_LOG_ODDS = 7.5, 9.0
 # Nodes and weights of the Gauss–Hermite quadrature of expected values.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
@@ -196,9 +202,15 @@ def _score_block(
     if table.model is not None:
         cells = standardise(np.where(violations, np.nan, values), table)
         scores = table.model.score(cells)
-        log_odds[:, modelled] = np.where(
-            cells.missing, log_odds[:, modelled], scores.log_odds
+        scale = _clean_scale(table.model, scores.variance, cells.rounding_sd)
+        noise = scale * np.sqrt(mixture_variance(table.model.tail_weights))
+        gross = np.abs(scores.residual) > GROSS_DISTANCE * noise
+        odds = np.where(
+            gross & (scores.log_odds > 0),
+            np.maximum(scores.log_odds, GROSS_LOG_ODDS),
+            scores.log_odds,
         )
+        log_odds[:, modelled] = np.where(cells.missing, log_odds[:, modelled], odds)
     log_odds[violations] = CERTAIN
     listed = exceeds(log_odds, least)
     if fill:
@@ -206,7 +218,8 @@ def _score_block(
     for k, j in enumerate(modelled):
         centre, variance = cells.values[:, k] - scores.residual[:, k], scores.variance
         at = listed[:, j].nonzero()[0]
-        ends = _interval(table, halfwidths[k], k, j, centre[at], variance[at, k])
+        distance = halfwidths[k] * scale[at, k]
+        ends = _interval(table.transforms[j], centre[at], distance)
         rows = at if full is None else np.arange(len(values))
         expected[rows, j] = _expected_value(
             table.transforms[j], centre[rows], variance[rows, k]
@@ -257,22 +270,21 @@ def _expected_value(
     return total
 
 
+def _clean_scale(
+    model: GaussianModel | FactorModel, variance: Array, rounding_sd: Array
+) -> Array:
+    """Return the scale of clean residuals, given the variances of the predictions."""
+    square = np.maximum(variance * model.scale_factor - model.scale_deficit, 0)
+    return np.asarray(np.sqrt(square + rounding_sd**2))
+
+
 def _interval(
-    table: TableModel,
-    halfwidth: float,
-    k: int,
-    j: int,
-    centre: Array,
-    variance: Array,
+    transform: ColumnTransform, centre: Array, distance: Array
 ) -> tuple[Array, Array]:
-    """Return the ends of the 95% interval in the unit of column j.
+    """Return the ends of the 95% interval in the unit of a column.
 
     It lies around the centre clipped to the column's range, as the expected value does.
     """
-    model, transform = table.model, table.transforms[j]
-    assert model is not None
-    square = np.maximum(variance * model.scale_factor[k] - model.scale_deficit[k], 0)
-    distance = halfwidth * np.sqrt(square + transform.rounding_sd**2)
     unclipped = replace(transform, low=-np.inf, high=np.inf)
     centre = transform.standardise(transform.from_standard(centre))
     low = np.maximum(unclipped.from_standard(centre - distance), transform.lowest)
