@@ -13,7 +13,6 @@ from discrepant.robust_pca.search.empirical_bayes import posterior, regress_by_a
 from discrepant.robust_pca.search.exact_search import (
     EXACT,
     ExactSearch,
-    sparse_directions,
 )
 from support.matrices import draw
 
@@ -72,14 +71,6 @@ class TestExactSearch:
         fit = exact.proven(at)
         assert fit.rank == 3
         assert relative_error(fit.value() * size, low_rank) < 1e-8
-
-    def test_sparse_directions_are_those_of_few_rows(self):
-        U = draw(60, 8)
-        U[:, 3] = 0
-        U[20:26, 3] = draw(6, seed=1)
-        U = np.linalg.qr(U @ draw(8, 8, seed=2))[0]
-        (direction,) = sparse_directions(U)
-        assert np.flatnonzero(direction).tolist() == list(range(20, 26))
 
     def test_noise_has_no_proof(self):
         exact, _ = search(draw(20, 20))

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from discrepant.core.linalg import Array
+from discrepant.core.linalg import Array, norm
 from discrepant.fixed_rank.measurements import (
     MIN_FREE_FRACTION,
     Measurements,
     residual_scale,
 )
 from discrepant.fixed_rank.pursuit import Fit, Pursuit, flag_outliers
-from discrepant.fixed_rank.tangent_space import FixedRankMatrix, fit_least_squares
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix
 
 # Largest number of rounds; a round is a fit and new flags.
 MAX_ROUNDS = 12
@@ -49,6 +49,7 @@ MIN_NOISE = 1e-9
 class FitWithNoise:
     """A low-rank fit with its noise level and outliers."""
 
+    A: Measurements
     at: FixedRankMatrix  # X
     e: Array  # y − A(X)
     sigma: float  # standard deviation of the noise, of each part if complex
@@ -65,6 +66,37 @@ class FitWithNoise:
         square = np.abs(self.e) ** 2 / numbers
         return fit_mixture(square, variance, numbers=numbers).corrupt_probability
 
+    @property
+    def noise_fraction(self) -> float:
+        """Size of the noise, relative to that of the data."""
+        return self.sigma / (self.A.scale or 1.0)
+
+    @property
+    def expected_error(self) -> float:
+        """Expected error that the noise alone leaves in A(X), relative to its size."""
+        error = self.sigma * float(np.sqrt(self.at.degrees_of_freedom))
+        return error / (norm(self.A.y - self.e) or 1.0)
+
+    def held_out_scale(self, rng: np.random.Generator) -> float:
+        """Return the scale of residuals of measurements that a refit leaves out."""
+        included = ~self.is_outlier
+        unflagged = np.flatnonzero(included)
+        n_held_out = max(1, round(HELD_OUT * len(unflagged)))
+        held_out = rng.choice(unflagged, n_held_out, replace=False)
+        included[held_out] = False
+        fit = Fit(self.A, self.at, redescending=True)
+        for _ in range(HELD_OUT_STEPS):
+            fit.refit(included.astype(float), GRADIENT_STEPS, GRADIENT_TOL)
+        return residual_scale(fit.e[held_out])
+
+    @property
+    def expected_held_out_scale(self) -> float:
+        """Value of `held_out_scale` to expect if the fit and its noise are right."""
+        n_fitted = np.mean(~self.is_outlier) * self.A.n_numbers * (1 - HELD_OUT)
+        freedom_fraction = self.at.degrees_of_freedom / max(float(n_fitted), 1)
+        sigma = max(self.sigma, MIN_NOISE * self.A.scale)
+        return float(sigma / np.sqrt(max(1 - freedom_fraction, MIN_FREE_FRACTION)))
+
 
 def fit_with_noise(pursuit: Pursuit, fit: Fit) -> FitWithNoise:
     """Refit the result of a pursuit to the measurements that are not outliers."""
@@ -78,7 +110,7 @@ def fit_with_noise(pursuit: Pursuit, fit: Fit) -> FitWithNoise:
     settled = False
     for _ in range(MAX_ROUNDS):
         last_e = fit.e
-        _refit(fit, ~is_outlier)
+        fit.refit((~is_outlier).astype(float), GRADIENT_STEPS, GRADIENT_TOL)
         noise = _noise_level(fit, is_outlier) if sigma is None else sigma
         is_outlier = flag_outliers(fit.e, noise, fdr)
         change = float(np.sqrt(np.mean(np.abs(fit.e - last_e) ** 2)))
@@ -86,37 +118,7 @@ def fit_with_noise(pursuit: Pursuit, fit: Fit) -> FitWithNoise:
         if not pursuit.record("noise", fit.at, fit.e) or settled:
             break
     limit = pursuit.detection_limit(fit, (~is_outlier).astype(float))
-    return FitWithNoise(fit.at, fit.e, noise, is_outlier, settled, limit)
-
-
-def _refit(fit: Fit, included: Array) -> None:
-    """Fit X to some of the measurements by one Gauss-Newton step, in place."""
-    args = (included.astype(float), fit.e, GRADIENT_STEPS, GRADIENT_TOL)
-    fit.move(fit_least_squares(fit.A, fit.at, *args))
-
-
-def held_out_scale(
-    A: Measurements, at: FixedRankMatrix, is_outlier: Array, rng: np.random.Generator
-) -> float:
-    """Return the scale of held-out residuals, predicted from the other measurements."""
-    included = ~is_outlier
-    unflagged = np.flatnonzero(included)
-    n_held_out = max(1, round(HELD_OUT * len(unflagged)))
-    held_out = rng.choice(unflagged, n_held_out, replace=False)
-    included[held_out] = False
-    fit = Fit(A, at, redescending=True)
-    for _ in range(HELD_OUT_STEPS):
-        _refit(fit, included)
-    return residual_scale(fit.e[held_out])
-
-
-def expected_held_out_scale(
-    A: Measurements, at: FixedRankMatrix, is_outlier: Array, sigma: float
-) -> float:
-    """Return the `held_out_scale` to expect if a fit and its noise are right."""
-    n_fitted = float(np.mean(~is_outlier)) * A.n_numbers * (1 - HELD_OUT)
-    free = max(1 - at.degrees_of_freedom / max(n_fitted, 1), MIN_FREE_FRACTION)
-    return float(sigma / np.sqrt(free))
+    return FitWithNoise(A, fit.at, fit.e, noise, is_outlier, settled, limit)
 
 
 def _noise_level(fit: Fit, is_outlier: Array) -> float:

@@ -132,6 +132,11 @@ class Fit:
         self.at, self.e = at, self.A.residual(*at.factors)
         self.scale = residual_scale(self.e, at.degrees_of_freedom / self.A.n_numbers)
 
+    def refit(self, weights: Array, steps: int, tol: float) -> None:
+        """Replace X by its weighted least-squares fit: one Gauss-Newton step."""
+        at = fit_least_squares(self.A, self.at, weights, self.e, steps, tol)
+        self.move(at)
+
     @property
     def clean(self) -> Array:
         """Mask of the measurements that fit to rounding."""
@@ -238,8 +243,7 @@ class Pursuit:
 
     def _round(self, phase: str, fit: Fit, weights: Array) -> bool:
         """Replace X by its weighted least-squares fit; return whether to continue."""
-        args = (GRADIENT_STEPS, GRADIENT_TOL)
-        fit.move(fit_least_squares(self.A, fit.at, weights, fit.e, *args))
+        fit.refit(weights, GRADIENT_STEPS, GRADIENT_TOL)
         return self.record(phase, fit.at, fit.e)
 
     def _weights(self, fit: Fit) -> Array:

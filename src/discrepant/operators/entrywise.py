@@ -8,6 +8,9 @@ from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array
 from discrepant.operators.operator import row_blocks
 
+# Entries of a matrix per observed one below which forming the matrix is faster.
+DENSE = 8
+
 
 class Identity:
     """``A(X) = X``: every entry is observed (robust PCA)."""
@@ -101,7 +104,10 @@ class Entries:
         return back[0] if len(back) == 1 else np.asarray(back[0] + 1j * back[1])
 
     def forward_factors(self, U: Array, V: Array) -> Array:
-        """Return the observed entries of U Vᴴ, without forming U Vᴴ."""
+        """Return the observed entries of U Vᴴ; if they are few, without forming it."""
+        m, n = self.signal_shape
+        if DENSE * self.rows.size > m * n:
+            return self.forward(U @ V.conj().T)
         entries = np.empty(self.rows.size, np.result_type(U, V))
         for part in row_blocks(self.rows.size, U.shape[1]):
             left, right = U[self.rows[part]], V[self.columns[part]].conj()

@@ -1,9 +1,16 @@
 """What can speak against a fit: one enum, with a sentence for the user each."""
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
+
+from discrepant.fixed_rank.noise import FitWithNoise
+
+# Size of the noise, of a component that it may hide and of the error that it leaves,
+# relative to data and low-rank part, above which it is reported.
+MAX_NOISE_EFFECT = 0.25
 
 
 class Doubt(Enum):
@@ -18,16 +25,9 @@ class Doubt(Enum):
         "it may have been fitted to noise and corruption."
     )
     LARGE_NOISE = (
-        "The estimated noise is {noise:.0%} of the size of the data: it may consist of "
-        "corruption that was not separated."
-    )
-    HIDDEN = (
-        "The noise may hide components of up to {size:.0%} of the largest one: the "
-        "low-rank part may lack them."
-    )
-    UNCERTAIN = (
-        "The low-rank part is known to {error:.0%} of its size only: the noise is "
-        "large for the number of its parameters."
+        "The noise is {noise:.0%} of the size of the data. It may hide components of "
+        "up to {hidden:.0%} of the largest one, leaves an expected error of {error:.0%}"
+        " in the low-rank part, and may consist of corruption that was not separated."
     )
     UNSETTLED = (
         "The flags of corrupt values did not settle: they are less reliable than their "
@@ -117,3 +117,10 @@ class FitWarning(UserWarning):
 
 class FitConvergenceWarning(FitWarning, ConvergenceWarning):  # type: ignore[misc]
     """A warning about a fit that did not end by itself."""
+
+
+def doubts_of_noise(fit: FitWithNoise) -> Iterator[FitWarning]:
+    """Yield a warning if the noise of a fit is large for its low-rank part."""
+    noise, hidden, error = fit.noise_fraction, fit.detection_limit, fit.expected_error
+    if max(noise, hidden, error) > MAX_NOISE_EFFECT:
+        yield Doubt.LARGE_NOISE.warning(noise=noise, hidden=hidden, error=error)

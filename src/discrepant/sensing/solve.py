@@ -21,19 +21,14 @@ from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.robust_statistics import clipping_bound
 from discrepant.fixed_rank.measurements import Measurements
-from discrepant.fixed_rank.noise import (
-    FitWithNoise,
-    expected_held_out_scale,
-    fit_with_noise,
-    held_out_scale,
-)
+from discrepant.fixed_rank.noise import FitWithNoise, fit_with_noise
 from discrepant.fixed_rank.pursuit import Fit, Pursuit
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
     solve_normal_equations,
 )
 from discrepant.paper.alpha import alpha_from_operator
-from discrepant.robust_pca.doubts import Doubt, FitWarning
+from discrepant.robust_pca.doubts import Doubt, FitWarning, doubts_of_noise
 from discrepant.sensing.certificate import CertificateInputs
 from discrepant.sensing.primal_dual import (
     ConvexProgram,
@@ -62,9 +57,8 @@ MAX_UNDETERMINED = 0.01
 MAX_HELD_OUT = 0.8
 # Clean measurements for each degree of freedom of a fit with noise, at least.
 MIN_MEASUREMENTS = 1.2
-# Size, over the largest component, that noise may hide without a warning.
-MAX_HIDDEN = 0.25
-# The same from which on the fit has no component that exceeds noise.
+# Size of a component that noise may hide, relative to the largest one, from which on no
+# component exceeds noise.
 ALL_HIDDEN = 0.6
 
 
@@ -242,12 +236,11 @@ class SensingRun:
             few = Doubt.TOO_FEW.warning(count=n_clean, rank=at.rank, freedom=freedom)
             return NoisyAttempt(noisy, math.inf, (few,))
         objections = []
-        scale = held_out_scale(A, at, is_outlier, self.rng)
+        scale = noisy.held_out_scale(self.rng)
         if is_outlier.mean() > 0.5:
             objections.append(Doubt.MOSTLY_CORRUPT.warning(fraction=is_outlier.mean()))
         if scale > MAX_HELD_OUT * A.scale:
-            expected = expected_held_out_scale(A, at, is_outlier, noisy.sigma)
-            ratio = scale / expected if expected else math.inf
+            ratio = scale / noisy.expected_held_out_scale
             objections.append(Doubt.NOT_PREDICTED.warning(ratio=ratio))
         return NoisyAttempt(noisy, scale, tuple(objections))
 
@@ -285,8 +278,8 @@ def _noisy_result(run: SensingRun, attempt: NoisyAttempt) -> SensingResult:
     noisy, doubts = attempt.fit, list(attempt.objections)
     if not noisy.settled:
         doubts.append(Doubt.UNSETTLED.warning())
-    if MAX_HIDDEN < noisy.detection_limit <= ALL_HIDDEN:
-        doubts.append(Doubt.HIDDEN.warning(size=noisy.detection_limit))
+    if noisy.detection_limit <= ALL_HIDDEN:
+        doubts.extend(doubts_of_noise(noisy))
     sentence = f"noise of {noisy.sigma:.2g} on every measurement"
     # λ/κ is 2σ, and 1/κ then the size of the noise that looks like signal (`alpha`).
     kappa = run.lam / (2 * noisy.sigma) if noisy.sigma else math.inf

@@ -16,12 +16,16 @@ from it and counts the entries that confirm it.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from discrepant.core.jit import njit
 from discrepant.core.linalg import Array, shrink_eigen, sym
+from discrepant.fixed_rank.measurements import Measurements
 from discrepant.fixed_rank.tangent_space import degrees_of_freedom
+from discrepant.operators.entrywise import Entries
 
 # Error variance of an entry that is not observed, in units of the data's variance.
 UNOBSERVED = 1e8
@@ -30,14 +34,6 @@ UNOBSERVED = 1e8
 BOTH_SIDES_UP_TO = 64
 # Noise variance λ at which annealing ends, in units of the data's variance.
 LAST_LAMBDA = 1e-6
-# Noise variance λ from which on annealing ends if no exact fit can come of it.
-DECIDED_BELOW = 5e-3
-# Clean entries that are needed there per degree of freedom of X, as for a proof.
-CLEAN_PER_FREEDOM = 1.05
-# Variance of a direction, in units of λ, from which on it counts as a component.
-MIN_COMPONENT = 0.5
-# Error variance of an entry, in units of λ, up to which the entry counts as clean.
-MAX_CLEAN = 3.0
 # Noise variance λ at which the regression of single lines turns to exact weights.
 LAST_LINE_LAMBDA = 1e-5
 # Residual, in units of the data's size, up to which an entry fits.
@@ -58,13 +54,8 @@ class Annealing:
     steps: int = 160
 
 
-# Annealings of single lines; each is tried on the lines that the last left inexact.
-LINE_ANNEALINGS = (
-    Annealing(1.0, 0.3, 0.9),
-    Annealing(0.1, 0.1, 0.94),
-    Annealing(10.0, 3.0, 0.94),
-    Annealing(1.0, 0.3, 0.97),
-)
+# Annealing of single lines.
+LINE_ANNEALING = Annealing(1.0, 0.3, 0.9)
 
 
 @dataclass(frozen=True)
@@ -84,6 +75,14 @@ class Tables:
         """Shape of X."""
         k, n = self.values[0].shape
         return k, n
+
+    @cached_property
+    def measurements(self) -> Measurements:
+        """The observed entries as measurements of X."""
+        rows, columns = np.hstack([np.nonzero(seen) for seen in self.observed])
+        values = [y[seen] for y, seen in zip(self.values, self.observed, strict=True)]
+        A = Entries(rows, columns, self.shape)
+        return Measurements(A, np.concatenate(values), real=True)
 
     def agreeing(self) -> Array:
         """Return the entries whose two observations agree to the last digit.
@@ -113,12 +112,8 @@ class Tables:
         return degrees_of_freedom((n, n), rank, "psd", True)
 
 
-def anneal(tables: Tables, annealing: Annealing) -> tuple[Array, list[Array]] | None:
-    """Return the posterior mean of X, and the error variances of each table.
-
-    None if fewer entries are clean than X has degrees of freedom: what has not become
-    so by `DECIDED_BELOW` seldom does.
-    """
+def anneal(tables: Tables, annealing: Annealing) -> tuple[Array, list[Array]]:
+    """Return the posterior mean of X, and the error variances of each table."""
     k, n = tables.shape
     own = tables.own_columns
     sides = 2 if own is None and max(k, n) <= BOTH_SIDES_UP_TO else 1
@@ -152,12 +147,6 @@ def anneal(tables: Tables, annealing: Annealing) -> tuple[Array, list[Array]] | 
             gain = variances[t] / (variances[t] + noise)
             update = gain**2 * ((y - X) ** 2 + variance) + gain * noise
             variances[t] = np.where(seen, update, UNOBSERVED)
-        if noise < DECIDED_BELOW:
-            rank = int(np.sum(np.linalg.eigvalsh(priors[0]) > MIN_COMPONENT * noise))
-            nearly_clean = np.minimum.reduce(variances) < MAX_CLEAN * noise
-            needed = CLEAN_PER_FREEDOM * tables.freedom(rank)
-            if tables.count(nearly_clean) < needed:
-                return None
     return X, [np.where(clean, 0, g) for g in variances]
 
 
@@ -244,38 +233,25 @@ def regress_by_annealing(
     prior : ndarray of shape (r, r)
         Covariance of the coordinates.
     """
-    (k, n), r = lines.shape, basis.shape[1]
-    coordinates, n_exact = np.zeros((k, r)), np.full(k, -1)
+    n, r = basis.shape
     pairs = (basis[:, :, None] * basis[:, None, :]).reshape(n, r * r)
     ridge = 1e-9 * np.trace(prior) / r * np.eye(r)
     precision = np.linalg.inv(prior + ridge)
-    for annealing in LINE_ANNEALINGS:
-        left = np.flatnonzero(n_exact <= 1.2 * r + 4)
-        for part in np.array_split(left, max(1, -(-len(left) // LINES_AT_ONCE))):
-            if not len(part):
-                continue
-            y, seen = lines[part], observed[part]
-            c = _regress_once(y, seen, basis, pairs, precision, annealing)
-            hits = np.sum(seen & (np.abs(y - c @ basis.T) < NEARLY_EXACT), axis=1)
-            better = hits > n_exact[part]
-            coordinates[part[better]] = c[better]
-            n_exact[part[better]] = hits[better]
+    coordinates = np.zeros((len(lines), r))
+    for part in gen_batches(len(lines), LINES_AT_ONCE):
+        y, seen = lines[part], observed[part]
+        coordinates[part] = _regress(y, seen, basis, pairs, precision)
     return coordinates
 
 
-def _regress_once(
-    y: Array,
-    seen: Array,
-    basis: Array,
-    pairs: Array,
-    precision: Array,
-    annealing: Annealing,
+def _regress(
+    y: Array, seen: Array, basis: Array, pairs: Array, precision: Array
 ) -> Array:
-    """Return the coordinates after one annealing (see `regress_by_annealing`)."""
+    """Return coordinates of a few lines (see `regress_by_annealing`)."""
     k, r = len(y), basis.shape[1]
-    noise, g = annealing.noise, np.full(y.shape, annealing.error_variance)
+    noise, g = LINE_ANNEALING.noise, np.full(y.shape, LINE_ANNEALING.error_variance)
     while noise > LAST_LINE_LAMBDA:
-        noise *= annealing.decay
+        noise *= LINE_ANNEALING.decay
         w = seen / (g + noise)
         gram = (w @ pairs).reshape(k, r, r) + precision
         inverse = np.linalg.inv(gram)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from discrepant.core.linalg import Array
+from discrepant.core.linalg import Array, norm
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
 from discrepant.core.robust_statistics import MAD
@@ -21,19 +21,18 @@ from discrepant.fixed_rank.noise import (
     MIN_NOISE,
     FitWithNoise,
     description_length,
-    expected_held_out_scale,
     fit_with_noise,
-    held_out_scale,
 )
 from discrepant.fixed_rank.pursuit import Pursuit, Round
-from discrepant.fixed_rank.tangent_space import (
-    FixedRankMatrix,
-    Symmetry,
-    degrees_of_freedom,
-)
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry
 from discrepant.operators.entrywise import Entries, Identity
 from discrepant.operators.operator import Operator
-from discrepant.robust_pca.doubts import Doubt, FitWarning
+from discrepant.robust_pca.doubts import (
+    MAX_NOISE_EFFECT,
+    Doubt,
+    FitWarning,
+    doubts_of_noise,
+)
 from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.exact.polish import polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
@@ -52,11 +51,6 @@ MAX_ENTRIES = 1 << 20
 MAX_UNDETERMINED = 0.1
 # Clean entries that a fit with noise needs per degree of freedom.
 NOISY_ENTRIES_PER_FREEDOM = 1.2
-# Noise above this fraction of the size of the data is reported.
-LARGE_NOISE = 0.25
-# The fit is checked by other methods if its noise could hide a component of this size,
-# as a fraction of the largest component.
-MAX_HIDDEN_COMPONENT = 0.25
 # Fraction of clean entries above which data without any component are noise alone.
 MIN_CLEAN_IN_NOISE = 0.95
 # Ratio of the noise of columns (90% to 10% quantile) above which it is not uniform.
@@ -71,8 +65,6 @@ VANISHED_NOISE = 1e-3
 EQUAL_LENGTH = 0.02
 # Relative distance between two equally good fits that is reported.
 AMBIGUOUS_DISTANCE = 0.1
-# Expected error of X, relative to its size, that is reported.
-MAX_EXPECTED_ERROR = 0.25
 # Size of held-out residuals, relative to that expected, that is reported.
 MAX_HELD_OUT_RATIO = 1.6
 # Fraction of the progress bar at which the search by empirical Bayes stands.
@@ -245,21 +237,18 @@ class EntryFits:
             return noisy.mixture.clean > MIN_CLEAN_IN_NOISE
         if not noisy.status.converged or noisy.mixture.clean < MIN_CLEAN_FRACTION:
             return False
-        if self._hidden_component(noisy) > MAX_HIDDEN_COMPONENT:
+        fit, rival = self._with_noise(noisy), self.pursuit_with_noise
+        if fit.detection_limit > MAX_NOISE_EFFECT:
             return False
         low, usual, high = np.quantile(noisy.noise, (0.1, 0.5, 0.9))
         if noisy.noise.min() < VANISHED_NOISE * usual:
             return False
         if high > UNEVEN_NOISE * low:
             mostly_clean = noisy.mixture.clean > MIN_CLEAN_IF_UNEVEN
-            return mostly_clean and self._length(noisy) < self._length_of_zero()
-        if self.pursuit_with_noise is None:
+            return mostly_clean and self._length(fit) < self._length_of_zero()
+        if rival is None:
             return max(self.A.shape) > MAX_PURSUIT_SIDE
-        e = self.residual(noisy)
-        norm = float(np.linalg.norm(self.A.y - e))
-        expected = self._expected_error(noisy)
-        distance = float(np.linalg.norm(self.pursuit_with_noise.e - e))
-        return distance <= max(AMBIGUOUS_DISTANCE * norm, expected)
+        return self._distance(fit, rival) <= max(AMBIGUOUS_DISTANCE, fit.expected_error)
 
     def start_of_pursuit(self, noisy: NoisyResult) -> NoisyStart | None:
         """Return where the pursuit ended, as a start of a fit with noise."""
@@ -273,92 +262,69 @@ class EntryFits:
 
     def shorter(self, one: NoisyResult, other: NoisyResult) -> NoisyResult:
         """Return the fit that describes the data in fewer digits."""
-        return other if self._length(other) < self._length(one) else one
+        lengths = [self._length(self._with_noise(fit)) for fit in (one, other)]
+        return other if lengths[1] < lengths[0] else one
 
-    def doubts(self, fit: NoisyResult) -> Iterator[FitWarning]:
+    def doubts(self, noisy: NoisyResult) -> Iterator[FitWarning]:
         """Yield what speaks against a fit with noise."""
-        if not fit.rank:
+        if not noisy.rank:
             return
-        own, length = self.residual(fit), self._length(fit)
-        noise = self._noise_level(fit)
-        norm = float(np.linalg.norm(self.A.y - own))
-        error = self._expected_error(fit) / norm
-        hidden = self._hidden_component(fit)
+        fit, rival = self._with_noise(noisy), self.pursuit_with_noise
+        length = self._length(fit)
         if length >= self._length_of_zero():
             yield Doubt.NO_SHORTER.warning()
-        if noise > LARGE_NOISE:
-            yield Doubt.LARGE_NOISE.warning(noise=noise)
-        if hidden > MAX_HIDDEN_COMPONENT:
-            yield Doubt.HIDDEN.warning(size=hidden)
-        if error > MAX_EXPECTED_ERROR:
-            yield Doubt.UNCERTAIN.warning(error=error)
-        rival = self.pursuit_with_noise
+        yield from doubts_of_noise(fit)
         if rival is not None:
-            distance = float(np.linalg.norm(own - rival.e)) / norm
-            limit = length + EQUAL_LENGTH * self.A.n_numbers
-            better = self._length_of(rival.e, ~rival.is_outlier, rival.at.rank) <= limit
-            if better and distance > max(AMBIGUOUS_DISTANCE, error):
+            distance = self._distance(fit, rival)
+            as_good = self._length(rival) <= length + EQUAL_LENGTH * self.A.n_numbers
+            if as_good and distance > max(AMBIGUOUS_DISTANCE, fit.expected_error):
                 yield Doubt.AMBIGUOUS.warning(distance=distance)
-        ratio = self._held_out_ratio(fit)
+        ratio = fit.held_out_scale(self.rng) / fit.expected_held_out_scale
         if ratio > MAX_HELD_OUT_RATIO:
             yield Doubt.NOT_PREDICTED.warning(ratio=ratio)
 
-    def _held_out_ratio(self, fit: NoisyResult) -> float:
-        """Return the size of held-out residuals over that expected from the noise."""
-        U, C = fit.block_factors
-        X = (C @ U.T if self.transposed else U @ C.T) * (self.program.unit / self.size)
-        at = FixedRankMatrix.of(X, self.kind, fit.rank)
-        of_fit = self.A, at, self._outliers(fit)
-        expected = expected_held_out_scale(*of_fit, self._noise_level(fit))
-        return held_out_scale(*of_fit, self.rng) / max(expected, MIN_NOISE)
+    def _with_noise(self, noisy: NoisyResult) -> FitWithNoise:
+        """Return a result as a fit of the observed entries.
 
-    def _expected_error(self, fit: NoisyResult) -> float:
-        """Return the expected ‖error of X‖ that the noise alone leaves."""
-        freedom = degrees_of_freedom(self.A.shape, fit.rank, self.kind, True)
-        return self._noise_level(fit) * float(np.sqrt(freedom))
+        Its noise is that of the median column. The detection limit is the edge of the
+        noise's spectrum.
+        """
+        U, V, flags = noisy.U, noisy.components.T, noisy.outliers
+        if self.caller_is_transposed:
+            U, V, flags = V, U, flags.T
+        U, V = U.astype(np.float64), V.astype(np.float64)
+        d = noisy.singular_values.astype(np.float64) * self.program.unit / self.size
+        at = FixedRankMatrix(U, d, V, self.kind)
+        sigma = float(np.median(noisy.noise)) * self.program.unit / self.size
+        limit, (m, n) = 0.0, self.A.shape
+        if noisy.noise.all():
+            scaled = noisy.singular_values[:, None] * noisy.components / noisy.noise
+            limit = float((np.sqrt(m) + np.sqrt(n)) / np.linalg.norm(scaled, 2))
+        e, is_outlier = self.A.residual(*at.factors), np.asarray(flags[self.observed])
+        settled = noisy.status.converged
+        return FitWithNoise(self.A, at, e, sigma, is_outlier, settled, limit)
 
-    def residual(self, result: MatrixFit) -> Array:
-        """Return Y − X of the observed entries, in units of the size of the data."""
-        U, C = result.block_factors
-        X = U @ (C.T * (self.program.unit / self.size))
-        return np.asarray(self.A.y - (X.T if self.transposed else X)[self.observed])
+    def _distance(self, fit: FitWithNoise, rival: FitWithNoise) -> float:
+        """Return the distance of another fit, relative to the size of the first."""
+        return norm(fit.e - rival.e) / norm(self.A.y - fit.e)
 
-    def _noise_level(self, result: MatrixFit) -> float:
-        """Return the noise of the median column, in units of the size of the data."""
-        return float(np.median(result.noise)) * self.program.unit / self.size
-
-    def _hidden_component(self, result: MatrixFit) -> float:
-        """Return the size of a component that noise hides, relative to the largest."""
-        m, n = self.A.shape
-        if not result.rank or not result.noise.all():
-            return 0.0
-        scaled = result.singular_values[:, None] * result.components / result.noise
-        return float((np.sqrt(m) + np.sqrt(n)) / np.linalg.norm(scaled, 2))
-
-    def _length(self, result: MatrixFit) -> float:
-        """Return the description length of a result."""
-        clean = ~self._outliers(result)
-        return self._length_of(self.residual(result), clean, result.rank)
-
-    def _outliers(self, result: MatrixFit) -> Array:
-        """Return the flags of a result at the observed entries."""
-        flags = result.outliers.T if self.caller_is_transposed else result.outliers
-        return np.asarray(flags[self.observed])
-
-    def _length_of_zero(self) -> float:
-        """Return the description length of X = 0."""
-        return self._length_of(self.A.y, np.ones(self.A.y.shape, bool), 0)
-
-    def _length_of(self, e: Array, clean: Array, rank: int) -> float:
+    def _length(self, fit: FitWithNoise) -> float:
         """Return the description length of a fit; infinite with few clean entries."""
-        freedom = degrees_of_freedom(self.A.shape, rank, self.kind, True)
-        n_clean = int(clean.sum())
+        e, n_clean = fit.e, int(np.sum(~fit.is_outlier))
         if self.program.psd:  # the smaller residual of each symmetric pair
             E, F = np.full(self.observed.shape, np.inf), np.zeros_like(self.observed)
-            E[self.observed], F[self.observed] = np.abs(e), clean
+            E[self.observed], F[self.observed] = np.abs(e), ~fit.is_outlier
             n_clean = int(np.triu(F | F.T).sum())
             e = np.minimum(E, E.T)[np.triu_indices(len(E))]
             e = e[np.isfinite(e)]
-        if n_clean < NOISY_ENTRIES_PER_FREEDOM * freedom:
+        if n_clean < NOISY_ENTRIES_PER_FREEDOM * fit.at.degrees_of_freedom:
             return np.inf
-        return description_length(e, freedom)
+        return description_length(e, fit.at.degrees_of_freedom)
+
+    def _length_of_zero(self) -> float:
+        """Return the description length of X = 0."""
+        zero = FixedRankMatrix.zero(self.A.shape, self.kind, self.A.dtype)
+        clean = np.zeros(self.A.y.shape, bool)
+        return self._length(
+            FitWithNoise(self.A, zero, self.A.y, 0.0, clean, True, np.inf)
+        )

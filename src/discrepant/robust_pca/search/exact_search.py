@@ -7,7 +7,7 @@ sample of rows and all columns, which is cheaper than the whole and, if the rank
 enough: gaps in the spectrum of its posterior mean give ranks, Gauss–Newton steps with
 redescending weights give an exact fit of the sample, and robust regression on the
 sample's row space gives the other rows. Rows and columns with few exact entries are
-regressed anew, and components are dropped while the surplus of equations grows.
+regressed anew, and components that their errors explain are dropped.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,13 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from discrepant.core.linalg import Array, svd
-from discrepant.fixed_rank.measurements import Measurements
-from discrepant.fixed_rank.tangent_space import (
-    FixedRankMatrix,
-    Symmetry,
-    fit_least_squares,
-)
-from discrepant.operators.entrywise import Identity
+from discrepant.fixed_rank.measurements import EXACT, Measurements
+from discrepant.fixed_rank.pursuit import Fit
+from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry
 from discrepant.robust_pca.search.empirical_bayes import (
     Annealing,
     Tables,
@@ -30,8 +26,6 @@ from discrepant.robust_pca.search.empirical_bayes import (
     regress_by_annealing,
 )
 
-# Residual, in units of the data's size, up to which an entry fits exactly.
-EXACT = 1e-8
 # Residual, in units of the data's size, up to which an entry is taken for clean while
 # the fit is still inexact.
 NEARLY_EXACT = 1e-6
@@ -58,27 +52,20 @@ WHOLE_UP_TO = 64
 LAST_SAMPLE_UP_TO = 256
 # Annealing of samples: much corruption needs a large variance at the start.
 FAST_ANNEALING = Annealing(1.0, 0.3, decay=0.9, steps=100)
-# Annealings of the last sample; the slower ones reach a higher rank.
-ANNEALINGS = (
-    Annealing(1.0, 0.3, decay=0.94, steps=160),
-    Annealing(1.0, 0.3, decay=0.97, steps=320),
-)
-# Ranks tried for each posterior mean, at the largest gaps of its spectrum.
-MAX_RANKS = 3
+# Annealing of the last sample; a slower one reaches a higher rank.
+SLOW_ANNEALING = Annealing(1.0, 0.3, decay=0.94, steps=160)
 # Error variance, in units of the data's variance, at which an entry has half its weight
 # in the first steps.
 CLEAN_VARIANCE = 1e-3
-# Steps of conjugate gradients per Gauss–Newton step.
-GRADIENT_STEPS = 8
-# Cutoffs of the last Gauss–Newton steps, in units of the data's size.
-LAST_CUTOFFS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-8)
-# Smallest components that are dropped at once from an exact fit, at the most.
-MAX_DROPPED = 2
-# Fourth moment of a direction's entries, in squared variances, from which on it may be
-# sparse; that of normal entries is three.
-SPARSE_KURTOSIS = 6.0
-# Fraction of the rows that a sparse direction may involve.
-MAX_SPARSE_SUPPORT = 1 / 3
+# Ranks tried for each posterior mean, at the largest gaps of its spectrum.
+MAX_RANKS = 3
+# Gauss–Newton steps with the weights of empirical Bayes.
+FIRST_STEPS = 3
+# Steps of conjugate gradients per Gauss–Newton step, and relative accuracy at which
+# they stop earlier.
+GRADIENT_STEPS, GRADIENT_TOL = 8, 1e-6
+# First cutoff of redescending weights, in robust deviations of the residuals.
+FIRST_CUTOFF = 1.5
 
 
 @dataclass(frozen=True)
@@ -158,8 +145,7 @@ class ExactSearch:
         for k in sizes:
             yield from self._from_sample(k, FAST_ANNEALING)
         if m <= LAST_SAMPLE_UP_TO:
-            for annealing in ANNEALINGS:
-                yield from self._from_sample(last, annealing)
+            yield from self._from_sample(last, SLOW_ANNEALING)
 
     def _from_sample(self, k: int, annealing: Annealing) -> Iterator[FixedRankMatrix]:
         """Yield the exact fits of the whole that a sample of k rows leads to."""
@@ -170,28 +156,23 @@ class ExactSearch:
         whole = tables.shape == (m, n)
         if not self.proceed(f"empirical Bayes, {k}×{len(columns)}"):
             return
-        annealed = anneal(tables, annealing)
-        if annealed is None:
-            return
-        X, variances = annealed
-        weights = [
-            np.where(seen, CLEAN_VARIANCE / (g + CLEAN_VARIANCE), 0.0)
-            for g, seen in zip(variances, tables.observed, strict=True)
-        ]
-        kind = self.kind if whole else "general"
-        for rank in ranks_at_gaps(X, tables):
-            start = FixedRankMatrix.of(X, kind, rank)
-            if start.rank < rank or not self.proceed(f"rank {rank}"):
-                continue
-            at = descend(tables, start, weights)
+        X, variances = anneal(tables, annealing)
+        weights = np.concatenate(
+            [
+                CLEAN_VARIANCE / (g[seen] + CLEAN_VARIANCE)
+                for g, seen in zip(variances, tables.observed, strict=True)
+            ]
+        )
+        for rank in _ranks_at_gaps(X, tables):
+            if not self.proceed(f"rank {rank}"):
+                return
+            start = FixedRankMatrix.of(X, self.kind if whole else "general", rank)
+            at = descend(tables.measurements, start, weights, tables.freedom(rank))
             if not self.proof(at, tables).holds:
                 continue
-            if whole:
-                yield at
-                continue
-            extended = self._extend(at, rows, columns)
+            extended = at if whole else self._extend(at, rows, columns)
             if extended is not None:
-                yield self._repair_lines(extended)
+                yield extended if whole else self._repair_lines(extended)
 
     def _draw(self, size: int, count: int) -> Array:
         """Return random indices below a size, sorted; all of them if they are few."""
@@ -242,9 +223,7 @@ class ExactSearch:
 
     def descend_from(self, start: FixedRankMatrix) -> FixedRankMatrix:
         """Return an exact fit near a matrix that fits more than half of the entries."""
-        cutoff = 2 * _median_residual(self.whole, start)
-        weights = redescending(self.whole, start, cutoff)
-        return descend(self.whole, start, weights, steps=30)
+        return descend(self.whole.measurements, start, steps=30)
 
     def proof(self, at: FixedRankMatrix, tables: Tables | None = None) -> Proof:
         """Count the entries that fit a matrix, of the whole or of a sample.
@@ -277,13 +256,12 @@ class ExactSearch:
     def _repair_lines(self, at: FixedRankMatrix) -> FixedRankMatrix:
         """Regress rows and columns with few exact entries on what the others span."""
         symmetric = self.kind == "psd"
-        repair = self._repair_symmetric if symmetric else self._repair_axis
-        for axis in (0, 0, 0) if symmetric else (0, 1, 0):
-            X, before = repair(at, axis), at
+        for axis in (0,) if symmetric else (0, 1):
+            X = self._repair_symmetric(at) if symmetric else self._repair_axis(at, axis)
             if X is not None:
-                at = self._polish(FixedRankMatrix.of(X, self.kind, at.rank), at)
-            if at is before and (symmetric or axis):
-                break
+                repaired = FixedRankMatrix.of(X, self.kind, at.rank)
+                if self.proof(repaired).equations > self.proof(at).equations:
+                    at = repaired
         return at
 
     def _repair_axis(self, at: FixedRankMatrix, axis: int) -> Array | None:
@@ -312,7 +290,7 @@ class ExactSearch:
         X[few[better]] = lines[better]
         return X.T if axis else X
 
-    def _repair_symmetric(self, at: FixedRankMatrix, axis: int) -> Array | None:
+    def _repair_symmetric(self, at: FixedRankMatrix) -> Array | None:
         """Return X with rows, and the same columns, regressed; None if all fit."""
         X, r = at.value(), at.rank
         exact = self.observed & (np.abs(self.y - X) < NEARLY_EXACT)
@@ -332,63 +310,30 @@ class ExactSearch:
         )
         return factor @ factor.T
 
-    def _polish(self, at: FixedRankMatrix, old: FixedRankMatrix) -> FixedRankMatrix:
-        """Fit what fits by Gauss–Newton; of all points on the way return the best."""
-        points = [old, at]
-        for cutoff in LAST_CUTOFFS:
-            try:
-                at = _step(
-                    self.whole, at, redescending(self.whole, at, cutoff), 40, 1e-9
-                )
-            except np.linalg.LinAlgError:
-                break
-            if not np.isfinite(at.d).all():
-                break
-            points.append(at)
-        return max(points, key=lambda point: self.proof(point).equations)
-
     def _without_spurious_components(self, at: FixedRankMatrix) -> FixedRankMatrix:
-        """Return X with fewer components as long as its surplus does not fall."""
-        proof, improves = self.proof(at), True
-        while improves:
-            improves = False
-            for candidate in self._with_fewer_components(at, proof):
-                of_candidate = self.proof(candidate)
-                if of_candidate.holds and of_candidate.surplus >= proof.surplus:
-                    at, proof, improves = candidate, of_candidate, True
-                    break
-        return at
+        """Return X without components that the errors of some rows or columns explain.
 
-    def _with_fewer_components(
-        self, at: FixedRankMatrix, proof: Proof
-    ) -> Iterator[FixedRankMatrix]:
-        """Yield exact fits of lower rank.
-
-        First X without components that the errors of some rows or columns explain:
-        the other rows have a lower rank, and these are regressed on their span. Then X
-        without its smallest components.
+        Rows above the largest gap in the numbers of exact entries may have a lower
+        rank. Then the others are regressed on their span.
         """
         for axis in (0,) if at.kind == "psd" else (0, 1):
-            X, exact, left = at.value(), proof.exact, at.U
-            if axis:
-                X, exact, left = X.T, exact.T, at.V
-            for rest in _candidate_rows(left, exact.sum(axis=1)):
-                both = np.ix_(rest, rest) if at.kind == "psd" else rest
-                s = svd(X[both])[1]
-                rank = int(np.sum(s > NEARLY_EXACT * s.max(initial=0.0)))
-                if 0 < rank < at.rank:
-                    kept = np.zeros_like(X)
-                    kept[both] = X[both]
-                    kept = kept.T if axis else kept
-                    yield self._repair_lines(FixedRankMatrix.of(kept, at.kind, rank))
-        weights = [
-            np.where(seen, np.where(proof.exact, 1.0, 1e-3), 0.0)
-            for seen in self.whole.observed
-        ]
-        for rank in range(at.rank - 1, max(at.rank - MAX_DROPPED - 1, 0), -1):
-            largest = at.select(np.argsort(-np.abs(at.d))[:rank])
-            needed = proof.surplus + ENTRIES_PER_FREEDOM * largest.degrees_of_freedom
-            yield descend(self.whole, largest, weights, 30, needed / 2)
+            proof = self.proof(at)
+            n_exact = proof.exact.sum(axis=1 - axis)
+            order = np.sort(n_exact)
+            rest = n_exact > order[np.argmax(np.diff(order))]
+            block = np.ones(self.y.shape, bool)
+            for k in (0, 1) if at.kind == "psd" else (axis,):
+                block &= np.expand_dims(rest, 1 - k)
+            kept = np.where(block, at.value(), 0.0)
+            s = svd(kept)[1]
+            rank = int(np.sum(s > NEARLY_EXACT * s.max(initial=0.0)))
+            if not 0 < rank < at.rank:
+                continue
+            candidate = self._repair_lines(FixedRankMatrix.of(kept, at.kind, rank))
+            of_candidate = self.proof(candidate)
+            if of_candidate.holds and of_candidate.surplus >= proof.surplus:
+                at = candidate
+        return at
 
 
 def _extend_coordinates(
@@ -406,8 +351,8 @@ def _extend_coordinates(
     return result
 
 
-def ranks_at_gaps(X: Array, tables: Tables) -> list[int]:
-    """Return ranks at the largest gaps of the spectrum that leave a surplus."""
+def _ranks_at_gaps(X: Array, tables: Tables) -> list[int]:
+    """Return the ranks at the largest gaps of the spectrum that leave a surplus."""
     s = svd(X)[1]
     s = s[s > 1e-7 * s[0]]
     count = tables.count(np.logical_or.reduce(tables.observed))
@@ -416,62 +361,49 @@ def ranks_at_gaps(X: Array, tables: Tables) -> list[int]:
         for k in range(1, len(s))
         if ENTRIES_PER_FREEDOM * tables.freedom(k) + 2 < count
     ]
-    best = sorted(possible, key=lambda k: -s[k - 1] / s[k])[:MAX_RANKS]
-    lowest = min(best, default=0)
-    return best + [k for k in (lowest - 1, lowest - 2) if k > 0]
+    return sorted(possible, key=lambda k: -s[k - 1] / s[k])[:MAX_RANKS]
 
 
 def descend(
-    tables: Tables,
+    A: Measurements,
     at: FixedRankMatrix,
-    weights: list[Array],
-    steps: int = 60,
+    first_weights: Array | None = None,
     needed: float = 0.0,
+    steps: int = 60,
 ) -> FixedRankMatrix:
     """Return an exact fit near a matrix, by Gauss–Newton with redescending weights.
 
     Parameters
     ----------
-    tables : Tables
-        The observations.
+    A : Measurements
+        The observed entries.
     at : FixedRankMatrix
         The matrix to start from.
-    weights : list of ndarray
-        Weights of the first steps, for each table.
+    first_weights : ndarray, optional
+        Weights of the entries in the first steps.
+    needed : float
+        Total weight below which the steps end: too few entries fit.
     steps : int
         Steps with redescending weights.
-    needed : float
-        Total weight below which the steps end: the fit would be of no use. It is at
-        least the number of degrees of freedom.
     """
-    needed = max(needed, at.degrees_of_freedom)
+    fit = Fit(A, at, redescending=True)
     try:
-        for _ in range(3):
-            at = _step(tables, at, weights)
-        first = 2 * _median_residual(tables, at)
-        for fraction in np.linspace(0, 1, steps):
-            cutoff = first * (EXACT / first) ** fraction
-            weights = redescending(tables, at, cutoff)
-            if fraction > 0.2 and _total_weight(at, weights) <= needed:
+        if first_weights is not None:
+            for _ in range(FIRST_STEPS):
+                fit.refit(first_weights, GRADIENT_STEPS, GRADIENT_TOL)
+        for cutoff in np.geomspace(FIRST_CUTOFF * fit.scale, EXACT, steps):
+            at = fit.at
+            weights = 1 / (1 + (np.abs(fit.e) / cutoff) ** 2)
+            if weights.sum() <= needed:
                 break
-            new = _step(tables, at, weights)
-            if not np.isfinite(new.d).all():
+            fit.refit(weights, GRADIENT_STEPS, GRADIENT_TOL)
+            if not np.isfinite(fit.scale):
                 return at
-            at = new
-            if _median_residual(tables, at) < EXACT / 100:
+            if fit.scale < EXACT / 100:
                 break
     except np.linalg.LinAlgError:
         pass
-    return at
-
-
-def redescending(tables: Tables, at: FixedRankMatrix, cutoff: float) -> list[Array]:
-    """Return the weights 1/(1 + (e/cutoff)²) of the residuals e."""
-    X = at.value()
-    return [
-        np.where(seen, 1 / (1 + ((y - X) / cutoff) ** 2), 0.0)
-        for y, seen in zip(tables.values, tables.observed, strict=True)
-    ]
+    return fit.at
 
 
 def confirms(basis: Array) -> bool:
@@ -493,78 +425,3 @@ def enough_exact(count: Array, rank: int) -> Array:
     """Return which rows have about the usual number of exact entries, or more."""
     usual = float(np.median(count))
     return np.asarray(count >= max(usual - 4 * np.sqrt(usual), rank + 2))
-
-
-def _step(
-    tables: Tables,
-    at: FixedRankMatrix,
-    weights: list[Array],
-    steps: int = GRADIENT_STEPS,
-    tol: float = 1e-6,
-) -> FixedRankMatrix:
-    """Return the matrix after one weighted Gauss–Newton step."""
-    X = at.value()
-    total = np.sum(weights, axis=0)
-    e = np.sum([w * (y - X) for w, y in zip(weights, tables.values, strict=True)], 0)
-    e = e / np.where(total > 0, total, 1.0)
-    A = Measurements(Identity(X.shape), X, real=True)
-    return fit_least_squares(A, at, total.reshape(-1), e.reshape(-1), steps, tol)
-
-
-def _candidate_rows(left: Array, n_exact: Array) -> Iterator[Array]:
-    """Yield rows that may determine X alone: masks over the rows of its factor U.
-
-    They are those that a sparse direction of U does not involve, and those above the
-    largest gap in the numbers of exact entries.
-    """
-    for direction in sparse_directions(left):
-        yield direction == 0
-    order = np.sort(n_exact)
-    gap = int(np.argmax(np.diff(order)))
-    yield n_exact > order[gap]
-
-
-def sparse_directions(U: Array) -> Iterator[Array]:
-    """Yield vectors in the range of U that few rows determine, other rows set to zero.
-
-    A rotation of U with the largest fourth moments separates them; least absolute
-    values then make each one sparse.
-
-    Parameters
-    ----------
-    U : ndarray of shape (m, r)
-        Orthonormal columns.
-    """
-    m, r = U.shape
-    rotation = np.eye(r)
-    for _ in range(30):
-        left, _, right = svd(U.T @ (U @ rotation) ** 3)
-        rotation = left @ right
-    kurtosis = m * np.sum((U @ rotation) ** 4, axis=0)
-    for q in rotation.T[kurtosis > SPARSE_KURTOSIS]:
-        for floor in np.geomspace(0.1, 1e-6, 20):
-            size = np.abs(U @ q)
-            weighted = U / (size + floor * size.max())[:, None]
-            q = np.linalg.solve(weighted.T @ U, q)
-            q /= np.linalg.norm(q)
-        direction = U @ q
-        direction[np.abs(direction) < 1e-3 * np.abs(direction).max()] = 0
-        if np.count_nonzero(direction) <= MAX_SPARSE_SUPPORT * m:
-            yield direction
-
-
-def _total_weight(at: FixedRankMatrix, weights: list[Array]) -> float:
-    """Return the weight of all entries; a pair of a symmetric X counts once."""
-    fitted = np.maximum.reduce(weights)
-    if at.kind == "psd":
-        fitted = np.triu(np.maximum(fitted, fitted.T))
-    return float(fitted.sum())
-
-
-def _median_residual(tables: Tables, at: FixedRankMatrix) -> float:
-    X = at.value()
-    residuals = [
-        np.abs(y - X)[seen]
-        for y, seen in zip(tables.values, tables.observed, strict=True)
-    ]
-    return float(np.median(np.concatenate(residuals))) + 1e-12
