@@ -23,7 +23,7 @@ from discrepant.fixed_rank.noise import (
     description_length,
     fit_with_noise,
 )
-from discrepant.fixed_rank.pursuit import Pursuit, Round
+from discrepant.fixed_rank.pursuit import Fit, Pursuit, Round
 from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry
 from discrepant.operators.entrywise import Entries, Identity
 from discrepant.operators.operator import Operator
@@ -33,8 +33,6 @@ from discrepant.robust_pca.doubts import (
     FitWarning,
     doubts_of_noise,
 )
-from discrepant.robust_pca.exact.factored_svd import svd_of_product
-from discrepant.robust_pca.exact.polish import polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.fit_warnings import MIN_CLEAN_FRACTION
 from discrepant.robust_pca.noisy.model import NoisyStart
@@ -67,6 +65,9 @@ EQUAL_LENGTH = 0.02
 AMBIGUOUS_DISTANCE = 0.1
 # Size of held-out residuals, relative to that expected, that is reported.
 MAX_HELD_OUT_RATIO = 1.6
+# Gauss-Newton steps by which an exact fit is polished to rounding, steps of conjugate
+# gradients in each, and relative accuracy at which these stop earlier.
+POLISH_STEPS, POLISH_GRADIENT_STEPS, POLISH_TOL = 2, 60, 1e-12
 # Fraction of the progress bar at which the search by empirical Bayes stands.
 SEARCH_PROGRESS = 0.5
 
@@ -179,32 +180,24 @@ class EntryFits:
         # freedom than the row has entries, and everything would be proven.
         if proven is None or proven.rank > min(self.A.shape) / 2:
             return None
-        program, few = self.program, self.search.undetermined(proven)
-        U, C = self._factors(proven)
-        C = C * self.size
-        e = np.where(self.observed, self.Y - proven.value(), 0.0) * self.size
-        clean = np.abs(e) <= self.search.exact * self.size
-        zeta = float(np.max(np.abs(e[clean]), initial=0.0))
+        fit = Fit(self.A, proven, redescending=True)
+        for _ in range(POLISH_STEPS):
+            fit.refit(fit.clean.astype(float), POLISH_GRADIENT_STEPS, POLISH_TOL)
+        U, C = self._factors(fit.at)
+        program, C = self.program, C * self.size
         with program.rows:
-            polished = polish(
-                program,
-                U,
-                C,
-                n_corrupt=float(np.sum(~clean)),
-                error=float(np.linalg.norm(e[clean]) / np.sqrt(clean.sum())),
-                log=self.log,
-            )
-            if polished.exact:
-                U, V, s = svd_of_product(polished.A, polished.B)
-                C, zeta = V * s, polished.zeta
             if program.wrongly_clipped((U, C)):
                 return None
-        state = replace(
-            self.exact_attempt.state, U=U, C=C, zeta=zeta, residual=self.log.residual
-        )
+        e = fit.e[fit.clean]
+        rounding = 100 * float(np.finfo(program.rows.dtype).eps)
+        zeta = self.size * max(2 * float(np.abs(e).max()), rounding)
+        residual = norm(e) / norm(self.A.y)
+        state = self.exact_attempt.state
+        state = replace(state, U=U, C=C, zeta=zeta, residual=residual)
         status = Status(Outcome.EXACT, f"converged: exact to rounding, by {method}")
         result = exact_result(program, state, status, self.log.history())
         result = replace(result, proven=True)
+        few = self.search.undetermined(proven)
         self.undetermined = float(np.max(np.divide(few, self.A.shape)))
         if not any(few):
             return result

@@ -61,6 +61,8 @@ CLEAN_VARIANCE = 1e-3
 MAX_RANKS = 3
 # Gauss–Newton steps with the weights of empirical Bayes.
 FIRST_STEPS = 3
+# Weight of entries that do not fit in the first steps without the smallest component.
+MISFIT_WEIGHT = 1e-3
 # Steps of conjugate gradients per Gauss–Newton step, and relative accuracy at which
 # they stop earlier.
 GRADIENT_STEPS, GRADIENT_TOL = 8, 1e-6
@@ -311,13 +313,27 @@ class ExactSearch:
         return factor @ factor.T
 
     def _without_spurious_components(self, at: FixedRankMatrix) -> FixedRankMatrix:
-        """Return X without components that the errors of some rows or columns explain.
+        """Return X with fewer components as long as its surplus does not fall."""
+        proof, improves = self.proof(at), True
+        while improves:
+            improves = False
+            for candidate in self._with_fewer_components(at, proof):
+                of_candidate = self.proof(candidate)
+                if of_candidate.holds and of_candidate.surplus >= proof.surplus:
+                    at, proof, improves = candidate, of_candidate, True
+                    break
+        return at
 
-        Rows above the largest gap in the numbers of exact entries may have a lower
-        rank. Then the others are regressed on their span.
+    def _with_fewer_components(
+        self, at: FixedRankMatrix, proof: Proof
+    ) -> Iterator[FixedRankMatrix]:
+        """Yield exact fits of lower rank.
+
+        First X without components that the errors of some rows or columns explain: rows
+        above the largest gap in the numbers of exact entries have a lower rank, and the
+        others are regressed on their span. Then X without its smallest component.
         """
         for axis in (0,) if at.kind == "psd" else (0, 1):
-            proof = self.proof(at)
             n_exact = proof.exact.sum(axis=1 - axis)
             order = np.sort(n_exact)
             rest = n_exact > order[np.argmax(np.diff(order))]
@@ -327,13 +343,14 @@ class ExactSearch:
             kept = np.where(block, at.value(), 0.0)
             s = svd(kept)[1]
             rank = int(np.sum(s > NEARLY_EXACT * s.max(initial=0.0)))
-            if not 0 < rank < at.rank:
-                continue
-            candidate = self._repair_lines(FixedRankMatrix.of(kept, at.kind, rank))
-            of_candidate = self.proof(candidate)
-            if of_candidate.holds and of_candidate.surplus >= proof.surplus:
-                at = candidate
-        return at
+            if 0 < rank < at.rank:
+                yield self._repair_lines(FixedRankMatrix.of(kept, at.kind, rank))
+        if at.rank > 1:
+            A = self.whole.measurements
+            largest = at.select(np.argsort(-np.abs(at.d))[:-1])
+            fits = np.abs(A.residual(*at.factors)) < self.exact
+            weights = np.where(fits, 1.0, MISFIT_WEIGHT)
+            yield descend(A, largest, weights, proof.equations / 2, steps=30)
 
 
 def _extend_coordinates(
