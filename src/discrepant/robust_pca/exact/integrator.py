@@ -157,12 +157,14 @@ class _Integration:
             log.note(step)
             residual, dual_residual = step.residual, step.dual_residual
             if residual <= self.tol and dual_residual <= DUAL_SLACK * self.tol:
+                if self.polish and self.try_polish(step.rank, residual):
+                    return self.result(Outcome.EXACT, "converged: exact to rounding")
                 return self.result(
                     Outcome.CONVERGED,
                     f"converged: residual {residual:.0e} below tol {self.tol:.0e}",
                 )
             if residual < polish_below and not stepper.basis_is_full:
-                if self.try_polish(residual):
+                if self.try_polish(self.visible_rank(), residual):
                     return self.result(Outcome.EXACT, "converged: exact to rounding")
                 if stepper.wrongly_clipped(MANY_CLIPPED):
                     return self.result(
@@ -223,9 +225,9 @@ class _Integration:
         drops = above / np.append(above[1:], 1.0)
         return int(np.max(np.flatnonzero(drops > RANK_GAP), initial=-1)) + 1
 
-    def try_polish(self, residual: float) -> bool:
-        """Polish at the visible rank; keep the result if it is exact."""
-        stepper, r = self.stepper, self.visible_rank()
+    def try_polish(self, r: int, residual: float) -> bool:
+        """Polish at rank r; keep the result if it is exact."""
+        stepper = self.stepper
         if not r:
             return False
         polished = polish(
