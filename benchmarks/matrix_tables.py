@@ -31,6 +31,7 @@ import numpy as np
 from record import recorded
 
 from discrepant import RobustPCA
+from discrepant.robust_pca.doubts import Doubt
 
 # Constants of the row model and its warnings were chosen on these tables, with seed 0.
 DEVELOPMENT = """
@@ -48,13 +49,6 @@ TEST = """
 KINDS = ("normal", "shift", "one-sided", "decimal", "mixed")
 MAX_ROWS = 1500
 NOT_DATA = ("rownames", "unnamed: 0", "index", "id", "year", "case", "casenum")
-# Beginnings of the warnings about the low-rank part rather than the flags.
-ABOUT_LOW_RANK = (
-    "entries do not fit",
-    "Another low-rank",
-    "The fit ",
-    "differ in size",
-)
 
 
 def load(name):
@@ -124,29 +118,29 @@ def fit(Y):
         flags = model.outliers_
     seconds = time.process_time() - started
     size = np.abs(model.low_rank_).max() / np.nanmax(np.abs(Y))
-    messages = [str(w.message) for w in caught]
+    doubts = {w.message.doubt for w in caught}
     row_model = getattr(model._result, "row_model", None)
-    return flags, size, seconds, messages, row_model
+    return flags, size, seconds, doubts, row_model
 
 
-def about_flags(messages):
+def about_flags(doubts):
     """Return whether a warning says that the flags may be wrong."""
-    return any(not any(s in m for s in ABOUT_LOW_RANK) for m in messages)
+    return bool(doubts - {Doubt.NOT_LOW_RANK})
 
 
 def measure(name, seeds):
     """Print one row: the table, over all kinds of errors and seeds."""
     Y = load(name)
-    flags, size, seconds, messages, row_model = fit(Y)
+    flags, size, seconds, doubts, row_model = fit(Y)
     untouched = flags[np.isfinite(Y)].mean()
-    warned = f"{'yes' if about_flags(messages) else 'no'}"
+    warned = f"{'yes' if about_flags(doubts) else 'no'}"
     print(f"| {name} | {Y.shape[0]}×{Y.shape[1]} | {untouched:.2%} ({warned}) ", end="")
     rows, sizes, n_warned, n_low, n_model = [], [size], 0, 0, 0
     silent = []
     for kind in KINDS:
         for seed in seeds:
             Z, wrong, large = corrupt(Y, kind, seed)
-            flags, size, spent, messages, row_model = fit(Z)
+            flags, size, spent, doubts, row_model = fit(Z)
             seconds += spent
             classified = np.zeros(Y.shape[1], bool)
             columns = slice(None) if row_model is None else row_model.columns
@@ -160,9 +154,9 @@ def measure(name, seeds):
             rows.append((precision, *recall))
             sizes.append(size)
             n_model += row_model is not None
-            n_warned += about_flags(messages)
-            n_low += bool(messages)
-            if not about_flags(messages):
+            n_warned += about_flags(doubts)
+            n_low += bool(doubts)
+            if not about_flags(doubts):
                 silent.append(precision)
     p, r, large = np.mean(rows, axis=0)
     worst = min(silent) if silent else np.nan

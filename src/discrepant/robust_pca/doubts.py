@@ -67,6 +67,11 @@ class Doubt(Enum):
         "columns are classified as corrupt, or small columns are lost; rescale the "
         "columns first."
     )
+    NOT_LOW_RANK = (
+        "The data are not of low rank with noise: the low-rank part is an approximation"
+        " that may be far off. Flags come from a model of the rows, and do not depend "
+        "on it."
+    )
     CONSTANT_COLUMNS = (
         "More than half of the entries are equal in {columns}: their entries are not "
         "classified."
@@ -102,6 +107,19 @@ class Doubt(Enum):
         unfinished = (Doubt.STOPPED, Doubt.NOT_CONVERGED, Doubt.NOT_OPTIMAL)
         kind = FitConvergenceWarning if self in unfinished else FitWarning
         return kind(self, self.value.format(**figures))
+
+
+# Doubts about the low-rank part, on which flags by a model of the rows do not depend.
+ABOUT_LOW_RANK = {
+    Doubt.NOTHING_GAINED,
+    Doubt.NO_SHORTER,
+    Doubt.LARGE_NOISE,
+    Doubt.NOT_PREDICTED,
+    Doubt.AMBIGUOUS,
+    Doubt.EXTRAPOLATED,
+    Doubt.MOSTLY_CORRUPT,
+    Doubt.NOT_CONVERGED,
+}
 
 
 class FitWarning(UserWarning):

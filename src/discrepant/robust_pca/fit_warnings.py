@@ -10,7 +10,7 @@ from discrepant.core.arrays import even_sample
 from discrepant.core.linalg import Array
 from discrepant.core.results import Result
 from discrepant.core.robust_statistics import MAX_SCALE_RATIO, row_scales
-from discrepant.robust_pca.doubts import Doubt, FitWarning
+from discrepant.robust_pca.doubts import ABOUT_LOW_RANK, Doubt, FitWarning
 
 # Relative duality gap up to which a result needs no warning.
 CERTIFIED_GAP = 1e-4
@@ -35,7 +35,23 @@ MIN_CLEAN_FRACTION = 0.5
 
 
 def fit_warnings(Y: Any, result: Result) -> Iterator[FitWarning]:
-    """Yield the warnings about a fit of the data Y, of shape (m, n)."""
+    """Yield the warnings about a fit of the data Y, of shape (m, n).
+
+    If flags come from a model of the rows, those about the low-rank part are one.
+    """
+    has_row_model = getattr(result, "row_model", None) is not None
+    in_doubt = False
+    for warning in _all_warnings(Y, result):
+        if has_row_model and warning.doubt in ABOUT_LOW_RANK:
+            in_doubt = True
+        else:
+            yield warning
+    if in_doubt:
+        yield Doubt.NOT_LOW_RANK.warning()
+
+
+def _all_warnings(Y: Any, result: Result) -> Iterator[FitWarning]:
+    """Yield what speaks against the low-rank part or the flags of a fit."""
     has_noise = bool(result.noise.any())
     rows, columns = Y.shape
     sizes, entries, low_rank = _sample(Y, result)
