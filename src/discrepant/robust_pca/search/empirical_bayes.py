@@ -36,7 +36,8 @@ BOTH_SIDES_UP_TO = 64
 LAST_LAMBDA = 1e-6
 # Noise variance λ at which the regression of single lines turns to exact weights.
 LAST_LINE_LAMBDA = 1e-5
-# Residual, in units of the data's size, up to which an entry fits.
+# Residual, in units of the data's size, up to which an entry is taken for clean while
+# the fit is still inexact.
 NEARLY_EXACT = 1e-6
 # Cutoff of the last weights of single lines, in units of the data's size.
 LAST_LINE_CUTOFF = 1e-9

@@ -20,15 +20,13 @@ from discrepant.fixed_rank.measurements import EXACT, Measurements
 from discrepant.fixed_rank.pursuit import Fit
 from discrepant.fixed_rank.tangent_space import FixedRankMatrix, Symmetry
 from discrepant.robust_pca.search.empirical_bayes import (
+    NEARLY_EXACT,
     Annealing,
     Tables,
     anneal,
     regress_by_annealing,
 )
 
-# Residual, in units of the data's size, up to which an entry is taken for clean while
-# the fit is still inexact.
-NEARLY_EXACT = 1e-6
 # Size of the data over that of a row or column from which on residuals are compared
 # with its own size.
 SMALL_LINE = 1e4
@@ -172,9 +170,9 @@ class ExactSearch:
             at = descend(tables.measurements, start, weights, tables.freedom(rank))
             if not self.proof(at, tables).holds:
                 continue
-            extended = at if whole else self._extend(at, rows, columns)
-            if extended is not None:
-                yield extended if whole else self._repair_lines(extended)
+            embedded = at if whole else self._embed(at, rows, columns)
+            if embedded is not None:
+                yield self._repair_lines(embedded)
 
     def _draw(self, size: int, count: int) -> Array:
         """Return random indices below a size, sorted; all of them if they are few."""
@@ -192,28 +190,26 @@ class ExactSearch:
         values = self.y[rows], np.where(twice, self.y[:, rows].T, 0.0)
         return Tables(values, (self.observed[rows], twice), rows)
 
-    def _extend(
+    def _embed(
         self, at: FixedRankMatrix, rows: Array, columns: Array
     ) -> FixedRankMatrix | None:
-        """Extend an exact fit of a block to all columns, then to all rows."""
+        """Return a matrix of the whole shape that agrees with one of a block.
+
+        A positive semidefinite X follows from some of its rows. Otherwise the other
+        rows and columns are zero, and `_repair_lines` regresses them.
+        """
         r = at.rank
-        if self.kind == "psd":
-            exact = self.proof(at, self._tables(rows, columns)).exact
-            held = enough_exact(exact.sum(axis=0), r)[rows]
-            held &= exact.sum(axis=1) > r + 1
-            if held.sum() < r:
-                return None
-            core = np.linalg.lstsq(at.V[rows[held]], (at.U * at.d)[held], rcond=None)[0]
-            return FixedRankMatrix.of(at.V @ core @ at.V.T, "psd", r)
-        y, observed = self.y[rows], self.observed[rows]
-        C = _extend_coordinates(y.T, observed.T, at.U, at.V * at.d, columns)
-        wide = FixedRankMatrix.of(at.U @ C.T, "general", r)
-        if wide.rank < r:
+        if self.kind == "general":
+            X = np.zeros(self.y.shape)
+            X[np.ix_(rows, columns)] = at.value()
+            return FixedRankMatrix.of(X, "general", r)
+        exact = self.proof(at, self._tables(rows, columns)).exact
+        held = enough_exact(exact.sum(axis=0), r)[rows]
+        held &= exact.sum(axis=1) > r + 1
+        if held.sum() < r:
             return None
-        exact = observed & (np.abs(y - wide.value()) <= NEARLY_EXACT)
-        usual = self.observed & enough_exact(exact.sum(axis=0), r)
-        A = _extend_coordinates(self.y, usual, wide.V, wide.U * wide.d, rows)
-        return FixedRankMatrix.of(A @ wide.V.T, "general", r)
+        core = np.linalg.lstsq(at.V[rows[held]], (at.U * at.d)[held], rcond=None)[0]
+        return FixedRankMatrix.of(at.V @ core @ at.V.T, "psd", r)
 
     # -- the whole matrix --------------------------------------------------------------
 
@@ -351,21 +347,6 @@ class ExactSearch:
             fits = np.abs(A.residual(*at.factors)) < self.exact
             weights = np.where(fits, 1.0, MISFIT_WEIGHT)
             yield descend(A, largest, weights, proof.equations / 2, steps=30)
-
-
-def _extend_coordinates(
-    lines: Array, observed: Array, basis: Array, coordinates: Array, known: Array
-) -> Array:
-    """Return the coordinates of all lines, of which those of some are known."""
-    result = np.zeros((len(lines), basis.shape[1]))
-    result[known] = coordinates
-    other = np.setdiff1d(np.arange(len(lines)), known)
-    prior = coordinates.T @ coordinates / len(known)
-    if len(other):
-        result[other] = regress_by_annealing(
-            lines[other], observed[other], basis, prior
-        )
-    return result
 
 
 def _ranks_at_gaps(X: Array, tables: Tables) -> list[int]:
