@@ -35,6 +35,8 @@ STEPS_AT_NOISE = 4
 ROUNDING_MARGIN = 100.0
 # δ over the largest entry of the row, at least.
 ROUNDING = 1e-14
+# Smallest pivot of the normal equations, over their mean diagonal entry.
+MIN_PIVOT = 1e-10
 # Rows copied at a time, so that transposed data are read along their rows in memory.
 BLOCK_ROWS = 64
 
@@ -68,35 +70,42 @@ def residual_scale(e, number, size, floor):
 
 
 @kernel
-def solve_in_place(G, g):
-    """Solve G c = g in place by Cholesky; return whether G is positive definite."""
-    r = len(g)
-    least = 0.0
-    for k in range(r):
-        least += G[k, k]
-    least *= 1e-10 / r
-    for k in range(r):
+def factorise(G, least):
+    """Replace the lower triangle of G by its Cholesky factor.
+
+    Pivots below `least` are raised to it. Returns whether there is none.
+    """
+    definite = True
+    for k in range(len(G)):
         for i in range(k + 1):
             total = G[k, i]
             for a in range(i):
                 total -= G[k, a] * G[i, a]
             if i < k:
                 G[k, i] = total / G[i, i]
-            elif total > least:
-                G[k, k] = np.sqrt(total)
             else:
-                return False
-    for k in range(r):
-        total = g[k]
+                definite &= total > least
+                G[k, k] = np.sqrt(max(total, least))
+    return definite
+
+
+@kernel
+def solve_lower(L, g):
+    """Solve L x = g in place, for a lower triangular L."""
+    for k in range(len(g)):
         for a in range(k):
-            total -= G[k, a] * g[a]
-        g[k] = total / G[k, k]
-    for k in range(r - 1, -1, -1):
-        total = g[k]
-        for a in range(k + 1, r):
-            total -= G[a, k] * g[a]
-        g[k] = total / G[k, k]
-    return True
+            g[k] -= L[k, a] * g[a]
+        g[k] /= L[k, k]
+
+
+@kernel
+def solve_factorised(L, g):
+    """Solve L Lᵀ x = g in place."""
+    solve_lower(L, g)
+    for k in range(len(g) - 1, -1, -1):
+        for a in range(k + 1, len(g)):
+            g[k] -= L[a, k] * g[a]
+        g[k] /= L[k, k]
 
 
 @kernel
@@ -165,8 +174,9 @@ def fit_row(y, is_observed, number, space, noise, c, work):
             for j in range(q):
                 total += e[j] * x[j]
             g[k] = total
-        if not solve_in_place(G, g):
+        if not factorise(G, MIN_PIVOT * np.trace(G) / r):
             return size, 0
+        solve_factorised(G, g)
         for k in range(r):
             c[k] += g[k]
         write_residual(y, is_observed, c, X, e)

@@ -12,6 +12,11 @@ the lines from ``start`` to ``end``, so that several threads can divide them.
 import numpy as np
 
 from discrepant.core.jit import njit
+from discrepant.robust_pca.rows.regression_kernel import (
+    factorise,
+    solve_factorised,
+    solve_lower,
+)
 from discrepant.robust_pca.rows.robust_kernels import BINS, Z_AT_HALF
 
 # Smallest square of a pivot: a line without entries has none.
@@ -72,11 +77,7 @@ def least_squares(entries, y, w, V, ridge, line_scale, U, start, end):
     """Write the weighted ridge regression of each line on V; ridge·line_scale²."""
     for i in range(start, end):
         L, b = normal_equations(entries, i, y, w, V, ridge * line_scale[i] ** 2)
-        solve_lower(L, b)
-        for a in range(len(b) - 1, -1, -1):  # Lᵀ x = b
-            for c in range(a + 1, len(b)):
-                b[a] -= L[c, a] * b[c]
-            b[a] /= L[a, a]
+        solve_factorised(L, b)
         U[i] = b
 
 
@@ -107,20 +108,5 @@ def normal_equations(entries, i, y, w, V, ridge):
             b[a] += weight * y[position[k]] * v[a]
             for c in range(a + 1):
                 L[a, c] += weight * v[a] * v[c]
-    for a in range(len(b)):
-        for c in range(a + 1):
-            for d in range(c):
-                L[a, c] -= L[a, d] * L[c, d]
-            if c < a:
-                L[a, c] /= L[c, c]
-        L[a, a] = np.sqrt(max(L[a, a], MIN_SQUARE))
+    factorise(L, MIN_SQUARE)
     return L, b
-
-
-@njit(cache=True, nogil=True)
-def solve_lower(L, b):
-    """Solve L x = b in place, for a lower triangular L."""
-    for a in range(len(b)):
-        for c in range(a):
-            b[a] -= L[a, c] * b[c]
-        b[a] /= L[a, a]
