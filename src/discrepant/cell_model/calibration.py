@@ -45,14 +45,16 @@ def min_log_odds(fdr: float) -> float:
     return float(np.log((1 - fdr) / (MAX_CELL_ODDS_RATIO * fdr)))
 
 
-def fdr_threshold(score: Array, fdr: float, counts: Array | None = None) -> float:
+def fdr_threshold(
+    score: Array, fdr: float, counts: Array | None = None, least: float | None = None
+) -> float:
     """Return the log-odds from which cells are flagged at a false discovery rate.
 
     The largest set is flagged whose mean posterior probability of being clean is at
-    most ``fdr``; each cell must also exceed `min_log_odds`. ``counts`` are the numbers
-    of cells with each score, by default one.
+    most ``fdr``; each cell must also reach ``least``, by default `min_log_odds`.
+    ``counts`` are the numbers of cells with each score, by default one.
     """
-    least = min_log_odds(fdr)
+    least = min_log_odds(fdr) if least is None else least
     counts = np.ones(len(score)) if counts is None else counts
     is_candidate = (score >= np.float32(least)) & (counts > 0)
     candidates, counts = score[is_candidate].astype(np.float64), counts[is_candidate]

@@ -69,6 +69,10 @@ MAX_OMEGA = 1.9
 MIN_COVERAGE = 0.02
 # The same of components that are not doubtful (normal vectors cover a third).
 SAFE_COVERAGE = 0.1
+# Move of L, relative to its statistical error, above which it counts as moving …
+MOVING = 0.7
+# … in so many passes of a phase: components of a few rows that remain are real.
+MAX_WAIT = 8
 # A component is weak below this many times the edge of the noise.
 WEAK = 1.6
 # Columns needed to distinguish the noise of one column from its own signal.
@@ -148,6 +152,7 @@ class NoisyFit:
         self.weights, self.omega = to_table(HUBER), 1.0
         self.phase = Phase(is_weighed=start is not None)
         self.shortest = Shortest[Fit]()
+        self.last_move = np.inf
         self.components_tested = start is not None
         # Whether columns may have noise of different size, and whether by now it does.
         self.noise_may_differ = not self.noise_is_given and by_column is not False
@@ -185,7 +190,7 @@ class NoisyFit:
         shortest = self.shortest
         if fit is None:
             if phase.is_settled:
-                self.phase = Phase(is_weighed=True)
+                self.begin_weighed_phase()
             return None
         if self.differs_from_start(fit.mixture):
             return Ending.DIFFERENT
@@ -201,6 +206,12 @@ class NoisyFit:
             return Ending.STABLE
         self.return_to(shortest.state)
         return Ending.SHORTEST
+
+    def begin_weighed_phase(self) -> None:
+        """Weight entries by the posterior from the next pass on."""
+        self.phase, self.shortest.passes_since = Phase(is_weighed=True), 0
+        for n_refits in self.model.n_refits:
+            n_refits[:] = 0
 
     def one_pass(self) -> Pass:
         """Make one robust pass: a new L, its change, the edge and the histograms."""
@@ -250,6 +261,7 @@ class NoisyFit:
             move=change / error,
             same_rank=model.rank == r,
         )
+        self.last_move = self.last.move
         self.record(step.squares[column_axis])
         return self.last
 
@@ -271,10 +283,15 @@ class NoisyFit:
         return fit_mixture(histogram, tau, degrees, scale_is_given=self.noise_is_given)
 
     def localised_components(self, U: Array, V: Array) -> Array:
-        """Return which new components cover so few rows that they may be errors."""
+        """Return which new components cover so few rows that they may be errors.
+
+        While L moves, rows that lag look like such a component: wait for them.
+        """
         W = self.model.C / column_norms(self.model.C)
         is_new = ((W.T @ V) ** 2).sum(axis=0) < 0.5
-        covers = _covers(U, MIN_COVERAGE) & _covers(V, MIN_COVERAGE)
+        waits = self.last_move > MOVING and self.phase.passes < MAX_WAIT
+        coverage = SAFE_COVERAGE if waits else MIN_COVERAGE
+        covers = _covers(U, coverage) & _covers(V, coverage)
         return np.asarray(is_new & ~covers)
 
     def record(self, squares: Array) -> None:
@@ -390,7 +407,8 @@ class NoisyFit:
         if safe.all():
             return False
         model.U, model.C = model.U[:, safe], model.C[:, safe]
-        self.phase, self.shortest.passes_since = Phase(is_weighed=True), 0
+        self.begin_weighed_phase()
+        self.last_move = np.inf
         return True
 
 

@@ -112,9 +112,14 @@ def fit_mixture(
     f = clean * clean_density(BIN_CENTRES, nu, tau)
     with np.errstate(invalid="ignore"):
         corrupt = np.where(f + density > 0, density / (f + density), 1.0)
-    likelihood = counts @ np.log(f + density + 1e-300) / max(counts.sum(), 1)
+    # The fitted density of errors depends on how they lie in the bins; the size of an
+    # error in the description of the data is taken as log-uniform instead.
+    start, end = FLAT * tau, BIN_CENTRES[-1]
+    sizes = 1 / np.maximum(BIN_CENTRES, start) / (1 + log(max(end / start, 1.0)))
+    likelihood = counts @ np.log(f + (1 - clean) * sizes + 1e-300)
     corrupt = np.maximum.accumulate(corrupt)
-    return Mixture(nu, tau, clean, density, corrupt, float(likelihood))
+    mean = float(likelihood) / max(float(counts.sum()), 1.0)
+    return Mixture(nu, tau, clean, density, corrupt, mean)
 
 
 def leave_one_out_posterior(
@@ -123,7 +128,8 @@ def leave_one_out_posterior(
     """Fit the mixture to the residuals that entries have if left out of the fit."""
     mixture = fit_mixture(histogram, tau, scale_is_given=scale_is_given)
     log_odds = logit(np.minimum(mixture.corrupt, 1 - 1e-15))
-    threshold = float(expit(fdr_threshold(log_odds, fdr, histogram)))
+    # No entry is flagged that is more likely clean than corrupt.
+    threshold = float(expit(fdr_threshold(log_odds, fdr, histogram, least=0.0)))
     return Posterior(mixture, to_table(mixture.corrupt), threshold)
 
 
