@@ -7,7 +7,7 @@ factors. `ArrayRows` of the one block does the work.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,27 +18,20 @@ from discrepant.robust_pca.rows.in_memory import ArrayRows
 from discrepant.robust_pca.rows.rows import Pass
 
 
-class BlockPosition(NamedTuple):
-    """Rows of a block along the long axis, and its expected shape and type."""
+def load(block: Any, dtype: str, transposed: bool, block_info: Any) -> Array:
+    """Return a block of rows as a float array; an error names its rows.
 
-    start: int
-    stop: int
-    columns: int
-    dtype: str
-    transposed: bool  # whether these rows are columns of the caller's array
-
-
-def load(block: Any, position: BlockPosition) -> Array:
-    """Return a block as a float array; an error names its rows."""
-    first, last = position.start, position.stop - 1
-    name = f"{'columns' if position.transposed else 'rows'} {first} to {last}"
+    They are columns of the caller's array if it is transposed.
+    """
+    (start, stop), (_, columns) = block_info[None]["array-location"]
+    name = f"{'columns' if transposed else 'rows'} {start} to {stop - 1}"
     try:
-        Z = np.ascontiguousarray(masked_to_nan(block), position.dtype)
+        Z = np.ascontiguousarray(masked_to_nan(block), dtype)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"The block of {name} cannot be converted to numbers: {error_text(error)}."
         ) from None
-    declared = (position.stop - position.start, position.columns)
+    declared = (stop - start, columns)
     if Z.shape != declared:
         raise InputError(
             f"The block of {name} has the shape {Z.shape}, but the Dask array declares "
@@ -49,13 +42,11 @@ def load(block: Any, position: BlockPosition) -> Array:
 
 def run_on_block(
     task: Callable[[ArrayRows, Any, Any], Any],
-    block: Any,
-    position: tuple[Any, ...],
+    Z: Array,
     block_data: Any,
     common_data: Any,
 ) -> Any:
     """Run a task, one of those below, on one block, with its own and common data."""
-    Z = load(block, BlockPosition(*position))
     with ArrayRows(Z, n_jobs=1, long_axis=0) as rows:
         return task(rows, block_data, common_data)
 
@@ -66,12 +57,6 @@ def preview(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
     scan = rows.run(Pass("scan", (0.0,))).tile_sums
     lines = rows.take(np.concatenate([sampled, whole]), 0).astype(rows.dtype)
     return scan, lines[: len(sampled), columns], lines[len(sampled) :]
-
-
-def take(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:
-    """Return some rows, or all rows at some columns."""
-    indices, axis = (block_data, 0) if common_data is None else (common_data, 1)
-    return rows.take(indices, axis).astype(rows.dtype)
 
 
 def scales(rows: ArrayRows, block_data: Any, common_data: Any) -> Any:

@@ -55,9 +55,12 @@ class DaskRows(Rows):
         self.dtype = np.dtype(np.float32 if Y.dtype == np.float32 else np.float64)
         self.n_jobs = None
         self.gather_limit = GATHER_BYTES if memory_limit is None else memory_limit
-        self._blocks, self._bounds = _row_blocks(
-            Y.T if self.transposed else Y, self.dtype
+        self._Z = _in_row_blocks(Y.T if self.transposed else Y, self.dtype).map_blocks(
+            blocks.load, self.dtype.str, self.transposed, dtype=self.dtype, meta=NO_ROWS
         )
+        self._blocks = list(self._Z.to_delayed(optimize_graph=True).ravel())
+        ends = list(itertools.accumulate(self._Z.chunks[0]))
+        self._bounds = list(zip([0, *ends[:-1]], ends, strict=True))
         self._previewed: tuple[Array, Array, Array] | None = None
 
     # -- orientation ---------------------------------------------------------------
@@ -93,9 +96,8 @@ class DaskRows(Rows):
                 "keep the defaults of alpha, psd, polish, solver and noise, with which "
                 "a sample of the rows is enough for most data."
             )
-        parts = self._run_tasks(blocks.take, np.arange(self.n))
-        Z = np.concatenate([part.T for part in parts]) if parts else self._no_rows()
-        return ArrayRows(self.to_caller_layout(np.ascontiguousarray(Z)))
+        (Z,) = compute_tasks([self._Z])
+        return ArrayRows(self.to_caller_layout(Z))
 
     # -- samples -------------------------------------------------------------------
 
@@ -109,15 +111,10 @@ class DaskRows(Rows):
 
     def take(self, indices: Array, axis: int) -> Array:
         """Return some rows (axis 0) or columns (axis 1) as float64, one per line."""
-        if axis:
-            parts = self._run_tasks(blocks.take, np.asarray(indices))
-            return np.concatenate(parts, axis=1, dtype=np.float64)
-        order = np.argsort(indices, kind="stable")
-        local = self._split_by_block(np.asarray(indices)[order])
-        needed = [k for k, part in enumerate(local) if len(part)]
-        parts = self._run_tasks(blocks.take, None, local, needed)
-        lines = np.empty((len(indices), self.n))
-        lines[order] = np.concatenate(parts) if parts else self._no_rows()
+        order = np.argsort(indices, kind="stable")  # Dask reads each block once
+        part = self._Z[:, indices[order]].T if axis else self._Z[indices[order]]
+        lines = np.empty(part.shape)
+        (lines[order],) = compute_tasks([part])
         return lines
 
     def scales(self, axis: int, entries: int = 256) -> Array:
@@ -215,9 +212,8 @@ class DaskRows(Rows):
         run_task = delayed(blocks.run_on_block, pure=False)
         tasks = []
         for k in range(len(self._bounds)) if which is None else which:
-            position = *self._bounds[k], self.n, self.dtype.str, self.transposed
             data = None if by_block is None else by_block[k]
-            tasks.append(run_task(task, self._blocks[k], position, data, common))
+            tasks.append(run_task(task, self._blocks[k], data, common))
         return compute_tasks(tasks)
 
     def _split_by_block(self, indices: Array) -> list[Array]:
@@ -225,9 +221,6 @@ class DaskRows(Rows):
         ends = np.searchsorted(indices, [stop for _, stop in self._bounds])
         parts = np.split(indices, ends[:-1])
         return [p - start for p, (start, _) in zip(parts, self._bounds, strict=True)]
-
-    def _no_rows(self) -> Array:
-        return np.empty((0, self.n), self.dtype)
 
     def _as_factor(self, factor: Any) -> Any:
         return None if factor is None else np.ascontiguousarray(factor, self.dtype)
@@ -237,10 +230,8 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _row_blocks(
-    Z: Any, dtype: np.dtype[Any]
-) -> tuple[list[Any], list[tuple[int, int]]]:
-    """Return blocks of whole rows, and where each begins and ends."""
+def _in_row_blocks(Z: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a Dask array in chunks of whole rows, as large as the constants say."""
     from dask.array.core import normalize_chunks
 
     row_bytes = Z.shape[1] * dtype.itemsize
@@ -251,6 +242,4 @@ def _row_blocks(
     heights, _ = normalize_chunks(
         ("auto", -1), Z.shape, limit, dtype, previous_chunks=Z.chunks
     )
-    ends = list(itertools.accumulate(heights))
-    blocks = Z.rechunk({0: heights, 1: -1}).to_delayed(optimize_graph=True).ravel()
-    return list(blocks), list(zip([0, *ends[:-1]], ends, strict=True))
+    return Z.rechunk({0: heights, 1: -1})
