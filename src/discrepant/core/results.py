@@ -1,6 +1,6 @@
 """Results of solvers: both parts, certificate, status and history."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,6 @@ MAX_DRAWN = 1200
 # Relative gap that rounding alone may leave, of either sign; the spectral norm of a
 # dual is estimated to 1e-5.
 ROUNDING_GAP = 1e-5
-# Part of the objective, as a fraction of it, below which its alignment is set to one.
-NEGLIGIBLE = 1e-6
 
 
 class Outcome(Enum):
@@ -75,73 +73,36 @@ class Certificate:
 
     Attributes
     ----------
+    primal, dual : float
+        The objective p at X, and a lower bound d of its optimum from a dual variable.
+    feasibility : float
+        ``‖A(X) + s − y‖ / ‖y‖``.
     gap : float
         Relative duality gap ``(p − d)/p``: the objective at X exceeds the global
         optimum by at most this fraction. At zero X is optimal; one is no information.
         A negative gap beyond rounding shows that the dual is not feasible, so that the
         certificate proves nothing.
-    feasibility : float
-        ``‖A(X) + s − y‖ / ‖y‖``.
-    signal_alignment : float
-        ``⟨A*(ν), X⟩ / ‖X‖_*``; one at an optimum.
-    corruption_alignment : float
-        ``⟨ν, s⟩ / λ‖s‖₁``; one at an optimum.
-    primal, dual : float
-        The two bounds p and d.
 
     Gross entries that the solver clipped count at the size at which they were clipped.
     At full size a single one would hide the gap of all others.
     """
 
-    gap: float
-    feasibility: float
-    signal_alignment: float
-    corruption_alignment: float
     primal: float
     dual: float
+    feasibility: float
+    gap: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        gap = (self.primal - self.dual) / self.primal if self.primal > 0 else 0.0
+        object.__setattr__(self, "gap", float(gap))
 
     def __str__(self) -> str:
         if self.gap < -ROUNDING_GAP:
             return f"no certificate: the dual is not feasible (gap {self.gap:.1e})"
         return (
             f"within {abs(self.gap):.1e} of the global optimum "
-            f"(residual {self.feasibility:.1e}, alignment of the signal "
-            f"{self.signal_alignment:.4f}, of the corruption "
-            f"{self.corruption_alignment:.4f})"
+            f"(residual {self.feasibility:.1e})"
         )
-
-
-def certificate_from_products(
-    *,
-    nuclear: float,
-    primal: float,
-    dual: float,
-    on_signal: float,
-    on_corruption: float,
-    weighted_l1: float,
-    feasibility: float,
-) -> Certificate:
-    """Return the certificate for given inner products with a feasible dual ν.
-
-    `nuclear` is ‖X‖_* and `weighted_l1` λ‖s‖₁; `primal` and `dual` are the objectives
-    at X and at ν; `on_signal` is ⟨A*(ν), X⟩, `on_corruption` ⟨ν, s⟩, and `feasibility`
-    ``‖A(X) + s − y‖ / ‖y‖``.
-    """
-    return Certificate(
-        gap=_ratio(primal - dual, primal, 0.0),
-        feasibility=feasibility,
-        signal_alignment=_ratio(on_signal, nuclear, 1.0, NEGLIGIBLE * primal),
-        corruption_alignment=_ratio(
-            on_corruption, weighted_l1, 1.0, NEGLIGIBLE * primal
-        ),
-        primal=primal,
-        dual=dual,
-    )
-
-
-def _ratio(part: float, whole: float, if_empty: float, tiny: float = 0.0) -> float:
-    """Return part / whole, or `if_empty` if the whole is not above `tiny`."""
-    return float(part / whole) if whole > tiny else if_empty
 
 
 class Result(DisplayMixin):

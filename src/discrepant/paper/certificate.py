@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from discrepant.core.linalg import Array, Symmetry, dual_norm, norm
-from discrepant.core.results import Certificate, certificate_from_products
+from discrepant.core.linalg import Array, Symmetry, dual_norm, norm, svd
+from discrepant.core.results import Certificate
 
 
 def certify(recovery: Any) -> Certificate:
@@ -36,17 +36,11 @@ def certify(recovery: Any) -> Certificate:
     nu = recovery.dual.astype(np.float64)
 
     nu = _best_feasible(nu, y, recovery)
-    back = A.adjoint(nu)
-    nuclear = float(np.linalg.svd(X, compute_uv=False).sum())
     remainder = y - A.forward(X)  # the corruption that makes X feasible
     s = np.where(gross, remainder, recovery.corruption)
-    return certificate_from_products(
-        nuclear=nuclear,
-        primal=nuclear + lam * float(np.abs(remainder).sum()),
+    return Certificate(
+        primal=float(svd(X)[1].sum() + lam * np.abs(remainder).sum()),
         dual=float(np.vdot(nu, y)),
-        on_signal=float(np.vdot(back, X)),
-        on_corruption=float(np.vdot(nu, s)),
-        weighted_l1=lam * float(np.abs(s).sum()),
         feasibility=norm(remainder - s) / (norm(y) or np.inf),
     )
 

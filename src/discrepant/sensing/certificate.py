@@ -13,12 +13,11 @@ from itertools import islice
 import numpy as np
 
 from discrepant.core.linalg import Array, dual_norm, norm, shrink
-from discrepant.core.results import Certificate, certificate_from_products
+from discrepant.core.results import Certificate
 from discrepant.fixed_rank.measurements import (
     Measurements,
     clipped,
     direction,
-    product,
 )
 from discrepant.fixed_rank.tangent_space import (
     FixedRankMatrix,
@@ -126,13 +125,8 @@ def _certificate(
 ) -> Certificate:
     """Certify X with residual e by a feasible dual."""
     y, s = program.y, shrink(e, program.lam / program.kappa)
-    nuclear, l1, noise = program.penalties(at, e)
-    return certificate_from_products(
-        nuclear=nuclear,
-        primal=nuclear + l1 + noise,
+    return Certificate(
+        primal=program.primal(at, e),
         dual=program.dual(nu),
-        on_signal=product(nu, y - e),
-        on_corruption=product(nu, s),
-        weighted_l1=l1,
         feasibility=norm(e - s) / (norm(y) or 1.0),
     )

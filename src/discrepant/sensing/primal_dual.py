@@ -51,17 +51,12 @@ class ConvexProgram:
     y: Array  # the data, perhaps with gross entries clipped
     kappa: float = np.inf  # κ, the weight of the squared noise; ∞ for no noise
 
-    def penalties(self, at: FixedRankMatrix, e: Array) -> tuple[float, float, float]:
-        """Return ‖X‖_*, λ‖s‖₁ and (κ/2)‖noise‖² at X = `at`, with the best s for it."""
+    def primal(self, at: FixedRankMatrix, e: Array) -> float:
+        """Return the objective at X = `at`, with the best s for it."""
         s = shrink(e, self.lam / self.kappa)
         is_noisy = np.isfinite(self.kappa)
         noise = self.kappa / 2 * norm(e - s) ** 2 if is_noisy else 0.0
-        return float(np.abs(at.d).sum()), self.lam * float(np.abs(s).sum()), noise
-
-    def primal(self, at: FixedRankMatrix, e: Array) -> float:
-        """Return the objective at X, with the best s for it."""
-        nuclear, l1, noise = self.penalties(at, e)
-        return nuclear + l1 + noise
+        return float(np.abs(at.d).sum() + self.lam * np.abs(s).sum()) + noise
 
     def feasible(self, nu: Array) -> Array:
         """Return a dual clipped and scaled so that it satisfies both constraints."""

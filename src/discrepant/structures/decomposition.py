@@ -11,7 +11,7 @@ from discrepant.core.display import DisplayMixin
 from discrepant.core.errors import InputError
 from discrepant.core.linalg import Array, norm
 from discrepant.core.plotting import image_panels
-from discrepant.core.results import History, Status
+from discrepant.core.results import Certificate, History, Status
 from discrepant.structures.blocks import ACTIVE
 from discrepant.structures.solver import Part, residual
 
@@ -20,26 +20,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MixtureCertificate:
-    """Evidence for a decomposition.
+class MixtureCertificate(Certificate):
+    """How far a decomposition is from the optimum of its convex program.
 
     Attributes
     ----------
-    gap : float
-        Relative duality gap ``(p − d)/p``, not clamped: negative if the parts do not
-        reproduce the data exactly.
-    feasibility : float
-        ``‖y − Σ Aᵢ(Xᵢ)‖ / ‖y‖``.
     primal, dual : float
         ``Σ λᵢ γᵢ(Xᵢ)`` and its lower bound ``⟨M, y⟩ / maxᵢ γᵢ°(Aᵢ*M)/λᵢ``.
+    feasibility : float
+        ``‖y − Σ Aᵢ(Xᵢ)‖ / ‖y‖``.
+    gap : float
+        Relative duality gap ``(p − d)/p``: negative if the parts do not reproduce the
+        data exactly.
     dual_norms : dict of str to float
         ``γᵢ°(Aᵢ*M)/λᵢ`` for each part; 1 for every part in use.
     """
 
-    gap: float
-    feasibility: float
-    primal: float
-    dual: float
     dual_norms: dict[str, float]
 
     def __str__(self) -> str:
@@ -164,10 +160,9 @@ def certificate_from(
     primal = sum(p.lam * p.structure.norm(x) for p, x in zip(parts, X, strict=True))
     size = norm(data)
     return MixtureCertificate(
-        gap=(primal - dual) / primal if primal > 0 else 0.0,
-        feasibility=norm(residual(data, parts, X)) / size if size else 0.0,
         primal=primal,
         dual=dual,
+        feasibility=norm(residual(data, parts, X)) / size if size else 0.0,
         dual_norms=dual_norms,
     )
 

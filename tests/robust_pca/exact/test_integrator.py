@@ -243,10 +243,7 @@ class TestOddData:
         np.testing.assert_allclose(model.low_rank_ + model.sparse_, value, atol=1e-6)
         if min(shape) > 1:  # else X and S cost the same
             np.testing.assert_allclose(model.low_rank_, value, atol=1e-5)
-        certificate = model.certificate_
-        assert abs(certificate.gap) < 1e-4
-        assert certificate.signal_alignment == pytest.approx(1, abs=1e-4)
-        assert certificate.corruption_alignment == pytest.approx(1, abs=1e-4)
+        assert abs(model.certificate_.gap) < 1e-4
 
     def test_rows_and_columns_that_are_missing(self):
         problem = corrupted_matrix((100, 80), 2, 0.05, random_state=8)

@@ -7,7 +7,7 @@ All work on m×n data is done by `passes`; no m×n matrix is decomposed.
 import numpy as np
 
 from discrepant.core.linalg import Array
-from discrepant.core.results import Certificate, certificate_from_products
+from discrepant.core.results import Certificate
 from discrepant.robust_pca.exact.factored_svd import spectral_bound
 from discrepant.robust_pca.exact.step import State, Stepper
 from discrepant.robust_pca.problem import ConvexProblem
@@ -50,14 +50,10 @@ def certificate_of(program: ConvexProblem, state: State, M: Array) -> Certificat
         )
         # |M| ≤ λ holds by clipping; M is scaled down to ‖M‖₂ ≤ 1, never up.
         scale = max(spectral_bound(rows, M, program.psd), 1.0)
-    product, aligned = sums.dual_product, sums.dual_on_residual
-    return certificate_from_products(
-        nuclear=nuclear / unit,
+    dual = sums.dual_product / scale - sums.dual_square / (2 * kappa * scale**2)
+    return Certificate(
         primal=(nuclear + sums.penalty) / unit,
-        dual=(product / scale - sums.dual_square / (2 * kappa * scale**2)) / unit,
-        on_signal=(product - aligned) / scale / unit,
-        on_corruption=aligned / scale / unit,
-        weighted_l1=lam * sums.absolute / unit,
+        dual=dual / unit,
         feasibility=state.residual,
     )
 

@@ -263,9 +263,7 @@ def project_dual(
 class CertificateSums(NamedTuple):
     """Sums over the observed entries, with e = Y − L."""
 
-    absolute: float  # Σ|e|
     dual_product: float  # ⟨M, Y⟩
-    dual_on_residual: float  # ⟨M, e⟩
     penalty: float  # Σρ(e), Huber's penalty with slope λ beyond the knee
     dual_square: float  # ‖M‖²
 
@@ -280,8 +278,7 @@ def certificate_sums(
         e = np.where(np.isnan(Y), 0, y - L)
         size, m = np.abs(e), M.astype(np.float64)
         penalty = np.where(size > knee, size - knee / 2, size**2 / (2 * knee or 1))
-        products = np.vdot(m, y), np.vdot(m, e), lam * penalty.sum(), np.vdot(m, m)
-        return size.sum(), *products
+        return np.vdot(m, y), lam * penalty.sum(), np.vdot(m, m)
 
     out = rows.run(Pass(sums, arrays=(M,), low_rank=low_rank))
     return CertificateSums(*out.tile_sums.sum(axis=0))
