@@ -76,33 +76,28 @@ def convex(
         shrink_eigen if psd else shrink_singular
     )
     lam = 1 / alpha
-    X = S = X_old = S_old = np.zeros_like(Y)
+    parts = parts_old = np.zeros((2, *Y.shape))  # X and S
     t = t_old = 1.0
-    norm = float(np.linalg.norm(Y, 2)) or 1.0
-    mu, mu_last = norm, FINAL_MU * norm
+    mu = float(np.linalg.norm(Y, 2)) or 1.0
+    mu_last = FINAL_MU * mu
     size = float(np.linalg.norm(Y)) or 1.0
     recorder = Recorder(lambda fraction, note: True, tol, max_iter)
     status = Status(recorder.outcome, recorder.end)
     while not recorder.ended:
-        momentum = (t_old - 1) / t
-        X_bar = X + momentum * (X - X_old)
-        S_bar = S + momentum * (S - S_old)
-        half = (operator.forward(X_bar) + S_bar - Y) / 2  # the step 1/L with L = 2
-        X_old, S_old = X, S
-        X, sigma = prox(X_bar - half, mu / 2)
-        S = operator.forward(shrink(S_bar - half, lam * mu / 2))
-        shift = operator.forward(X + S - X_bar - S_bar)
-        subgradient = np.hypot(
-            np.linalg.norm(2 * (X_bar - X) + shift),
-            np.linalg.norm(2 * (S_bar - S) + shift),
-        )
+        bar = parts + (t_old - 1) / t * (parts - parts_old)
+        half = (operator.forward(bar[0]) + bar[1] - Y) / 2  # the step 1/L with L = 2
+        X, sigma = prox(bar[0] - half, mu / 2)
+        S = operator.forward(shrink(bar[1] - half, lam * mu / 2))
+        parts, parts_old = np.stack([X, S]), parts
+        shift = operator.forward((parts - bar).sum(axis=0))
+        subgradient = np.linalg.norm(2 * (bar - parts) + shift)
         residual = float(np.linalg.norm(operator.forward(X) + S - Y)) / size
         recorder.note(BaselineStep(residual, len(sigma)))
         # In units of μ this bounds the error of the dual variable.
         if mu <= mu_last and subgradient <= tol * mu:
             status = _converged(recorder)
             break
-        if np.vdot(X_bar - X, X - X_old) + np.vdot(S_bar - S, S - S_old) > 0:
+        if np.vdot(bar - parts, parts - parts_old) > 0:
             t = 1.0  # the momentum points uphill: restart it
         t_old, t = t, (1 + math.sqrt(1 + 4 * t * t)) / 2
         mu = max(MU_DECAY * mu, mu_last)
