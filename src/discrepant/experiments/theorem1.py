@@ -68,8 +68,8 @@ def optimum(weights: Array, y: Array, lam: float) -> tuple[Array, Array]:
 def endpoint(gamma: float, problem: int, config: Config, seed: int) -> Row:
     """Return distance, gap and overlap at the end of the flow that starts from γ."""
     operator, y = commuting_problem(config, [seed, problem])
-    signal = PSDFactor.identity(config.n, gamma)
-    corruption = Hadamard.constant(y.shape, gamma)
+    signal = PSDFactor(gamma * np.eye(config.n))
+    corruption = Hadamard(np.full(y.shape, gamma), np.full(y.shape, gamma))
     largest = max(
         np.linalg.norm(operator.adjoint(y), 2), config.alpha * np.abs(y).max()
     )

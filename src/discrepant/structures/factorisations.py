@@ -41,11 +41,6 @@ class PSDFactor:
         self._symmetric_part = symmetric_part
         self._scaled = np.empty((n, n), self.U.dtype)
 
-    @classmethod
-    def identity(cls, n: int, scale: float) -> "PSDFactor":
-        """Start from ``scale·I``, as the paper's Theorem 1 does."""
-        return cls(scale * np.eye(n))
-
     @property
     def factors(self) -> tuple[Array, ...]:
         """U alone."""
@@ -113,11 +108,6 @@ class Hadamard:
         """Start g from N(0, scale²) and h equal to it, so that s starts at zero."""
         g = (scale * rng.standard_normal(shape)).astype(dtype)
         return cls(g, g.copy())
-
-    @classmethod
-    def constant(cls, shape: tuple[int, ...], scale: float) -> "Hadamard":
-        """Start g and h from ``scale``, as the paper's Theorem 1 does."""
-        return cls(np.full(shape, scale), np.full(shape, scale))
 
     def value(self) -> Array:
         """Return g∘g − h∘h."""
