@@ -15,8 +15,7 @@ from discrepant import InputError, RobustPCA
 from discrepant.core.recorder import Recorder
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.exact.integrator import integrate
-from discrepant.robust_pca.problem import ConvexProblem
-from support.matrices import draw, noisy
+from support.matrices import draw, exact_program, noisy
 
 
 class TestEstimator:
@@ -81,7 +80,7 @@ class TestEstimator:
             reports.append((fraction, note))
             return len(reports) < 3
 
-        program = ConvexProblem.of(self.problem.observed, alpha=10.0)
+        program = exact_program(self.problem.observed, alpha=10.0)
         result = integrate(program, log=Recorder(report, 1e-7, 200))
         assert result.n_steps == 3
         assert all(

@@ -11,9 +11,9 @@ from discrepant.core.results import History
 from discrepant.paper.synthetic import relative_error
 from discrepant.robust_pca import row_sample as sample
 from discrepant.robust_pca.exact.integrator import integrate
-from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows.in_memory import ArrayRows
 from discrepant.robust_pca.rows.rows import RowSpace
+from support.matrices import exact_program
 
 SHAPE, RANK = (4000, 100), 3
 
@@ -107,10 +107,10 @@ class TestExact:
     @pytest.mark.parametrize("own", [[7], range(10, 20), range(10, 210)])
     def test_a_direction_outside_of_the_sample_is_not_lost(self, own):
         Y, _ = low_rank_data(own=own)
-        program = ConvexProblem.of(Y, alpha=np.sqrt(len(Y)))
+        program = exact_program(Y, alpha=np.sqrt(len(Y)))
         others = np.delete(np.arange(len(Y)), own)[::10]
         rng = np.random.default_rng(0)
-        small = ConvexProblem.of(Y[others], alpha=np.sqrt(len(others)))
+        small = exact_program(Y[others], alpha=np.sqrt(len(others)))
         known = integrate(small, rng=rng)
         assert known.polished and known.rank == RANK
         log = Recorder(lambda fraction, note: True, 1e-7, 100)

@@ -10,7 +10,6 @@ quadratic up to λ/κ and linear beyond.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from discrepant.core.linalg import Array
 from discrepant.core.robust_statistics import MIN_CORRUPT_FRACTION, clipping_bound_from
 from discrepant.core.validation import refuse_infinite
 from discrepant.robust_pca.rows import passes
-from discrepant.robust_pca.rows.in_memory import ArrayRows
 from discrepant.robust_pca.rows.rows import Rows
 
 
@@ -99,12 +97,3 @@ class ConvexProblem:
             corrupt_fraction=MIN_CORRUPT_FRACTION,
             tolerated=fraction,
         )
-
-    @classmethod
-    def of(
-        cls, Y: Any, *, alpha: float, psd: bool = False, n_jobs: int | None = None
-    ) -> "ConvexProblem":
-        """Return the exact program of an array, with λ = 1/α."""
-        rows = ArrayRows(Y, n_jobs=n_jobs)
-        with rows:
-            return cls(rows, DataScale.of(rows), 1 / alpha, psd)

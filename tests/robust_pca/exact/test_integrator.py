@@ -11,8 +11,7 @@ from discrepant import InputError, RobustPCA, convex
 from discrepant.paper.alpha import alpha_from_data
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.exact.integrator import integrate
-from discrepant.robust_pca.problem import ConvexProblem
-from support.matrices import draw, noisy
+from support.matrices import draw, exact_program, noisy
 
 SHAPES = {
     "square": (120, 120),
@@ -129,7 +128,7 @@ class TestGrossEntries:
 
     def test_an_entry_that_was_clipped_for_no_reason_is_taken_back(self):
         problem = corrupted_matrix((100, 80), 3, 0.1, random_state=0)
-        program = ConvexProblem.of(problem.observed, alpha=10.0).clipped_at(2.0)
+        program = exact_program(problem.observed, alpha=10.0).clipped_at(2.0)
         result = integrate(program, rng=np.random.default_rng(0))
         assert relative_error(result.low_rank, problem.low_rank) < 1e-10
 

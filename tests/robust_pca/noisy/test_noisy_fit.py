@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from discrepant import InputError, RobustPCA
 from discrepant.core.recorder import Recorder
-from discrepant.robust_pca.problem import ConvexProblem
+from support.matrices import exact_program
 
 
 def made(
@@ -354,7 +354,7 @@ class TestCertificate:
         from discrepant.robust_pca.exact.integrator import integrate
 
         Y, *_ = made(14, 10, rank=1, seed=72)
-        program = replace(ConvexProblem.of(Y, alpha=np.sqrt(14)), kappa=0.7)
+        program = replace(exact_program(Y, alpha=np.sqrt(14)), kappa=0.7)
         result = integrate(program, polish=False, rng=np.random.default_rng(0))
         X = cvxpy.Variable(Y.shape)
         S = cvxpy.Variable(Y.shape)
@@ -381,7 +381,7 @@ def test_passes_are_reported_and_can_be_stopped():
     Y, *_ = made(seed=81)
     log = Recorder(report, 1e-7, 100)
     rng = np.random.default_rng(0)
-    result = fit_noisy(ConvexProblem.of(Y, alpha=10.0), rng=rng, log=log)
+    result = fit_noisy(exact_program(Y, alpha=10.0), rng=rng, log=log)
     assert len(reports) == 3
     assert "stopped early" in str(result.status)
     assert list(result.history)[:3] == ["step", "residual", "seconds"]

@@ -11,10 +11,9 @@ from discrepant import InputError, RobustPCA
 from discrepant.paper.synthetic import corrupted_matrix, relative_error
 from discrepant.robust_pca.exact.factored_svd import spectral_bound
 from discrepant.robust_pca.exact.integrator import integrate
-from discrepant.robust_pca.problem import ConvexProblem
 from discrepant.robust_pca.rows import passes
 from discrepant.robust_pca.rows.in_memory import ArrayRows
-from support.matrices import draw, noisy
+from support.matrices import draw, exact_program, noisy
 
 
 class TestBlocks:
@@ -162,7 +161,7 @@ class TestPassiveResult:
     @pytest.mark.parametrize("order", ["C", "F"])
     def test_the_dual_is_turned_as_the_data_are(self, order):
         Y = np.array(noisy(), order=order)
-        result = integrate(ConvexProblem.of(Y, alpha=8.0), rng=np.random.default_rng(0))
+        result = integrate(exact_program(Y, alpha=8.0), rng=np.random.default_rng(0))
         M, X = result.dual, result.low_rank
         assert M.shape == Y.shape
         aligned = np.vdot(M, X) / result.singular_values.sum()
