@@ -14,9 +14,6 @@ from discrepant.core.validation import check_integer, error_text
 # Length up to which a third axis is taken for channels (colours, detector elements,
 # spectral bands); a longer one is taken for pages. A convention.
 MAX_CHANNELS = 32
-# Pixels along each edge that are left out when only the interior is scored, since
-# their neighbours are missing on one side. The tables of the README use it.
-MARGIN = 8
 
 
 def as_array(values: Any, name: str) -> Array:
@@ -169,15 +166,8 @@ def _checked_mask(mask: Array, given: Array, axis: int | None) -> Array:
     raise InputError(f"mask has shape {mask.shape}, the image {given.shape}.")
 
 
-def psnr(image: Array, truth: Array, margin: int = 0) -> float:
-    """Return the peak signal-to-noise ratio in dB, for values in [0, 1].
-
-    ``margin`` is the number of pixels left out along each edge of images that are
-    larger than that.
-    """
-    region: Any = ...
-    if margin and min(truth.shape[:2]) > 2 * margin:
-        region = (slice(margin, -margin), slice(margin, -margin))
-    error = np.clip(image[region], 0, 1) - truth[region]
+def psnr(image: Array, truth: Array) -> float:
+    """Return the peak signal-to-noise ratio in dB, for values in [0, 1]."""
+    error = np.clip(image, 0, 1) - truth
     mean = float(np.mean(error**2, dtype=np.float64))
     return math.inf if mean == 0 else -10 * math.log10(mean)
