@@ -74,21 +74,6 @@ class ImageRecovery:
     history: History
     best: Array | None = None
 
-    @property
-    def last_psnr(self) -> float:
-        """PSNR after the last step; requires the truth."""
-        return float(self.history["psnr"][-1])
-
-    @property
-    def best_psnr(self) -> float:
-        """Best PSNR of all steps, as if stopped by an oracle; requires the truth."""
-        return float(self.history["psnr"].max())
-
-    @property
-    def best_step(self) -> int:
-        """The step with the best PSNR; requires the truth."""
-        return int(self.history["step"][self.history["psnr"].argmax()])
-
 
 @dataclass(frozen=True)
 class Fit:
