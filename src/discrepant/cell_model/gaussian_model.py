@@ -208,7 +208,8 @@ def fit_gaussian_model(
         scores = score_cells(cells, model, n_jobs, FOLDS)
         choose = step % 2 == 1 or step == iterations - 1
         update = _update(cells, scores, model, choose)
-        if not np.isfinite(update.precision).all():
+        precision = update.precision
+        if not np.isfinite(precision).all() or np.linalg.eigvalsh(precision)[0] <= 0:
             break  # columns are sums of others, to rounding: keep the last model
         model = update
     return model

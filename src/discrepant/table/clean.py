@@ -1,5 +1,6 @@
 """clean(): flag the cells that contradict the rest of their row, and replace them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +29,9 @@ from discrepant.table.columns.table_input import (
 from discrepant.table.columns.table_output import replace_cells
 from discrepant.table.model.fit import TableModel, fit_table_model
 from discrepant.table.model.order_flags import Step, compare_in_order
+from discrepant.table.model.row_order import RowOrder
 from discrepant.table.model.score import FlagCandidates, score_rows
-from discrepant.table.result import CleanResult, build_result, with_order
+from discrepant.table.result import CleanResult, build_result
 
 # Probability from which a cell is replaced. Keeping a cell has the larger expected
 # squared error from 1/2 on, if corrupted cells of that probability are no farther off
@@ -156,8 +158,9 @@ def clean(
         row_order, steps, candidates = compare_in_order(
             parsed, model, candidates, threshold, fdr, order
         )
-    result = flag_and_replace(parsed, model, candidates, threshold, options)
-    return with_order(result, parsed, row_order, steps)
+    return flag_and_replace(
+        parsed, model, candidates, threshold, options, row_order, steps
+    )
 
 
 def _clean_lazily(
@@ -184,6 +187,8 @@ def flag_and_replace(
     candidates: FlagCandidates,
     threshold: float,
     options: CleanOptions,
+    row_order: RowOrder | None = None,
+    steps: Sequence[Step] = (),
 ) -> CleanResult:
     """Flag the candidates from a threshold on, and replace cells of the table."""
     flagged = exceeds(candidates.log_odds, threshold)
@@ -193,7 +198,10 @@ def flag_and_replace(
         parsed, candidates.cells[replaced], candidates.expected[replaced]
     )
     fdr = float(options.fdr)
-    return build_result(parsed, model, candidates, flagged, replaced, cleaned, fdr)
+    return build_result(
+        *(parsed, model, candidates, flagged, replaced, cleaned, fdr),
+        *(row_order, steps),
+    )
 
 
 def _cells_to_replace(

@@ -1,6 +1,7 @@
 """CleanResult: the cleaned table, its flags, and what to know about them."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,8 @@ def build_result(
     replaced: Array,
     cleaned: Any,
     fdr: float,
+    order: RowOrder | None,
+    steps: Sequence[Step],
 ) -> CleanResult:
     """Collect mask, list of flags, bad rows, column summaries and caveats.
 
@@ -221,18 +224,28 @@ def build_result(
     cleaned : same type as the input
         The table with flagged cells replaced.
     fdr : float
+    order : RowOrder or None
+        In which rows were compared.
+    steps : sequence of Step
+        Single steps in that order, which a caveat names.
     """
     import pandas as pd
 
-    frame = parsed.frame
+    frame, labels = parsed.frame, list(parsed.frame.columns)
+    positions = parsed.numeric_positions
     mask = np.zeros(parsed.values.shape, bool)
     mask[tuple(candidates.cells[flagged].T)] = True
     replaced_mask = np.zeros(parsed.values.shape, bool)
     replaced_mask[tuple(candidates.cells[replaced].T)] = True
     bad_rows = _bad_rows(parsed, model, mask)
     noise = np.full(frame.shape[1], np.nan)
-    noise[parsed.numeric_positions] = model.noise
+    noise[positions] = model.noise
     columns = _column_summaries(parsed, model, mask)
+    sentences = caveats(
+        parsed, model, mask, candidates.scored_rows, bad_rows, columns
+    ) + step_caveat(
+        [(labels[positions[s.column]], frame.index[s.row], s.size) for s in steps]
+    )
     flag_list, flagged_cells = _flag_list(parsed, candidates, flagged)
     return CleanResult(
         table=cleaned,
@@ -244,34 +257,16 @@ def build_result(
         noise=pd.Series(noise, index=frame.columns, name="noise"),
         rank=model.rank,
         columns=columns,
-        caveats=caveats(parsed, model, mask, candidates.scored_rows, bad_rows, columns),
+        caveats=sentences,
         fdr=fdr,
         original=parsed.original,
         cells=OnDemandScores(parsed, model, candidates.full, candidates),
         replaced=with_labels(parsed, replaced_mask, False),
-    )
-
-
-def with_order(
-    result: CleanResult,
-    parsed: ParsedTable,
-    order: RowOrder | None,
-    steps: list[Step],
-) -> CleanResult:
-    """Return a result with the order of its rows, and a caveat about single steps."""
-    if order is None:
-        return result
-    positions, labels = parsed.numeric_positions, list(parsed.frame.columns)
-    described = [
-        (labels[positions[step.column]], parsed.frame.index[step.row], step.size)
-        for step in steps
-    ]
-    return replace(
-        result,
-        order=order.description,
-        ordered_columns=tuple(labels[positions[k]] for k in order.columns),
-        row_sequence=order.rows,
-        caveats=(*result.caveats, *step_caveat(described)),
+        order=order.description if order else "",
+        ordered_columns=tuple(labels[positions[k]] for k in order.columns)
+        if order
+        else (),
+        row_sequence=order.rows if order else None,
     )
 
 

@@ -335,7 +335,7 @@ def _with_stuck_values(
             continue
         codes[j] = {**codes[j], value: False}
         sample[stuck, j] = np.nan
-        cells.missing[stuck, k], cells.values[stuck, k] = True, 0.0
+        cells.missing[stuck, k] = True
     return replace(table, codes=tuple(codes))
 
 

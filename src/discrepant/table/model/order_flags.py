@@ -296,7 +296,7 @@ def _flag_column(
             add(cells, "shift", odds)
             in_shift[pair] = True
     steps = [
-        Step(column, int(rows[at[i]]), _step_size(line, int(at[i])))
+        Step(column, int(rows[at[i]]), float(size[i]))
         for i in np.argsort(expected, kind="stable")
         if not in_shift[i] and rows[at[i]] >= 0
     ]
@@ -462,10 +462,3 @@ def _is_shift(at: Array, size: Array, expected: Array, n: int) -> bool:
         and expected[0] * expected[1] < MAX_EXPECTED / 10
         and at[1] - at[0] <= MAX_SHIFT_FRACTION * n
     )
-
-
-def _step_size(line: Array, at: int) -> float:
-    """Return the difference of the medians after and before a position."""
-    after = line[at : at + SPAN]
-    before = line[max(at - SPAN, 0) : at]
-    return float(np.nanmedian(after) - np.nanmedian(before))
