@@ -217,3 +217,38 @@ def test_identifiers_that_do_not_count_have_no_sequence():
     table.insert(1, "key", np.cumsum(rng.integers(1, 9, 600)))
     table.insert(2, "id", rng.permutation(600))
     assert not clean(table).mask[["key", "id"]].to_numpy().any()
+
+
+def test_long_runs_of_a_state_that_recurs_are_natural():
+    rng = np.random.default_rng(0)
+    table = series(12000)
+    hour = np.arange(12000)
+    weather = np.cumsum(rng.normal(size=12000)) * 0.02
+    water = 3 + 6 * np.sin(2 * np.pi * hour / 9000) + 2 * np.sin(hour / 15) + weather
+    table["water"] = np.round(np.maximum(water, 0.0), 1)  # ice
+    frozen = (table["water"] == 0).to_numpy()
+    runs = np.diff(np.flatnonzero(np.diff(frozen.astype(int), prepend=0, append=0)))
+    assert runs[::2].max() > 1000
+    assert clean(table).mask["water"].sum() <= 12
+    table.loc[9000:9300, "water"] = table.loc[9000, "water"]
+    assert clean(table).mask.loc[9001:9300, "water"].mean() > 0.9
+
+
+def test_stuck_values_are_flagged_beside_coarse_columns_without_a_time():
+    table = series().drop(columns="time")
+    table[["a", "c"]] = np.round(table[["a", "c"]] * 20) / 20  # many repeat
+    table.loc[1000:1040, "b"] = table.loc[1000, "b"]
+    result = clean(table)
+    assert result.order == "rows as given"
+    assert result.mask.loc[1001:1040, "b"].mean() > 0.9
+
+
+def test_drops_of_a_skewed_column_are_flagged():
+    rng = np.random.default_rng(0)
+    table = series(4000)
+    log_level = 1 + np.cumsum(rng.normal(size=4000)) * 0.03
+    noise = 0.05 * rng.standard_t(3, size=4000)
+    table["turbidity"] = np.exp(log_level - log_level.mean() + 1 + noise)
+    rows = rng.choice(np.arange(50, 3950, 40), 20, replace=False)
+    table.loc[rows, "turbidity"] *= 0.15
+    assert clean(table).mask.loc[rows, "turbidity"].mean() >= 0.9
