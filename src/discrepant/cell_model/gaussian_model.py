@@ -299,11 +299,9 @@ def assign_folds(cells: StandardCells) -> Array:
     return fold
 
 
-def _update(
-    cells: StandardCells, scores: CellScores, model: GaussianModel, choose: bool
-) -> GaussianModel:
-    """Return the model fitted to the scored cells; `choose`: its shrinkage too."""
-    values, observed = cells.values, ~cells.missing
+def estimate_corrupt_rate(cells: StandardCells, scores: CellScores) -> Array:
+    """Return each column's fraction of corrupted cells, shrunk to that of the table."""
+    observed = ~cells.missing
     can_be_flagged = (observed & (cells.clean_log_odds < NEVER_FLAG / 2)).sum()
     probability = np.where(observed, expit(scores.log_odds), 0.0)
     count = np.maximum(observed.sum(axis=0), 1)
@@ -313,7 +311,15 @@ def _update(
         count + prior_cells
     )
     max_rate = min(2.5 * table_rate + 0.005, MAX_CORRUPT_RATE)
-    corrupt_rate = np.clip(corrupt_rate, MIN_CORRUPT_RATE, max_rate)
+    return np.asarray(np.clip(corrupt_rate, MIN_CORRUPT_RATE, max_rate))
+
+
+def _update(
+    cells: StandardCells, scores: CellScores, model: GaussianModel, choose: bool
+) -> GaussianModel:
+    """Return the model fitted to the scored cells; `choose`: its shrinkage too."""
+    values, observed = cells.values, ~cells.missing
+    corrupt_rate = estimate_corrupt_rate(cells, scores)
     sd = np.sqrt(np.maximum(scores.variance, 1e-12))
     residual_scale, tail_weights = fit_tails(
         scores.residual / sd,

@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit
 
-from discrepant.cell_model.gaussian_model import CellScores, StandardCells
+from discrepant.cell_model.gaussian_model import (
+    FIRST_CORRUPT_RATE,
+    CellScores,
+    StandardCells,
+    estimate_corrupt_rate,
+)
 from discrepant.cell_model.residual_mixture import (
     TAIL_SHAPES,
     corrupt_log_density,
@@ -31,10 +36,6 @@ MIN_NOISE = 1e-3
 ITERATIONS = 4
 # Regressions of a row's scores on the components, given its cells' log-odds.
 REFITS = 3
-# Fraction of corrupted cells that the first iteration assumes.
-FIRST_CORRUPT_RATE = 0.05
-# Limits of a column's corruption rate.
-MIN_CORRUPT_RATE, MAX_CORRUPT_RATE = 5e-4, 0.2
 # Limit of a cell's leverage: beyond it, the cell determines its own prediction.
 MAX_LEVERAGE = 0.9
 
@@ -161,11 +162,7 @@ def fit_factor_model(cells: StandardCells, seed: int) -> FactorModel:
     start = model.robust_start(cells)
     for _ in range(ITERATIONS):
         scores = model.score(cells, start)
-        probability = np.where(observed, expit(scores.log_odds), 0.0)
-        count = np.maximum(observed.sum(axis=0), 1)
-        table_rate = (probability.sum() + 1) / (observed.sum() + 50)
-        corrupt_rate = (probability.sum(axis=0) + count * table_rate) / (2 * count)
-        corrupt_rate = np.clip(corrupt_rate, MIN_CORRUPT_RATE, MAX_CORRUPT_RATE)
+        corrupt_rate = estimate_corrupt_rate(cells, scores)
         sd = np.sqrt(scores.variance)
         residual_scale, tail_weights = fit_tails(
             scores.residual / sd,
