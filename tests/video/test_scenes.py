@@ -122,6 +122,19 @@ def test_ghost_on_uneven_ground_disappears_soon():
     assert not notes
 
 
+def test_moved_edge_of_a_shadow_becomes_background_soon():
+    """Its outline is neither an object's nor a ghost's."""
+    rng = np.random.default_rng(15)
+    texture, x = rng.uniform(-6, 6, SIZE[:2]), np.arange(SIZE[1])
+    images = []
+    for time in range(320):
+        edge = 40 + 5 * np.clip((time - 90) / 10, 0, 1)
+        images.append(90 + 100 / (1 + np.exp(2 * (edge - x))) + texture)
+    masks, _, _ = streamed(with_noise(np.stack(images)))
+    assert masks[110:130].mean() > 0.05
+    assert not masks[260:].any()
+
+
 def trembling(shifts, noise=2.0):
     """A square that crosses a wide scene, seen by a camera that moves."""
     wide = blocks(3, (60, 84, 3)).repeat(2, axis=0).repeat(2, axis=1)

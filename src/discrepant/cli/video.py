@@ -53,9 +53,12 @@ def video(
     `ffmpeg … -f nut - | discrepant video - -o out`
     """
     from discrepant.cli.interrupt import interruptible
+    from discrepant.core.errors import InputError
     from discrepant.video.separate import SeparationOptions
     from discrepant.video.separate_file import separate_file
 
+    if freeze and model is None:
+        raise InputError("--freeze needs --model, the background to keep.")
     with interruptible("Separating") as progress:
         report = separate_file(
             file,

@@ -97,10 +97,9 @@ class VideoFile:
                 name, format=kind, options=options, metadata_errors="replace"
             )
         except (av.error.FFmpegError, OSError) as error:
-            reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
             medium = "camera" if kind else "video"
             raise InputError(
-                f"{name} cannot be read as a {medium}: {reason}."
+                f"{name} cannot be read as a {medium}: {_reason(error)}."
             ) from None
         try:
             _check_content(name, container)
@@ -122,8 +121,10 @@ class VideoFile:
                     yield _pixels(frame, self.format)
             except (av.error.FFmpegError, OSError) as error:
                 if not decoded:
+                    hint = " A pipe needs a format without seeking, such as nut or mkv."
                     raise InputError(
-                        f"No frame of {self.name} can be decoded: {error}."
+                        f"No frame of {self.name} can be decoded: {_reason(error)}."
+                        f"{hint if self.is_pipe else ''}"
                     ) from None
                 broken = True
         if not decoded:
@@ -154,6 +155,10 @@ def sample_numbers(count: int, length: int) -> list[int]:
     """Return up to `count` numbers, evenly spread from 0 to `length` - 1."""
     numbers = np.linspace(0, length - 1, min(count, length)).astype(int)
     return sorted(set(numbers.tolist()))
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).rstrip(".")
 
 
 def _check_content(name: str, container: Any) -> None:
@@ -221,8 +226,13 @@ def read_image(path: Path) -> Array:
             check_memory(path, needed, "make its frames smaller")
             usable = image.mode in ("L", "I;16", "F", "RGB")
             return np.asarray(image if usable else image.convert("RGB"))
-    except (UnidentifiedImageError, OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as an image: {error}.") from None
+    except InputError:  # of memory
+        raise
+    except (
+        UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError
+    ) as error:  # fmt: skip
+        reason = _reason(error)
+        raise InputError(f"{path} cannot be read as an image: {reason}.") from None
 
 
 class VideoWriter:

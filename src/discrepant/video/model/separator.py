@@ -260,7 +260,8 @@ class Separator:
             with np.load(path, allow_pickle=False) as archive:
                 saved = {name: archive[name] for name in archive.files}
         except (OSError, ValueError, EOFError, BadZipFile) as error:
-            raise InputError(f"{path} cannot be read as a model: {error}.") from None
+            reason = getattr(error, "strerror", None) or "it is not what `save` writes"
+            raise InputError(f"{path} cannot be read as a model: {reason}.") from None
         self.background.restore(saved, str(path))
         self._feedback.factor[:] = saved["feedback"]
 
