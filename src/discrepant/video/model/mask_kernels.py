@@ -25,8 +25,8 @@ from discrepant.video.model.background_kernels import (
 )
 
 OUTLINE_STEP = 2  # pixels from a border to where its two sides are compared: soft edges
-OUTLINE_SPAN = 4  # pixels along the border, to either side, of that comparison
 CLEAR_RATIO = 2.0  # votes for one per vote for the other that decide an outline
+OUTLINE_SPAN = 4  # pixels along the border, to either side, of that comparison
 
 
 class RunBuffers(NamedTuple):
@@ -92,8 +92,7 @@ def smooth_scores(arrays, weight, top, bottom):
     score = arrays.score
     height, width = score.shape
     field = np.empty((3, width + 2), np.float32)  # rows above, here and below
-    sides = np.empty(width + 2, np.float32)
-    corner = np.float32(0.7)
+    columns = np.empty(width + 2, np.float32)
     for last in range(top - 1, bottom + 1):
         row, below = score[min(max(last, 0), height - 1)], field[last % 3]
         inner = below[1:-1]
@@ -105,12 +104,11 @@ def smooth_scores(arrays, weight, top, bottom):
         y = last - 1
         above, here = field[(y - 1) % 3], field[y % 3]
         for x in range(width + 2):
-            sides[x] = above[x] + below[x]
+            columns[x] = above[x] + here[x] + below[x]
         row, mask, code = score[y], arrays.component_mask[y], arrays.score_code[y]
-        left, right = here[:-2], here[2:]
         for x in range(width):
-            beside = left[x] + right[x] + sides[x + 1]
-            value = row[x] + weight * (beside + corner * (sides[x] + sides[x + 2]))
+            square = columns[x] + columns[x + 1] + columns[x + 2]
+            value = row[x] + weight * (square - here[x + 1])
             value /= ONE + abs(value)
             mask[x] = value > ZERO
             code[x] = np.uint8(np.float32(127.5) * value + np.float32(128))
@@ -135,7 +133,7 @@ def _is_shadow(frame, predicted, y, x, noise, settings):
                 predicted_square += p * p
                 frame_square += f * f
     factor = cross / predicted_square
-    if not settings.shadow_min < factor < settings.shadow_max:
+    if not settings.shadow_min < factor < 1.0:
         return False
     count = (y1 - y0) * (x1 - x0) * channels
     # Colour and texture that a shadow keeps. On plain grey ground, a plain dark object
@@ -378,18 +376,17 @@ def _outline_vote(frame, predicted, variance, mask, y, x, down, right, votes):
     if min(y, x) < 0 or y >= height or x >= width or not mask[y, x]:
         return
     of_frame = of_ground = far = np.float32(1e9)
-    for step in range(2):
-        for along in range(-OUTLINE_SPAN, OUTLINE_SPAN + 1):
-            b, a = v + step * down + along * right, u + step * right + along * down
-            if min(b, a) < 0 or b >= height or a >= width or mask[b, a]:
-                continue
-            frame_distance = ground_distance = ZERO
-            for k in range(channels):
-                ground = predicted[b, a, k]
-                frame_distance += (frame[y, x, k] - ground) ** 2
-                ground_distance += (predicted[y, x, k] - ground) ** 2
-            of_frame = min(of_frame, frame_distance)
-            of_ground = min(of_ground, ground_distance)
+    for along in range(-OUTLINE_SPAN, OUTLINE_SPAN + 1):
+        b, a = v + along * right, u + along * down
+        if min(b, a) < 0 or b >= height or a >= width or mask[b, a]:
+            continue
+        frame_distance = ground_distance = ZERO
+        for k in range(channels):
+            ground = predicted[b, a, k]
+            frame_distance += (frame[y, x, k] - ground) ** 2
+            ground_distance += (predicted[y, x, k] - ground) ** 2
+        of_frame = min(of_frame, frame_distance)
+        of_ground = min(of_ground, ground_distance)
     least = np.float32(4) * channels * variance[0, y, x]  # smaller differences: noise
     if of_frame < far and of_ground > of_frame + least:
         votes[1] += 1.0

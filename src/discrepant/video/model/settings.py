@@ -55,9 +55,8 @@ class PixelSettings(NamedTuple):
     offset: np.float32  # squared residual, in variances, at which the score is zero
     shadow_misfit: np.float32  # largest misfit of a shadow, in noise variances
     # Weight of each of eight neighbours.
-    space_weight: np.float32 = np.float32(0.35)
+    space_weight: np.float32 = np.float32(0.5)
     shadow_min: np.float32 = np.float32(0.5)  # least factor of a shadow
-    shadow_max: np.float32 = np.float32(0.97)  # largest factor of a shadow
     # Least colour and texture of a shadow, in variances.
     shadow_content: np.float32 = np.float32(2)
     # Least factor of a shadow without colour and texture.
@@ -80,7 +79,7 @@ class PixelSettings(NamedTuple):
 class FeedbackSettings(NamedTuple):
     """Constants of the feedback of short-lived components on the decision."""
 
-    growth: np.float32 = np.float32(1.25)  # of the factor, per component that vanishes
+    growth: np.float32 = np.float32(1.5)  # of the factor, per component that vanishes
     decay: np.float32 = np.float32(1 - 1 / 4000)  # of the factor, per frame
     max_factor: np.float32 = np.float32(30)  # of the variances
     lifetime: int = 25  # frames within which the component of a moving background goes
