@@ -119,8 +119,8 @@ class TestExact:
     def test_a_sample_whose_exact_fit_recorded_no_pass_is_extended(self):
         Y, L = low_rank_data()
         rng, log = np.random.default_rng(0), Recorder(lambda *args: True, 1e-7, 100)
-        program = ConvexProblem.of(Y, alpha=10.0)
-        known = integrate(ConvexProblem.of(Y[::8], alpha=20.0), rng=rng)
+        program = exact_program(Y, alpha=10.0)
+        known = integrate(exact_program(Y[::8], alpha=20.0), rng=rng)
         known = replace(known, history=History())
         result = sample.extend_exact_fit(program, known, rng, log)
         assert relative_error(result.low_rank, L) < 1e-12
