@@ -236,7 +236,7 @@ class TestInvariance:
 class TestOddData:
     @pytest.mark.parametrize("shape", [(1, 1), (1, 6), (6, 1), (2, 2)])
     @pytest.mark.parametrize("value", [0.0, 3.0, -2.0])
-    @pytest.mark.filterwarnings("ignore:.*classified as corrupt:UserWarning")
+    @pytest.mark.filterwarnings("ignore:.*optimum of the convex program:UserWarning")
     def test_tiny_and_constant(self, shape, value):
         model = RobustPCA(random_state=0).fit(np.full(shape, value))
         np.testing.assert_allclose(model.low_rank_ + model.sparse_, value, atol=1e-6)
