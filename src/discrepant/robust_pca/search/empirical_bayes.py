@@ -34,6 +34,12 @@ UNOBSERVED = 1e8
 BOTH_SIDES_UP_TO = 64
 # Noise variance λ at which annealing ends, in units of the data's variance.
 LAST_LAMBDA = 1e-6
+# Noise variance λ from which on annealing ends if no exact fit can come of it.
+DECIDED_BELOW = 5e-3
+# Variance of a direction, in units of λ, from which on it counts as a component.
+MIN_COMPONENT = 0.5
+# Error variance of an entry, in units of λ, up to which the entry counts as clean.
+MAX_CLEAN = 3.0
 # Noise variance λ at which the regression of single lines turns to exact weights.
 LAST_LINE_LAMBDA = 1e-5
 # Residual, in units of the data's size, up to which an entry is taken for clean while
@@ -113,8 +119,12 @@ class Tables:
         return degrees_of_freedom((n, n), rank, "psd", True)
 
 
-def anneal(tables: Tables, annealing: Annealing) -> tuple[Array, list[Array]]:
-    """Return the posterior mean of X, and the error variances of each table."""
+def anneal(tables: Tables, annealing: Annealing) -> tuple[Array, list[Array]] | None:
+    """Return the posterior mean of X, and the error variances of each table.
+
+    None if fewer entries are clean than X has degrees of freedom: what has not become
+    so by `DECIDED_BELOW` seldom does.
+    """
     k, n = tables.shape
     own = tables.own_columns
     sides = 2 if own is None and max(k, n) <= BOTH_SIDES_UP_TO else 1
@@ -148,6 +158,11 @@ def anneal(tables: Tables, annealing: Annealing) -> tuple[Array, list[Array]]:
             gain = variances[t] / (variances[t] + noise)
             update = gain**2 * ((y - X) ** 2 + variance) + gain * noise
             variances[t] = np.where(seen, update, UNOBSERVED)
+        if noise < DECIDED_BELOW:
+            rank = int(np.sum(np.linalg.eigvalsh(priors[0]) > MIN_COMPONENT * noise))
+            nearly_clean = np.minimum.reduce(variances) < MAX_CLEAN * noise
+            if tables.count(nearly_clean) < tables.freedom(rank):
+                return None
     return X, [np.where(clean, 0, g) for g in variances]
 
 

@@ -50,8 +50,11 @@ WHOLE_UP_TO = 64
 LAST_SAMPLE_UP_TO = 256
 # Annealing of samples: much corruption needs a large variance at the start.
 FAST_ANNEALING = Annealing(1.0, 0.3, decay=0.9, steps=100)
-# Annealing of the last sample; a slower one reaches a higher rank.
-SLOW_ANNEALING = Annealing(1.0, 0.3, decay=0.94, steps=160)
+# Annealings of the last sample; the slower one reaches a higher rank.
+ANNEALINGS = (
+    Annealing(1.0, 0.3, decay=0.94, steps=160),
+    Annealing(1.0, 0.3, decay=0.97, steps=320),
+)
 # Error variance, in units of the data's variance, at which an entry has half its weight
 # in the first steps.
 CLEAN_VARIANCE = 1e-3
@@ -145,7 +148,8 @@ class ExactSearch:
         for k in sizes:
             yield from self._from_sample(k, FAST_ANNEALING)
         if m <= LAST_SAMPLE_UP_TO:
-            yield from self._from_sample(last, SLOW_ANNEALING)
+            for annealing in ANNEALINGS:
+                yield from self._from_sample(last, annealing)
 
     def _from_sample(self, k: int, annealing: Annealing) -> Iterator[FixedRankMatrix]:
         """Yield the exact fits of the whole that a sample of k rows leads to."""
@@ -156,7 +160,10 @@ class ExactSearch:
         whole = tables.shape == (m, n)
         if not self.proceed(f"empirical Bayes, {k}×{len(columns)}"):
             return
-        X, variances = anneal(tables, annealing)
+        annealed = anneal(tables, annealing)
+        if annealed is None:
+            return
+        X, variances = annealed
         weights = np.concatenate(
             [
                 CLEAN_VARIANCE / (g[seen] + CLEAN_VARIANCE)
