@@ -79,6 +79,8 @@ WEAK = 1.6
 MIN_COLUMNS = 16
 # Noise, relative to the typical entry, below which there may be no noise at all.
 VANISHING = 1e-3
+# Noise, relative to that of the pass before, below which it falls.
+FALLING_NOISE = 0.95
 # Fraction of the start's clean entries and of its noise that the data must have.
 MIN_AGREEMENT = 0.8
 # Move of L, relative to its statistical error, below which rows and columns that lag
@@ -153,6 +155,8 @@ class NoisyFit:
         self.phase = Phase(is_weighed=start is not None)
         self.shortest = Shortest[Fit]()
         self.last_move = np.inf
+        # The median noise of the columns by the last two passes.
+        self.previous_noise = self.noise_level = np.inf
         self.components_tested = start is not None
         # Whether columns may have noise of different size, and whether by now it does.
         self.noise_may_differ = not self.noise_is_given and by_column is not False
@@ -261,6 +265,10 @@ class NoisyFit:
             move=change / error,
             same_rank=model.rank == r,
         )
+        self.previous_noise, self.noise_level = (
+            self.noise_level,
+            tau * float(np.median(model.sigma)),
+        )
         self.last_move = self.last.move
         self.record(step.squares[column_axis])
         return self.last
@@ -319,12 +327,8 @@ class NoisyFit:
     @property
     def noise_vanishes(self) -> bool:
         """Whether the noise keeps falling, so that there may be none."""
-        return self.last.tau < 0.75 and self.model.rank > 0 and self.noise_may_vanish
-
-    @property
-    def noise_level(self) -> float:
-        """The median noise of the columns, in the unit of the problem."""
-        return self.last.tau * float(np.median(self.model.sigma))
+        falls = self.noise_level < FALLING_NOISE * self.previous_noise
+        return falls and self.model.rank > 0 and self.noise_may_vanish
 
     def differs_from_start(self, mixture: Mixture) -> bool:
         """Whether clean fraction or noise differ from those of the start."""

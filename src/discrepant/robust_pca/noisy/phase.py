@@ -20,7 +20,7 @@ MIN_PASSES = 4
 SETTLED_PASSES = 2
 # Weighed passes after which the fit ends if none of them has shortened the description
 # of the data …
-PATIENCE = 15
+PATIENCE = 20
 # … by more than this, in nats per entry.
 MIN_SHORTER = 0.01
 
