@@ -241,7 +241,11 @@ class NoisyFit:
         if weighed:
             mixture = self.fit_mixture(step.histogram)
             description = description_length(
-                mixture, model.log_ratio, model.freedom, model.observed
+                mixture,
+                model.log_ratio,
+                column_norms(model.C) / sqrt(m * n),
+                model.freedom,
+                model.observed,
             )
             fit = Fit(before, model.sigma, self.weights, mixture, description)
             self.shortest.compare(fit, description)

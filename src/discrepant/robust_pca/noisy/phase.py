@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from discrepant.core.linalg import Array
 from discrepant.robust_pca.noisy.mixture import Mixture
 
 # Move of L, relative to its statistical error, at which the clipped phase ends …
@@ -94,7 +95,7 @@ class Shortest(Generic[State]):
 
 
 def description_length(
-    mixture: Mixture, log_ratio: float, freedom: int, n_observed: float
+    mixture: Mixture, log_ratio: float, sizes: Array, freedom: int, n_observed: float
 ) -> float:
     """Return the length of the description of data by a fit, in nats per entry.
 
@@ -108,6 +109,8 @@ def description_length(
         Distribution of the residuals in units of σ.
     log_ratio : float
         Mean log of the size of the data over σ.
+    sizes : array
+        Root mean square of the entries of each component, in units of σ.
     freedom : int
         Degrees of freedom of L.
     n_observed : float
@@ -116,6 +119,8 @@ def description_length(
     n_clean = mixture.clean * n_observed
     if n_clean < MIN_ENTRIES_PER_FREEDOM * freedom:
         return np.inf
-    digits = max(log_ratio - log(mixture.tau), 0.0)
-    digits += 0.5 * log(n_clean / max(freedom, 1) + 1)
+    digits = 0.0
+    if len(sizes):
+        digits = float(np.mean(np.log1p(sizes / mixture.tau)))
+        digits += 0.5 * log(n_clean / freedom + 1)
     return freedom * digits / n_observed - log_ratio - mixture.log_likelihood
