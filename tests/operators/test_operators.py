@@ -217,7 +217,7 @@ class TestDotTest:
     """A wrong adjoint is refused at once, not after 20,000 steps."""
 
     @pytest.mark.parametrize("solver", ["implicit", "descent"])
-    @pytest.mark.filterwarnings("ignore:4 measurements are too few")
+    @pytest.mark.filterwarnings("ignore:The 4 measurements that fit are too few")
     def test_right_adjoint(self, solver):
         result = recover(np.ones(4), Mean(), solver=solver, random_state=0)
         assert result.signal.shape == (4, 6)
@@ -259,7 +259,7 @@ class TestDotTest:
         with pytest.raises(InputError, match="no real numbers"):
             recover(np.ones(4), Mean(give=lambda z: z + 0j), solver="descent")
 
-    @pytest.mark.filterwarnings("ignore:4 measurements are too few")
+    @pytest.mark.filterwarnings("ignore:The 4 measurements that fit are too few")
     def test_check_can_be_turned_off(self):
         wrong = Mean(factor=1 / 6 + 1e-5)
         result = recover(np.ones(4), wrong, check=False, random_state=0)
