@@ -252,3 +252,17 @@ def test_drops_of_a_skewed_column_are_flagged():
     rows = rng.choice(np.arange(50, 3950, 40), 20, replace=False)
     table.loc[rows, "turbidity"] *= 0.15
     assert clean(table).mask.loc[rows, "turbidity"].mean() >= 0.9
+
+
+@pytest.mark.parametrize("answered", ["number", "text"])
+def test_columns_that_are_constant_in_a_group_are_not_stuck(answered):
+    rng = np.random.default_rng(0)
+    size = np.exp(rng.normal(size=1500))
+    table = pd.DataFrame({name: size * np.exp(0.3 * rng.normal(size=1500))
+                          for name in ("last", "mean")})  # fmt: skip
+    gives = rng.random(1500) < 0.4
+    table["gift"] = np.where(gives, np.ceil(np.sqrt(size)) * 5, 0.0)
+    table["answer"] = gives.astype(float)
+    if answered == "text":
+        table["answer"] = np.where(gives, "yes", "no")
+    assert "stuck" not in set(clean(table).flagged["kind"])

@@ -112,10 +112,10 @@ def clean(
         alike in this order, cells are also compared with the cells before and after
         them: spikes, stuck values and short shifts of the level are flagged. "auto"
         tests the rows as given, and every index or column of dates or of unique whole
-        numbers, each also within the values of any other column; a label names the
-        column to sort by; None turns this off. Columns that are not ordered are not
-        affected, except that columns which count the rows as given are checked for
-        cells that break their sequence. Dask tables are not compared in order.
+        numbers, each also within the values of any column that is not analysed; a label
+        names the column to sort by; None turns this off. Columns that are not ordered
+        are not affected, except that columns which count the rows as given are checked
+        for cells that break their sequence. Dask tables are not compared in order.
     random_state : int, Generator or None
         Draws the rows that the model is fitted to, where there are more than 3000.
     progress : bool or callable, optional

@@ -106,7 +106,7 @@ def compare_in_order(
     ]
     tested = [k for k, kind in enumerate(kinds) if kind == "numbers"]
     valid = np.where(rule_violations(parsed.values, table), np.nan, parsed.values)
-    row_order = find_row_order(parsed, valid, tested, order)
+    row_order = find_row_order(parsed, valid, tested, table.modelled, order)
     steps: list[Step] = []
     if row_order is not None:
         flagged = np.zeros(valid.shape, bool)
@@ -282,8 +282,9 @@ def _flag_column(
     spikes = np.flatnonzero(odds > -np.log(min(SPIKE_RATE * fdr, 0.5)))
     add(spikes, "spike", odds[spikes])
     odds = _stuck_log_odds(line)
-    if order.is_inferred:  # the rows may be sorted by whether there is any rain
-        odds[line == transform.point_mass] = -np.inf
+    if order.is_inferred:
+        # The rows may be sorted or grouped by whether there is any rain.
+        odds[(line == transform.point_mass) | _fills_series(line)] = -np.inf
     stuck = np.flatnonzero(odds > -np.log(MAX_EXPECTED))
     add(stuck, "stuck", odds[stuck])
     at, size, expected = _find_steps(kept)
@@ -388,6 +389,14 @@ def _run_lengths(line: Array) -> Array:
     """Return the length of the run of equal cells around each cell."""
     _, length = _runs(line)
     return np.repeat(length, length)
+
+
+def _fills_series(line: Array) -> Array:
+    """Return the cells of series in which all cells are equal."""
+    start, length = _runs(line)
+    padded = np.concatenate([[np.nan], line, [np.nan]])
+    fills = np.isnan(padded[start]) & np.isnan(padded[start + length + 1])
+    return np.repeat(fills, length)
 
 
 def _stuck_log_odds(line: Array) -> Array:

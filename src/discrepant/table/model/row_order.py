@@ -90,7 +90,11 @@ def autocorrelation(ranks: Array) -> tuple[float, float]:
 
 
 def find_row_order(
-    parsed: ParsedTable, values: Array, tested: list[int], order: Any
+    parsed: ParsedTable,
+    values: Array,
+    tested: list[int],
+    modelled: list[int],
+    order: Any,
 ) -> RowOrder | None:
     """Return the order in which neighbouring cells are most alike, if they are.
 
@@ -101,15 +105,19 @@ def find_row_order(
         The numeric columns, NaN where a cell is missing or violates a rule.
     tested : list of int
         Numeric columns whose cells can be flagged.
+    modelled : list of int
+        Numeric columns of the model, which are no groups: in rows that are sorted by
+        whether anything was bought, amounts have long runs of zero.
     order : str or label
         "auto": the rows as given, or by any column of dates or of unique whole numbers,
-        each also within the values of any other column. A label: by this column.
+        each also within the values of any column that is not modelled. A label: by
+        this column.
     """
     if len(values) < MIN_ROWS or not tested:
         return None
     ranks = {k: _ranks(values[:, k]) for k in tested}
     best, best_gain = None, -np.inf
-    for description, rows, line, is_dated in _candidates(parsed, tested, order):
+    for description, rows, line, is_dated in _candidates(parsed, modelled, order):
         candidate = RowOrder(description, rows, line, [])
         lines = {k: candidate.lay(ranks[k]) for k in tested}
         if not is_dated and any(_is_sort_key(lines[k]) for k in tested):
@@ -150,7 +158,7 @@ def _ranks(values: Array) -> Array:
 
 
 def _candidates(
-    parsed: ParsedTable, tested: list[int], order: Any
+    parsed: ParsedTable, modelled: list[int], order: Any
 ) -> Iterator[tuple[str, Array, Array, bool]]:
     """Yield description, rows, positions on the line and whether dates give them."""
     n = len(parsed.frame)
@@ -158,7 +166,7 @@ def _candidates(
     keys: list[tuple[str, Array, bool]] = list(times.values())
     if isinstance(order, str) and order == "auto":
         keys.append((AS_GIVEN, np.arange(n, dtype=float), False))
-    analysed = {parsed.numeric_positions[k] for k in tested}
+    analysed = {parsed.numeric_positions[k] for k in modelled}
     groups = _groups(parsed, {*analysed, *(j for j in times if j >= 0)})
     for group_name, code in [("", np.zeros(n, int)), *groups]:
         for name, key, is_dated in keys:
