@@ -332,14 +332,13 @@ class ExactSearch:
     ) -> Iterator[FixedRankMatrix]:
         """Yield exact fits of lower rank.
 
-        First X without components that the errors of some rows or columns explain: rows
-        above the largest gap in the numbers of exact entries have a lower rank, and the
-        others are regressed on their span. Then X without its smallest component.
+        First X without components that the errors of some rows or columns explain: the
+        half of the rows with the most exact entries has a lower rank, and the others
+        are regressed on its span. Then X without its smallest component.
         """
         for axis in (0,) if at.kind == "psd" else (0, 1):
             n_exact = proof.exact.sum(axis=1 - axis)
-            order = np.sort(n_exact)
-            rest = n_exact > order[np.argmax(np.diff(order))]
+            rest = n_exact >= np.median(n_exact)
             block = np.ones(self.y.shape, bool)
             for k in (0, 1) if at.kind == "psd" else (axis,):
                 block &= np.expand_dims(rest, 1 - k)
