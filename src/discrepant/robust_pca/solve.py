@@ -24,9 +24,10 @@ from discrepant.core.recorder import Recorder
 from discrepant.core.validation import check_square
 from discrepant.paper.alpha import alpha_from_entries
 from discrepant.robust_pca.dask.rows import DaskRows
+from discrepant.robust_pca.doubts import Doubt
 from discrepant.robust_pca.exact.integrator import integrate
 from discrepant.robust_pca.exact.result import ExactResult
-from discrepant.robust_pca.exact.uncorrupted import uncorrupted_fit
+from discrepant.robust_pca.exact.uncorrupted import regress_unconfirmed, uncorrupted_fit
 from discrepant.robust_pca.noisy.model import NoisyStart
 from discrepant.robust_pca.noisy.result import NoisyResult
 from discrepant.robust_pca.noisy.solve import (
@@ -284,6 +285,9 @@ def _solve_uncorrupted(run: _Run) -> MatrixFit | None:
     uncorrupted = uncorrupted_fit(run.program, run.new_recorder())
     if uncorrupted is None or uncorrupted.confirmed:
         return None if uncorrupted is None else uncorrupted.result
+    sparser = regress_unconfirmed(run.program, uncorrupted, run.new_recorder())
+    if sparser is not None:
+        return sparser
     # An exact fit is at hand: only the quick methods look for a sparser one.
     fast = replace(run, settings=replace(run.settings, effort="fast"))
     *_, strategy = _strategies_for_all_rows(fast)
@@ -291,7 +295,12 @@ def _solve_uncorrupted(run: _Run) -> MatrixFit | None:
     assert result is not None
     if isinstance(result, ExactResult) and not uncorrupted.beats(result):
         return result
-    return result if run.log.stopped else uncorrupted.result
+    if run.log.stopped:
+        return result
+    in_rows, in_columns = uncorrupted.unconfirmed
+    where = f" in {in_rows} rows and {in_columns} columns that no others confirm"
+    guess = Doubt.UNDETERMINED.warning(where=where)
+    return replace(uncorrupted.result, doubts=(guess,))
 
 
 def _separate(run: _Run) -> MatrixFit:

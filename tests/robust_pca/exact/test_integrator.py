@@ -115,6 +115,20 @@ class TestGrossEntries:
         low_rank = model.low_rank_.T if transposed else model.low_rank_
         assert relative_error(low_rank, X) < 1e-6
 
+    @pytest.mark.parametrize("transposed", [False, True])
+    @pytest.mark.parametrize("n_errors", [1, 3, 12])
+    def test_a_few_errors_in_low_rank_are_no_components(self, n_errors, transposed):
+        X = corrupted_matrix((120, 90), 4, 0, random_state=1).low_rank
+        rng = np.random.default_rng(n_errors)
+        Y = X.copy()
+        Y.ravel()[rng.permutation(X.size)[:n_errors]] += 10
+        Y[3, rng.integers(0, 90)] = 1e6
+        model = RobustPCA(random_state=0).fit(Y.T if transposed else Y)
+        low_rank = model.low_rank_.T if transposed else model.low_rank_
+        assert relative_error(low_rank, X) < 1e-12
+        flags = model.outliers_.T if transposed else model.outliers_
+        assert np.array_equal(flags, Y != X)
+
     @pytest.mark.filterwarnings("ignore:.*columns differ in size:UserWarning")
     @pytest.mark.filterwarnings("ignore:.*is a guess:UserWarning")  # of the dead one
     def test_a_dead_row_or_column_does_not_drown_the_rest(self):

@@ -5,7 +5,8 @@ has entries, then Y itself is its low-rank part. There is one exception: a few w
 entries in a matrix of low rank give another matrix of low rank. They show by their
 leverage. Wrong entries in p rows and q columns add min(p, q) to the rank, and their
 rows or columns become unit vectors of the column or row space, with leverage one: no
-other row or column confirms their values.
+other row or column confirms their values. These are then regressed on the span of the
+others, which is the better result if it explains the data with fewer parameters.
 """
 
 from dataclasses import dataclass, replace
@@ -16,6 +17,9 @@ from scipy import linalg
 from discrepant.core.linalg import Array, svd, sym
 from discrepant.core.recorder import Recorder
 from discrepant.core.results import Outcome, Status
+from discrepant.core.robust_regression import l1_coordinates
+from discrepant.robust_pca.exact.factored_svd import svd_of_product
+from discrepant.robust_pca.exact.polish import polish
 from discrepant.robust_pca.exact.result import ExactResult, exact_result
 from discrepant.robust_pca.exact.step import FIRST_MU, State
 from discrepant.robust_pca.problem import ConvexProblem
@@ -28,6 +32,7 @@ ROUNDING = 20.0  # largest singular value of rounding, in units of eps·‖Y‖�
 CLEAR = 50.0  # no singular value may lie between ROUNDING and this many times it
 EXTRA_COLUMNS = 5  # random columns of the sketch beyond the rank
 MAX_LEVERAGE = 1 - 1e-6  # above it, no other row (column) confirms a row (column)
+L1_ERROR = 1e-6  # of regressed entries, relative to the clipping bound, before a polish
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,13 @@ class UncorruptedFit:
     """The data as their own low-rank part."""
 
     result: ExactResult
-    confirmed: bool  # whether other rows and columns confirm each row and column
+    # Number of rows, and of columns, whose values no other row or column confirms.
+    unconfirmed: tuple[int, int]
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether other rows and columns confirm each row and column."""
+        return not any(self.unconfirmed)
 
     def beats(self, other: ExactResult) -> bool:
         """Whether this needs fewer parameters than an exact decomposition."""
@@ -75,10 +86,57 @@ def uncorrupted_fit(program: ConvexProblem, log: Recorder) -> UncorruptedFit | N
     mu = FIRST_MU / s[0]
     state = State(U, V * s, None, (U, V * s), mu, zeta, residual)
     status = Status(Outcome.EXACT, "converged: the data have low rank as they are")
-    leverage = max(float((X**2).sum(axis=1).max()) for X in (U, V))
-    return UncorruptedFit(
-        exact_result(program, state, status, log.history()), leverage < MAX_LEVERAGE
-    )
+    result = exact_result(program, state, status, log.history())
+    in_rows, in_columns = (int(_is_alone(X).sum()) for X in rows.swap_factors(U, V))
+    return UncorruptedFit(result, (in_rows, in_columns))
+
+
+def regress_unconfirmed(
+    program: ConvexProblem, fit: UncorruptedFit, log: Recorder
+) -> ExactResult | None:
+    """Return an exact decomposition with errors in rows and columns that are alone.
+
+    None if there is none, or if it needs more parameters than the data as they are.
+    """
+    rows, eps = program.rows, float(np.finfo(program.rows.dtype).eps)
+    state, unit = fit.result.state, program.unit / fit.result.program.unit
+    size = np.linalg.norm(state.C, axis=0)
+    U, V = state.U, state.C / size
+    row_is_alone, column_is_alone = _is_alone(U), _is_alone(V)
+    left = np.where(row_is_alone[:, None], 0.0, U * size * unit)
+    right = np.where(column_is_alone[:, None], 0.0, V)
+    left, right, s = svd_of_product(left, right)
+    rank = int(np.sum(s > CLEAR * ROUNDING * eps * unit * size[0]))
+    if not 0 < rank < len(s):
+        return None
+    with rows:
+        A, B = left[:, :rank] * s[:rank], right[:, :rank]
+        lines = _clipped_lines(program, row_is_alone, 0)
+        A[row_is_alone] = l1_coordinates(lines * ~column_is_alone, B.T)
+        A, R = linalg.qr(A, mode="economic")
+        B = B @ R.T
+        lines = _clipped_lines(program, column_is_alone, 1)
+        B[column_is_alone] = l1_coordinates(lines, A.T)
+        polished = polish(program, A, B, n_corrupt=1.0, error=L1_ERROR, log=log)
+    if not polished.exact:
+        return None
+    U, V, s = svd_of_product(polished.A, polished.B)
+    C = V * s
+    state = replace(state, U=U, C=C, last=(U, C), zeta=polished.zeta)
+    status = Status(Outcome.EXACT, "converged: exact to rounding")
+    result = exact_result(program, state, status, log.history())
+    return None if program.wrongly_clipped((U, C)) or fit.beats(result) else result
+
+
+def _clipped_lines(program: ConvexProblem, which: Array, axis: int) -> Array:
+    """Return rows (axis 0) or columns (1) of the data in the unit of the problem."""
+    lines = program.rows.take(np.flatnonzero(which), axis)
+    return np.asarray(np.clip(lines * program.unit, -1, 1))
+
+
+def _is_alone(factor: Array) -> Array:
+    """Return which rows of a factor with orthonormal columns have leverage one."""
+    return np.asarray((factor**2).sum(axis=1) >= MAX_LEVERAGE)
 
 
 def _rank_of_block(program: ConvexProblem) -> int | None:
