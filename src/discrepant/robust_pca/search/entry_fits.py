@@ -221,14 +221,16 @@ class EntryFits:
     def confirms(self, noisy: NoisyResult) -> bool:
         """Whether a fit with noise needs no check by other methods.
 
-        Its noise hides no large component, and a pursuit ended near it. A pursuit
-        assumes uniform noise, so it says nothing if the noise of columns differs much;
-        the fit must then describe the data in fewer digits than zero does. A column
-        whose noise vanishes has a component of its own, which confirms nothing.
+        Its flags settled, its noise hides no large component, and a pursuit ended near
+        it. A pursuit assumes uniform noise, so it says nothing if the noise of columns
+        differs much; the fit must then describe the data in fewer digits than zero
+        does. A column whose noise vanishes has a component of its own, which confirms
+        nothing.
         """
         if not noisy.rank:  # noise alone; with much corruption, it may hide anything
             return noisy.mixture.clean > MIN_CLEAN_IN_NOISE
-        if not noisy.status.converged or noisy.mixture.clean < MIN_CLEAN_FRACTION:
+        settled = noisy.status.converged and not noisy.doubts
+        if not settled or noisy.mixture.clean < MIN_CLEAN_FRACTION:
             return False
         fit, rival = self._with_noise(noisy), self.pursuit_with_noise
         if fit.detection_limit > MAX_NOISE_EFFECT:
