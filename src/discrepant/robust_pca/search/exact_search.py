@@ -67,6 +67,8 @@ MISFIT_WEIGHT = 1e-3
 # Steps of conjugate gradients per Gauss–Newton step, and relative accuracy at which
 # they stop earlier.
 GRADIENT_STEPS, GRADIENT_TOL = 8, 1e-6
+# The same for the step after rows or columns have been regressed.
+REPAIR_GRADIENT_STEPS, REPAIR_TOL = 40, 1e-9
 # First cutoff of redescending weights, in robust deviations of the residuals.
 FIRST_CUTOFF = 1.5
 
@@ -265,8 +267,11 @@ class ExactSearch:
             X = self._repair_symmetric(at) if symmetric else self._repair_axis(at, axis)
             if X is not None:
                 repaired = FixedRankMatrix.of(X, self.kind, at.rank)
-                if self.proof(repaired).equations > self.proof(at).equations:
-                    at = repaired
+                fit = Fit(self.whole.measurements, repaired, redescending=True)
+                clean = np.abs(fit.e) < NEARLY_EXACT
+                fit.refit(clean.astype(float), REPAIR_GRADIENT_STEPS, REPAIR_TOL)
+                if self.proof(fit.at).equations > self.proof(at).equations:
+                    at = fit.at
         return at
 
     def _repair_axis(self, at: FixedRankMatrix, axis: int) -> Array | None:
