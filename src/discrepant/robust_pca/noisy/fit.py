@@ -68,11 +68,9 @@ MAX_OMEGA = 1.9
 # else it cannot be distinguished from errors in these rows.
 MIN_COVERAGE = 0.02
 # The same of components that are not doubtful (normal vectors cover a third).
-SAFE_COVERAGE = 0.1
-# Move of L, relative to its statistical error, above which it counts as moving …
+SAFE_COVERAGE = 0.05
+# Move of L, relative to its statistical error, above which it counts as moving.
 MOVING = 0.7
-# … in so many passes of a phase: components of a few rows that remain are real.
-MAX_WAIT = 8
 # A component is weak below this many times the edge of the noise.
 WEAK = 1.6
 # Columns needed to distinguish the noise of one column from its own signal.
@@ -301,8 +299,7 @@ class NoisyFit:
         """
         W = self.model.C / column_norms(self.model.C)
         is_new = ((W.T @ V) ** 2).sum(axis=0) < 0.5
-        waits = self.last_move > MOVING and self.phase.passes < MAX_WAIT
-        coverage = SAFE_COVERAGE if waits else MIN_COVERAGE
+        coverage = SAFE_COVERAGE if self.last_move > MOVING else MIN_COVERAGE
         covers = _covers(U, coverage) & _covers(V, coverage)
         return np.asarray(is_new & ~covers)
 

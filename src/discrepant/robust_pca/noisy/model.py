@@ -17,14 +17,19 @@ from discrepant.robust_pca.exact.factored_svd import svd_of_product
 from discrepant.robust_pca.noisy.mixture import Mixture
 from discrepant.robust_pca.problem import ConvexProblem
 
-MIN_CLEAN_FRACTION = 0.3  # fraction of clean entries in leverages, at least
-MAX_LEVERAGE = 0.8  # largest leverage; beyond it, a residual says nothing about noise
+# Fraction of clean entries in the leverages, at least.
+MIN_CLEAN_FRACTION = 0.3
+# Largest leverage; beyond it, a residual says nothing about noise.
+MAX_LEVERAGE = 0.8
 # Fraction of outliers, beyond the common one, at which a row or column lags.
 LAGGING_FRACTION = 0.2
-# Scale of the residuals of a refitted line, over the present one, to accept it.
+# Scale of the residuals of a regressed row or column, over the present scale, below
+# which the regression is accepted.
 MAX_REFIT_SCALE = 0.6
+# Regressions of a row or column in each phase of the fit, at most.
 MAX_REFITS = 2
-UNIT_RATIO = 30.0  # ratio of column scales above which columns have different units
+# Ratio of column scales above which columns have different units.
+UNIT_RATIO = 30.0
 
 
 @dataclass(frozen=True)
