@@ -32,6 +32,24 @@ def test_data_at_the_end_of_the_floats_get_a_sentence(size):
         RobustPCA().fit(signs * size)
 
 
+@pytest.mark.parametrize("name", ["breast_cancer", "diabetes", "wine"])
+def test_the_noise_of_a_real_table_does_not_fall_to_that_of_half_of_it(name):
+    """Half of the entries were interpolated, and the fit took all of 500 passes."""
+    from sklearn import datasets
+
+    Y = getattr(datasets, f"load_{name}")().data
+    wrong = np.random.default_rng(0).random(Y.shape) < 0.05
+    Y = np.where(wrong, Y + 8 * Y.std(axis=0), Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pca = RobustPCA(random_state=0).fit(Y)
+    assert pca._result.mixture.clean > 0.8
+    assert len(pca.history_["step"]) < 300
+    flags = pca.outliers_
+    assert flags[wrong].mean() > 0.95
+    assert flags[~wrong].mean() < 0.01
+
+
 def test_integers_cost_no_warning():
     rng = np.random.default_rng(0)
     Y = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 40))
