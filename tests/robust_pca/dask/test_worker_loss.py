@@ -3,7 +3,6 @@
 import _thread
 import os
 import signal
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -23,27 +22,26 @@ pytestmark = [
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
-# Workers are processes of their own and cannot import the tests.
-pytest.importorskip("cloudpickle").register_pickle_by_value(sys.modules[__name__])
 
 BLOCKS, HEIGHT, WIDTH, RANK = 12, 1000, 40, 2
 PAUSE = 0.15  # seconds that a block takes, so that there is time for a fault
 
 
-def block_of(k, sigma):
-    """Make a block where it is needed."""
-    rng = np.random.default_rng(k + 1)
-    V = np.random.default_rng(0).standard_normal((RANK, WIDTH))
-    Y = rng.standard_normal((HEIGHT, RANK)) @ V
-    Y += sigma * rng.standard_normal(Y.shape)
-    bad = rng.random(Y.shape) < 0.1
-    Y[bad] += rng.uniform(-8, 8, bad.sum())
-    time.sleep(PAUSE)
-    return Y
-
-
 def made(sigma):
-    blocks = [dask.delayed(block_of, pure=True)(k, sigma) for k in range(BLOCKS)]
+    """Return an array whose blocks are made where they are needed."""
+
+    # Defined here so that it is sent by value: workers cannot import the tests.
+    def block_of(k):
+        rng = np.random.default_rng(k + 1)
+        V = np.random.default_rng(0).standard_normal((RANK, WIDTH))
+        Y = rng.standard_normal((HEIGHT, RANK)) @ V
+        Y += sigma * rng.standard_normal(Y.shape)
+        bad = rng.random(Y.shape) < 0.1
+        Y[bad] += rng.uniform(-8, 8, bad.sum())
+        time.sleep(PAUSE)
+        return Y
+
+    blocks = [dask.delayed(block_of, pure=True)(k) for k in range(BLOCKS)]
     parts = [da.from_delayed(b, (HEIGHT, WIDTH), dtype=float) for b in blocks]
     return da.concatenate(parts)
 
