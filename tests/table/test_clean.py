@@ -617,3 +617,29 @@ def test_a_frequent_natural_value_is_not_stuck():
     table = pd.DataFrame({"educ": school, "wage": wage, "parents": parents})
     assert (school == 12).mean() > 0.5
     assert clean(table).mask["educ"].sum() <= 2
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_errors_in_columns_that_determine_each_other(seed):
+    rng = np.random.default_rng(seed)
+    date = pd.Timestamp("2001-01-01") + pd.to_timedelta(
+        rng.integers(0, 7000, 1500), unit="D"
+    )
+    dates = {"month": date.month, "day_of_year": date.day_of_year, "day": date.day}
+    births = rng.normal(9600, 1250, 1500).round()
+    table = pd.DataFrame({"births": births, **dates, "weekday": date.day_of_week + 1})
+    table, wrong = table.astype(float), np.zeros((1500, 5), bool)
+    rows = rng.permutation(1500)[:60]
+    table.loc[rows, "births"] *= 10
+    wrong[rows, 0] = True
+    for j, name in enumerate(table.columns[1:], 1):
+        rows = rng.permutation(1500)[:90]
+        wrong[rows, j] = True
+        column = table[name]
+        spread = column.quantile(0.75) - column.quantile(0.25)
+        uniform = (column.median() + rng.uniform(-5, 5, 45) * spread).round()
+        table.loc[rows[:45], name] *= 10
+        table.loc[rows[45:], name] = uniform
+    mask = clean(table, order=None).mask.to_numpy()
+    assert mask[wrong].mean() > 0.85
+    assert mask[~wrong].mean() < 0.005
