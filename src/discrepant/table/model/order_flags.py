@@ -26,7 +26,7 @@ from discrepant.table.model.score import FlagCandidates, rule_violations, score_
 # Constants without a derivation were chosen on the development series of
 # ``python benchmarks/table_order.py``.
 
-# Cells whose median deviation is the local scale of spikes, and of steps.
+# Cells whose median deviation is the local scale of spikes.
 SCALE_CELLS = 49
 # Fractions of the cells between which the tail of the deviations is fitted.
 TAIL_FRACTIONS = (0.1, 0.01)
@@ -41,6 +41,8 @@ MAX_EXPECTED_STEP = 0.2
 MIN_STEP = 4.0
 # Cells on either side that a cell is compared with.
 SPAN = 9
+# Cells whose median step is the local scale of steps.
+STEP_SCALE_CELLS = 97
 # Cells of a run that may be stuck, and runs from which a column's repeats are counted.
 MIN_STUCK_RUN, MIN_RUNS = 3, 20
 # A run is natural if more than so many at like values, itself included, are similar: at
@@ -279,7 +281,7 @@ def _flag_column(
     odds = _tail_log_odds(deviation, np.isfinite(kept).sum())
     spikes = np.flatnonzero(odds > -np.log(min(SPIKE_RATE * fdr, 0.5)))
     add(spikes, "spike", odds[spikes])
-    odds = _stuck_log_odds(line)
+    odds = _stuck_log_odds(_without_flagged(line, kept))
     if order.is_inferred:
         # The rows may be sorted or grouped by whether there is any rain.
         odds[(line == transform.point_mass) | _fills_series(line)] = -np.inf
@@ -334,13 +336,13 @@ def _deviation(line: Array, before: Array, after: Array) -> Array:
     """
     inside = np.clip(line, np.minimum(before, after), np.maximum(before, after))
     usual = np.abs(line - (after + before) / 2)
-    scale = _local_scale(usual, line)
+    scale = _local_scale(usual, SCALE_CELLS, line)
     with np.errstate(invalid="ignore"):
         scaled = np.abs(line - inside) / np.where(scale > 0, scale, np.inf)
     return np.asarray(np.nan_to_num(scaled))
 
 
-def _local_scale(distance: Array, line: Array) -> Array:
+def _local_scale(distance: Array, cells: int, line: Array) -> Array:
     """Return the scale of distances in a window of cells around each cell.
 
     The median of the window, at least that of all distances, and the rounding step.
@@ -348,9 +350,7 @@ def _local_scale(distance: Array, line: Array) -> Array:
     from discrepant.table.model.order_kernels import running_median
 
     overall = np.nanmedian(distance) if np.isfinite(distance).any() else np.nan
-    local = running_median(
-        distance, -(SCALE_CELLS // 2), SCALE_CELLS // 2, SCALE_CELLS // 4
-    )
+    local = running_median(distance, -(cells // 2), cells // 2, cells // 4)
     scale = 1.4826 * np.fmax(local, overall)
     return np.asarray(np.hypot(scale, _rounding_step(line)))
 
@@ -388,6 +388,16 @@ def _run_lengths(line: Array) -> Array:
     """Return the length of the run of equal cells around each cell."""
     _, length = _runs(line)
     return np.repeat(length, length)
+
+
+def _without_flagged(line: Array, kept: Array) -> Array:
+    """Return a line with each flagged cell replaced by the last one before it.
+
+    A sensor that is stuck may have other errors, too, which do not end its run.
+    """
+    flagged = np.isnan(kept) & np.isfinite(line)
+    last = np.maximum.accumulate(np.where(flagged, 0, np.arange(len(line))))
+    return np.asarray(line[last])
 
 
 def _fills_series(line: Array) -> Array:
@@ -445,7 +455,7 @@ def _find_steps(line: Array) -> tuple[Array, Array, Array]:
     if not np.isfinite(distance).any():
         return nothing
     step = np.diff(line, prepend=np.nan)
-    scale = _local_scale(distance, line)
+    scale = _local_scale(distance, STEP_SCALE_CELLS, line)
     with np.errstate(invalid="ignore", divide="ignore"):
         made = np.where(step * size > 0, np.minimum(np.abs(step), distance), 0)
         score = np.nan_to_num(made / scale, posinf=0.0)
