@@ -39,6 +39,7 @@ from video_scenes import (
 )
 
 from discrepant import RobustPCA, separate
+from discrepant.video.io.frame_source import FrameSource, IterableSource
 from discrepant.video.io.video_file import ImageFolder, VideoFile, VideoWriter
 from discrepant.video.separate import Stream
 
@@ -143,7 +144,11 @@ def cdnet(folder: Path) -> None:
     scenes = [folder] if (folder / "input").is_dir() else sorted(folder.iterdir())
     print(f"{'':14s}{'':14s}{'P':>7s}{'R':>7s}{'F':>7s}{'frames/s':>10s}")
     for scene in scenes:
-        rows = {"discrepant": _cdnet_scores(scene, _own_masks(scene))}
+        images = ImageFolder(scene / "input")
+        rows = {
+            "discrepant": _cdnet_scores(scene, _own_masks(images)),
+            "streaming": _cdnet_scores(scene, _own_masks(IterableSource(iter(images)))),
+        }
         for name in OPENCV:
             rows[name] = _cdnet_scores(scene, _opencv_masks(scene, name, median=0))
         rows["GSOC, median"] = _cdnet_scores(
@@ -154,8 +159,8 @@ def cdnet(folder: Path) -> None:
             print(f"{scene.name:14s}{name:14s}{scores}", flush=True)
 
 
-def _own_masks(scene: Path) -> Iterator[np.ndarray]:
-    stream = Stream(ImageFolder(scene / "input"))
+def _own_masks(source: FrameSource) -> Iterator[np.ndarray]:
+    stream = Stream(source)
     for _ in stream.process():
         yield stream.separator.mask
 

@@ -25,7 +25,7 @@ from discrepant.video.model.background_kernels import (
 )
 
 OUTLINE_STEP = 2  # pixels from a border to where its two sides are compared: soft edges
-CLEAR_RATIO = 2.0  # votes for one per vote for the other that decide an outline
+GHOST_RATIO = 2.0  # votes for a ghost per vote for an object: uneven ground misleads
 OUTLINE_SPAN = 4  # pixels along the border, to either side, of that comparison
 
 
@@ -241,8 +241,8 @@ def absorption_speed(frame, predicted, variance, mask, vote, most, least, runs, 
                 _outline_vote(frame, predicted, variance, mask, y, x, 1, 0, votes)
     for i in range(count):
         for_object, for_ghost = sums[parent[i]][:2]
-        excess = max(for_ghost - CLEAR_RATIO * for_object, 0.0)
-        excess -= max(for_object - CLEAR_RATIO * for_ghost, 0.0)
+        excess = max(for_ghost - GHOST_RATIO * for_object, 0.0)
+        excess -= max(for_object - for_ghost, 0.0)
         speed = max(min(np.exp(vote * min(excess, most)), most), least)
         out[rows[i], starts[i] : ends[i]] = speed
 
