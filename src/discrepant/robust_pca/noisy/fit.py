@@ -171,7 +171,7 @@ class NoisyFit:
         while True:
             current = self.one_pass()
             ending = self.advance(current)
-            if ending is None and self.log.ended:
+            if ending in (None, Ending.DIFFERENT) and self.log.ended:
                 ending = Ending.LIMIT
             if ending is None and until_vanishing and self.noise_vanishes:
                 ending = Ending.VANISHING
@@ -189,7 +189,6 @@ class NoisyFit:
         refitted = False
         if nearly_steady and current.move < REFIT_MOVE:
             refitted = self.refit_lagging_lines(current)
-        shortest = self.shortest
         if fit is None:
             if phase.is_settled:
                 self.begin_weighed_phase()
@@ -202,6 +201,7 @@ class NoisyFit:
         is_stable = phase.is_settled and not refitted
         if is_stable and self.remove_doubtful_components(current):
             return None
+        shortest = self.shortest
         if not is_stable and not shortest.is_final:
             return None
         if shortest.state is None or not shortest.is_shorter_than(fit.description):
@@ -267,10 +267,8 @@ class NoisyFit:
             move=change / error,
             same_rank=model.rank == r,
         )
-        self.previous_noise, self.noise_level = (
-            self.noise_level,
-            tau * float(np.median(model.sigma)),
-        )
+        self.previous_noise = self.noise_level
+        self.noise_level = tau * float(np.median(model.sigma))
         self.last_move = self.last.move
         self.record(step.squares[column_axis])
         return self.last

@@ -109,6 +109,8 @@ class EntriesFit:
                 for _ in range(HUBER_ROUNDS):
                     before = self.sigma
                     self._one_round("clipped")
+                    if self.recorder.ended:
+                        return False
                 # As long as the noise falls, the components suffice.
                 if self.sigma > FALLING_RATIO * before:
                     continue
