@@ -23,6 +23,7 @@ DESERVED = {
     Doubt.LARGE_NOISE,
     Doubt.NARROW,
     Doubt.NOTHING_GAINED,
+    Doubt.NOT_LOW_RANK,
     Doubt.UNCONFIRMED,
 }
 
