@@ -26,7 +26,6 @@ from discrepant.video.model.background_kernels import (
 
 OUTLINE_STEP = 2  # pixels from a border to where its two sides are compared: soft edges
 GHOST_RATIO = 2.0  # votes for a ghost per vote for an object: uneven ground misleads
-OUTLINE_SPAN = 4  # pixels along the border, to either side, of that comparison
 
 
 class RunBuffers(NamedTuple):
@@ -366,31 +365,25 @@ def smooth_mask(
 def _outline_vote(frame, predicted, variance, mask, y, x, down, right, votes):
     """Add a vote for an object or a ghost at one place of an outline.
 
-    A place just inside is compared with those outside; the nearest value counts, since
-    the ground may be uneven.
+    A place just inside is compared with the one just outside.
     """
     height, width, channels = frame.shape
     v, u = y + OUTLINE_STEP * down, x + OUTLINE_STEP * right  # outside
     y -= (OUTLINE_STEP - 1) * down
     x -= (OUTLINE_STEP - 1) * right
-    if min(y, x) < 0 or y >= height or x >= width or not mask[y, x]:
+    if min(y, x, v, u) < 0 or max(y, v) >= height or max(x, u) >= width:
         return
-    of_frame = of_ground = far = np.float32(1e9)
-    for along in range(-OUTLINE_SPAN, OUTLINE_SPAN + 1):
-        b, a = v + along * right, u + along * down
-        if min(b, a) < 0 or b >= height or a >= width or mask[b, a]:
-            continue
-        frame_distance = ground_distance = ZERO
-        for k in range(channels):
-            ground = predicted[b, a, k]
-            frame_distance += (frame[y, x, k] - ground) ** 2
-            ground_distance += (predicted[y, x, k] - ground) ** 2
-        of_frame = min(of_frame, frame_distance)
-        of_ground = min(of_ground, ground_distance)
+    if mask[v, u] or not mask[y, x]:
+        return
+    of_frame = of_ground = ZERO
+    for k in range(channels):
+        ground = predicted[v, u, k]
+        of_frame += (frame[y, x, k] - ground) ** 2
+        of_ground += (predicted[y, x, k] - ground) ** 2
     least = np.float32(4) * channels * variance[0, y, x]  # smaller differences: noise
-    if of_frame < far and of_ground > of_frame + least:
+    if of_ground > of_frame + least:
         votes[1] += 1.0
-    elif of_frame < far and of_frame > of_ground + least:
+    elif of_frame > of_ground + least:
         votes[0] += 1.0
 
 
