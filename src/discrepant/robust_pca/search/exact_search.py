@@ -338,20 +338,25 @@ class ExactSearch:
         """Yield exact fits of lower rank.
 
         First X without components that the errors of some rows or columns explain: the
-        half of the rows with the most exact entries has a lower rank, and the others
-        are regressed on its span. Then X without its smallest component.
+        rows above the largest gap in the numbers of exact entries, or the half with
+        the most, have a lower rank, and the others are regressed on their span. Then X
+        without its smallest component.
         """
-        for axis in (0,) if at.kind == "psd" else (0, 1):
+        symmetric = at.kind == "psd"
+        for axis in (0,) if symmetric else (0, 1):
             n_exact = proof.exact.sum(axis=1 - axis)
-            rest = n_exact >= np.median(n_exact)
-            block = np.ones(self.y.shape, bool)
-            for k in (0, 1) if at.kind == "psd" else (axis,):
-                block &= np.expand_dims(rest, 1 - k)
-            kept = np.where(block, at.value(), 0.0)
-            s = svd(kept)[1]
-            rank = int(np.sum(s > NEARLY_EXACT * s.max(initial=0.0)))
-            if 0 < rank < at.rank:
-                yield self._repair_lines(FixedRankMatrix.of(kept, at.kind, rank))
+            order = np.sort(n_exact)
+            below_gap = order[np.argmax(np.diff(order))]
+            for rest in (n_exact > below_gap, n_exact >= np.median(n_exact)):
+                block = np.ones(self.y.shape, bool)
+                for k in (0, 1) if symmetric else (axis,):
+                    block &= np.expand_dims(rest, 1 - k)
+                kept = np.where(block, at.value(), 0.0)
+                s = svd(kept)[1]
+                rank = int(np.sum(s > NEARLY_EXACT * s.max(initial=0.0)))
+                if 0 < rank < at.rank:
+                    lower = FixedRankMatrix.of(kept, at.kind, rank)
+                    yield self._repair_lines(lower)
         if at.rank > 1:
             A = self.whole.measurements
             largest = at.select(np.argsort(-np.abs(at.d))[:-1])
