@@ -251,19 +251,24 @@ class ExactSearch:
         equations = len(np.unique(fitted[counted]))
         return Proof(exact, equations, at.degrees_of_freedom)
 
-    def undetermined(self, at: FixedRankMatrix) -> tuple[int, int]:
-        """Count the rows and the columns that the exact entries do not determine."""
+    def determined(self, at: FixedRankMatrix) -> tuple[Array, Array]:
+        """Return masks of the rows and columns that the exact entries determine."""
         exact = self.proof(at).exact
         if at.kind == "psd":
             exact |= exact.T
-        rows = sum(not confirms(at.V[line]) for line in exact)
-        columns = sum(not confirms(at.U[line]) for line in exact.T)
+        rows = np.array([confirms(at.V[line]) for line in exact])
+        columns = np.array([confirms(at.U[line]) for line in exact.T])
         return rows, columns
+
+    def undetermined(self, at: FixedRankMatrix) -> tuple[int, int]:
+        """Count the rows and the columns that the exact entries do not determine."""
+        rows, columns = self.determined(at)
+        return int(np.sum(~rows)), int(np.sum(~columns))
 
     def _repair_lines(self, at: FixedRankMatrix) -> FixedRankMatrix:
         """Regress rows and columns with few exact entries on what the others span."""
         symmetric = self.kind == "psd"
-        for axis in (0,) if symmetric else (0, 1):
+        for axis in (0, 0, 0) if symmetric else (0, 1):
             X = self._repair_symmetric(at) if symmetric else self._repair_axis(at, axis)
             if X is not None:
                 repaired = FixedRankMatrix.of(X, self.kind, at.rank)
@@ -338,16 +343,17 @@ class ExactSearch:
         """Yield exact fits of lower rank.
 
         First X without components that the errors of some rows or columns explain: the
-        rows above the largest gap in the numbers of exact entries, or the half with
-        the most, have a lower rank, and the others are regressed on their span. Then X
-        without its smallest component.
+        rows that exact entries determine, those above the largest gap in the numbers of
+        exact entries, or the half with the most, have a lower rank, and the others are
+        regressed on their span. Then X without its smallest component.
         """
-        symmetric = at.kind == "psd"
+        symmetric, determined = at.kind == "psd", self.determined(at)
         for axis in (0,) if symmetric else (0, 1):
             n_exact = proof.exact.sum(axis=1 - axis)
             order = np.sort(n_exact)
             below_gap = order[np.argmax(np.diff(order))]
-            for rest in (n_exact > below_gap, n_exact >= np.median(n_exact)):
+            better_half = n_exact >= np.median(n_exact)
+            for rest in (determined[axis], n_exact > below_gap, better_half):
                 block = np.ones(self.y.shape, bool)
                 for k in (0, 1) if symmetric else (axis,):
                     block &= np.expand_dims(rest, 1 - k)
