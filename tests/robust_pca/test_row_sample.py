@@ -1,13 +1,10 @@
 """Row sampling: a sample gives the row space, and no direction is lost."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from discrepant import RobustPCA
 from discrepant.core.recorder import Recorder
-from discrepant.core.results import History
 from discrepant.paper.synthetic import relative_error
 from discrepant.robust_pca import row_sample as sample
 from discrepant.robust_pca.exact.integrator import integrate
@@ -115,15 +112,6 @@ class TestExact:
         assert known.polished and known.rank == RANK
         log = Recorder(lambda fraction, note: True, 1e-7, 100)
         assert sample.extend_exact_fit(program, known, rng, log) is None
-
-    def test_a_sample_whose_exact_fit_recorded_no_pass_is_extended(self):
-        Y, L = low_rank_data()
-        rng, log = np.random.default_rng(0), Recorder(lambda *args: True, 1e-7, 100)
-        program = exact_program(Y, alpha=10.0)
-        known = integrate(exact_program(Y[::8], alpha=20.0), rng=rng)
-        known = replace(known, history=History())
-        result = sample.extend_exact_fit(program, known, rng, log)
-        assert relative_error(result.low_rank, L) < 1e-12
 
     def test_all_rows_are_solved_if_the_sample_does_not_represent_them(
         self, monkeypatch

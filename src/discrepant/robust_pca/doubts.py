@@ -137,8 +137,12 @@ class FitConvergenceWarning(FitWarning, ConvergenceWarning):  # type: ignore[mis
     """A warning about a fit that did not end by itself."""
 
 
-def doubts_of_noise(fit: FitWithNoise) -> Iterator[FitWarning]:
-    """Yield a warning if the noise of a fit is large for its low-rank part."""
+def doubts_of_noise(fit: FitWithNoise, *, of_entries: bool) -> Iterator[FitWarning]:
+    """Yield a warning if the noise of a fit is large for its low-rank part.
+
+    Large noise of entries may be corruption that was not separated. Measurements that
+    mix all entries may have more noise, which many of them average out.
+    """
     noise, hidden, error = fit.noise_fraction, fit.detection_limit, fit.expected_error
-    if max(noise, hidden, error) > MAX_NOISE_EFFECT:
+    if max(noise * of_entries, hidden, error) > MAX_NOISE_EFFECT:
         yield Doubt.LARGE_NOISE.warning(noise=noise, hidden=hidden, error=error)

@@ -91,8 +91,7 @@ def extend_exact_fit(
     if not sample_result.rank:
         return None
     basis = _row_space(rows, sample_result)
-    n_outliers = np.count_nonzero(sample_result.outliers)
-    corrupt_fraction = n_outliers / sample_result.program.scale.observed
+    corrupt_fraction = float(sample_result.history["support"][-1])
     with rows:
         limit = ROUNDING * float(np.finfo(rows.dtype).eps)
         fails = partial(_fails_to_rounding, limit=limit)

@@ -279,7 +279,7 @@ def _noisy_result(run: SensingRun, attempt: NoisyAttempt) -> SensingResult:
     if not noisy.settled:
         doubts.append(Doubt.UNSETTLED.warning())
     if noisy.detection_limit <= ALL_HIDDEN:
-        doubts.extend(doubts_of_noise(noisy))
+        doubts.extend(doubts_of_noise(noisy, of_entries=False))
     sentence = f"noise of {noisy.sigma:.2g} on every measurement"
     # λ/κ is 2σ, and 1/κ then the size of the noise that looks like signal (`alpha`).
     kappa = run.lam / (2 * noisy.sigma) if noisy.sigma else math.inf

@@ -64,7 +64,8 @@ class Model:
         self.typical_entry = self._typical_size()
         self.clean_fraction = 1.0  # fraction of the entries that are clean
         self.columns_have_units = False  # whether columns have different units
-        self.usual_sigma = self._initial_sigma()
+        # σ of columns whose noise differs by no more than chance.
+        self.usual_sigma = self._initial_sigma() if start is None else start.sigma
         columns = rng.standard_normal((self.n, min(16, self.n)))
         self.V = linalg.qr(columns, mode="economic")[0]
         if start is not None:

@@ -192,6 +192,8 @@ class EntryFits:
         rounding = 100 * float(np.finfo(program.rows.dtype).eps)
         zeta = self.size * max(2 * float(np.abs(e).max()), rounding)
         residual = norm(e) / norm(self.A.y)
+        support = 1 - float(np.mean(fit.clean))
+        self.log.note(Step("exact", residual, np.nan, fit.at.rank, np.nan, support))
         state = self.exact_attempt.state
         state = replace(state, U=U, C=C, zeta=zeta, residual=residual)
         status = Status(Outcome.EXACT, f"converged: exact to rounding, by {method}")
@@ -268,7 +270,7 @@ class EntryFits:
         length = self._length(fit)
         if length >= self._length_of_zero():
             yield Doubt.NO_SHORTER.warning()
-        yield from doubts_of_noise(fit)
+        yield from doubts_of_noise(fit, of_entries=True)
         if rival is not None:
             distance = self._distance(fit, rival)
             as_good = self._length(rival) <= length + EQUAL_LENGTH * self.A.n_numbers
